@@ -1,0 +1,1 @@
+//! Ralph's tests crate.
