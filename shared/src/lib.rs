@@ -1,1 +1,15 @@
-//! Ralph's shared crate.
+//! What the coordinator and the worker both need to say the same words: ids, subjects, messages and sigils.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
+//! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
+//! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
+//! | [`wire`] | the messages, one file a message |
+//! | [`logging`] | how every binary sets up its log |
+
+pub mod ids;
+pub mod kind;
+pub mod logging;
+pub mod subjects;
+pub mod wire;

@@ -1,0 +1,97 @@
+//! The kinds of session that a dispatch can hold (SPEC 5).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a dispatch does. Every kind but `Integrate` is one agent session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionKind {
+    /// Turns a description into a specification.
+    Spec,
+    /// Turns a specification into a plan.
+    Plan,
+    /// Turns a plan into a task graph.
+    Build,
+    /// Works on one task.
+    Work,
+    /// Judges an attempt, read-only.
+    Verify,
+    /// Looks at a whole feature when its tasks are done.
+    Review,
+    /// Merges learnings.
+    Distill,
+    /// Brings an attempt's commit onto the feature branch; no agent takes part.
+    Integrate,
+}
+
+impl SessionKind {
+    /// Every kind, in the order in which a feature meets them.
+    pub const ALL: [Self; 8] = [
+        Self::Spec,
+        Self::Plan,
+        Self::Build,
+        Self::Work,
+        Self::Verify,
+        Self::Review,
+        Self::Distill,
+        Self::Integrate,
+    ];
+
+    /// The word that stands in messages, in the database and on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Spec => "spec",
+            Self::Plan => "plan",
+            Self::Build => "build",
+            Self::Work => "work",
+            Self::Verify => "verify",
+            Self::Review => "review",
+            Self::Distill => "distill",
+            Self::Integrate => "integrate",
+        }
+    }
+
+    /// Whether an agent runs: everything but an integration.
+    pub fn has_agent(self) -> bool {
+        self != Self::Integrate
+    }
+}
+
+impl fmt::Display for SessionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no session kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no session kind")]
+pub struct UnknownKind(String);
+
+impl FromStr for SessionKind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_its_word() {
+        for kind in SessionKind::ALL {
+            assert_eq!(kind.to_string().parse::<SessionKind>(), Ok(kind));
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
+        }
+        assert!("Work".parse::<SessionKind>().is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! Every NATS name, in one place (DESIGN 3). The prefix is configurable so that two systems can share a server.
+
+use crate::ids::{DispatchId, FeatureId};
+
+/// The names under one prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subjects {
+    prefix: String,
+}
+
+impl Default for Subjects {
+    fn default() -> Self {
+        Self {
+            prefix: "ralph".to_owned(),
+        }
+    }
+}
+
+/// Queue group that all coordinators join, so that each request reaches one of them.
+pub const COORDINATORS: &str = "coordinators";
+
+/// No message on the wire is larger; what is goes in parts through [`Subjects::blob`]. Bytes.
+pub const MAX_MESSAGE_BYTES: usize = 512 * 1024;
+
+/// Header with the W3C trace context.
+pub const TRACEPARENT: &str = "traceparent";
+
+impl Subjects {
+    /// Names under `prefix`: `[a-z0-9-]{1,40}`.
+    ///
+    /// # Errors
+    /// The text itself when it can't be a prefix.
+    pub fn new(prefix: &str) -> Result<Self, String> {
+        if is_label(prefix) {
+            Ok(Self {
+                prefix: prefix.to_owned(),
+            })
+        } else {
+            Err(format!(
+                "`{prefix}` can't be a subject prefix: use 1 to 40 of a-z, 0-9 and `-`"
+            ))
+        }
+    }
+
+    fn name(&self, rest: &str) -> String {
+        format!("{}.{rest}", self.prefix)
+    }
+
+    fn stream(&self, name: &str) -> String {
+        format!("{}_{name}", self.prefix.to_uppercase())
+    }
+
+    /// Stream of tickets: work queue, new ones discarded per subject when full.
+    pub fn tickets_stream(&self) -> String {
+        self.stream("TICKETS")
+    }
+
+    /// Stream of reports: work queue.
+    pub fn reports_stream(&self) -> String {
+        self.stream("REPORTS")
+    }
+
+    /// Stream of transcripts: limited by age and bytes.
+    pub fn transcripts_stream(&self) -> String {
+        self.stream("TRANSCRIPTS")
+    }
+
+    /// "There is work in this pool."
+    pub fn tickets(&self, pool: &str) -> String {
+        self.name(&format!("tickets.{pool}"))
+    }
+
+    /// All pools' tickets.
+    pub fn tickets_all(&self) -> String {
+        self.name("tickets.*")
+    }
+
+    /// Durable consumer of one pool's tickets, shared by its workers.
+    pub fn tickets_consumer(&self, pool: &str) -> String {
+        format!("pool-{pool}")
+    }
+
+    /// Where a slot asks for an assignment.
+    pub fn claim(&self) -> String {
+        self.name("claim")
+    }
+
+    /// Where workers renew leases.
+    pub fn heartbeat(&self) -> String {
+        self.name("heartbeat")
+    }
+
+    /// Where a worker introduces its incarnation.
+    pub fn hello(&self) -> String {
+        self.name("hello")
+    }
+
+    /// Where texts too large for one message are put and got.
+    pub fn blob(&self) -> String {
+        self.name("blob")
+    }
+
+    /// Where the holder of an integration turn asks for the decision.
+    pub fn decide(&self) -> String {
+        self.name("decide")
+    }
+
+    /// Orders to one worker.
+    pub fn control(&self, worker: &str) -> String {
+        self.name(&format!("control.{worker}"))
+    }
+
+    /// Where reports are published.
+    pub fn reports(&self) -> String {
+        self.name("reports")
+    }
+
+    /// Durable consumer of reports, shared by coordinators.
+    pub fn reports_consumer(&self) -> String {
+        "apply".to_owned()
+    }
+
+    /// One dispatch's transcript.
+    pub fn transcript(&self, dispatch: DispatchId) -> String {
+        self.name(&format!("transcripts.{}", dispatch.0.simple()))
+    }
+
+    /// All transcripts.
+    pub fn transcripts_all(&self) -> String {
+        self.name("transcripts.*")
+    }
+
+    /// State changes of one feature, for screens.
+    pub fn events(&self, feature: FeatureId) -> String {
+        self.name(&format!("events.{}", feature.0.simple()))
+    }
+
+    /// State changes of all features.
+    pub fn events_all(&self) -> String {
+        self.name("events.*")
+    }
+
+    /// "A pool got work" between coordinators, so that tickets are topped up sooner.
+    pub fn ready(&self) -> String {
+        self.name("ready")
+    }
+}
+
+/// Whether `text` can name a pool or a worker: it becomes a token of a subject (DESIGN 3).
+pub fn is_label(text: &str) -> bool {
+    (1..=40).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_and_subjects_share_the_prefix() {
+        let subjects = Subjects::new("team-a").unwrap();
+        assert_eq!(subjects.tickets("gpu"), "team-a.tickets.gpu");
+        assert_eq!(subjects.reports_stream(), "TEAM-A_REPORTS");
+    }
+
+    #[test]
+    fn labels_are_safe_in_subjects() {
+        for bad in ["", "A", "a.b", "a b", "a*", ">", &"x".repeat(41)] {
+            assert!(!is_label(bad), "{bad}");
+        }
+        assert!(is_label("pool-1"));
+    }
+}

@@ -1,0 +1,180 @@
+//! What a worker is asked to do: everything that it needs, chosen when it claimed (DESIGN 1.3).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::text::Text;
+use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
+use crate::kind::SessionKind;
+
+/// One dispatch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The message's version.
+    pub v: u16,
+    /// The fence: every message about this work names it.
+    pub dispatch: DispatchId,
+    /// What it is.
+    pub kind: SessionKind,
+    /// The feature.
+    pub feature: FeatureId,
+    /// Its name, safe in a ref.
+    pub feature_name: String,
+    /// The run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// Its title, for logs and commit messages.
+    pub task_title: String,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// Where the work happens.
+    pub workspace: WorkspaceOrder,
+    /// The work.
+    pub work: Work,
+    /// How long the lease lasts without a heartbeat. Milliseconds.
+    pub lease_ms: u64,
+    /// W3 trace context of the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+pub enum Work {
+    /// One agent session.
+    Session(SessionOrder),
+    /// One integration.
+    Integrate(IntegrateOrder),
+}
+
+/// An agent session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionOrder {
+    /// The prompt.
+    pub prompt: Text,
+    /// Which of the worker's agents; its default one when `None`.
+    pub agent: Option<String>,
+    /// Which model; the agent's own default when `None`.
+    pub model: Option<ModelChoice>,
+    /// Limits of the session.
+    pub limits: SessionLimits,
+    /// What the session may write.
+    pub access: Access,
+    /// Number of the run's iteration, from 1 (`RALPH_ITERATION`).
+    pub iteration: u32,
+    /// Its limit, or how many tasks the feature has where there is none (`RALPH_TOTAL`).
+    pub total: u32,
+}
+
+/// A tier of the configuration and the names that agents may know it by (SPEC 7.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChoice {
+    /// The tier: `sonnet`, say.
+    pub tier: String,
+    /// Names to look for among the agent's models, best first.
+    pub names: Vec<String>,
+}
+
+/// What a session may write (SPEC 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Nothing.
+    ReadOnly,
+    /// Its workspace.
+    Workspace,
+}
+
+/// Limits of one session (SPEC 3.4). Reaching one ends it in order, with the limit as the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionLimits {
+    /// Wall time from the agent's start. Milliseconds.
+    pub session_ms: u64,
+    /// Longest silence of the agent. Milliseconds.
+    pub idle_ms: u64,
+    /// All that the agent sends. Bytes.
+    pub output_bytes: u64,
+    /// How often it may call a tool.
+    pub tool_calls: u32,
+    /// From `session/cancel` to the signal, and from there to the kill. Milliseconds.
+    pub grace_ms: u64,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            session_ms: 60 * 60 * 1000,
+            idle_ms: 10 * 60 * 1000,
+            output_bytes: 50 * 1024 * 1024,
+            tool_calls: 10_000,
+            grace_ms: 5_000,
+        }
+    }
+}
+
+/// Where the work happens (DESIGN 6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub enum WorkspaceOrder {
+    /// An empty folder, for tasks without code.
+    Scratch,
+    /// A private clone of a repository.
+    Git(GitOrder),
+}
+
+/// A repository as every worker can reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Repository {
+    /// Address or path, as git takes it.
+    pub address: String,
+}
+
+/// A clone and the refs that belong to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitOrder {
+    /// The repository.
+    pub repository: Repository,
+    /// The feature's branch, without `refs/heads/`.
+    pub feature_branch: String,
+    /// The commit from which the feature branch starts when it doesn't exist yet. Hex object id.
+    pub base: String,
+    /// Where the work starts instead of the feature branch's head: the commit that an earlier attempt pushed. Hex object id.
+    pub start: Option<String>,
+    /// The ref (whole name) on which `start` stands, so that it can be fetched.
+    pub start_ref: Option<String>,
+    /// The ref (whole name) that this dispatch pushes to, created once, nobody else's.
+    pub attempt_ref: String,
+    /// Name and address of who commits; `None` for the worker's own git identity.
+    pub author: Option<String>,
+    /// Trailers of every commit that the worker makes: `Ralph-Task`, `Ralph-Attempt`, ….
+    pub trailers: BTreeMap<String, String>,
+}
+
+/// An integration (DESIGN 6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntegrateOrder {
+    /// The commit to bring onto the feature branch; `start_ref` of the workspace holds it.
+    pub commit: String,
+    /// First line of the landed commit.
+    pub subject: String,
+    /// Its further text, without trailers.
+    pub body: String,
+    /// Commands that must succeed on exactly the commit that becomes the head.
+    pub gate: Vec<String>,
+    /// An integration that was decided by somebody who was lost: finish it, don't decide again.
+    pub resume: Option<Decided>,
+}
+
+/// A decided integration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    /// Head of the feature branch before. Hex object id, all zeros for a branch that didn't exist.
+    pub old: String,
+    /// Head after. Hex object id.
+    pub new: String,
+    /// The ref (whole name) on which `new` stands.
+    pub new_ref: String,
+}

@@ -1,0 +1,48 @@
+//! A slot asks for work. The claim's id becomes the dispatch's, so that asking again gives the same answer (DESIGN 2).
+
+use serde::{Deserialize, Serialize};
+
+use super::assignment::Assignment;
+use crate::ids::{DispatchId, Incarnation};
+
+/// "A slot is free."
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimRequest {
+    /// Versions that the worker reads.
+    pub reads: Vec<u16>,
+    /// The worker's name.
+    pub worker: String,
+    /// This life of it.
+    pub incarnation: Incarnation,
+    /// The id of the dispatch, if there will be one.
+    pub claim: DispatchId,
+    /// Pools that the worker serves.
+    pub pools: Vec<String>,
+    /// Agents that it can start now.
+    pub agents: Vec<String>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum ClaimAnswer {
+    /// Work.
+    Assigned {
+        /// What to do.
+        assignment: Box<Assignment>,
+    },
+    /// No task is ready in these pools.
+    Nothing,
+    /// Not at this moment: the coordinator is busy, the worker is to drain, or a limit holds the pool back.
+    NotNow {
+        /// Why, for the log.
+        reason: String,
+        /// When to ask again. Milliseconds.
+        retry_after_ms: u64,
+    },
+    /// The incarnation is not known: say hello first.
+    SayHello,
+    /// An answer of a later release.
+    #[serde(other)]
+    Unknown,
+}

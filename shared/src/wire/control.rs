@@ -1,0 +1,44 @@
+//! Orders to one worker. The heartbeat's answer tells the same; this is only sooner (DESIGN 1.5).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::DispatchId;
+
+/// Why a session is ended from outside (SPEC 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// A person interrupted it.
+    Interrupted,
+    /// The worker is drained.
+    Drain,
+    /// A limit of the run was reached.
+    RunLimit,
+    /// The dispatch is no longer the task's current one.
+    Fenced,
+    /// The worker was out of contact for longer than its dark limit.
+    OutOfContact,
+    /// A reason of a later release.
+    #[serde(other)]
+    Unknown,
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Control {
+    /// End one session in order and report it.
+    End {
+        /// Which one.
+        dispatch: DispatchId,
+        /// Why.
+        reason: EndReason,
+    },
+    /// Send a heartbeat now: its answer has news.
+    Beat,
+    /// Take no more work, finish what runs.
+    Drain,
+    /// An order of a later release.
+    #[serde(other)]
+    Unknown,
+}

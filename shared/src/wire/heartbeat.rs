@@ -1,0 +1,75 @@
+//! Heartbeats renew leases, tell what was settled and carry orders back (DESIGN 2).
+
+use serde::{Deserialize, Serialize};
+
+use super::control::EndReason;
+use crate::ids::{DispatchId, Incarnation};
+
+/// Sent every few seconds. A dispatch stays in it, and so leased, until its report is settled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Versions that the worker reads.
+    pub reads: Vec<u16>,
+    /// The worker's name.
+    pub worker: String,
+    /// This life of it.
+    pub incarnation: Incarnation,
+    /// Dispatches whose session or integration runs.
+    pub running: Vec<DispatchId>,
+    /// Dispatches whose report lies in the spool.
+    pub spooled: Vec<DispatchId>,
+    /// Slots without work.
+    pub free_slots: u32,
+    /// Whether the worker takes no more work.
+    pub draining: bool,
+}
+
+/// How a report ended on the coordinator's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settlement {
+    /// It changed the task.
+    Applied,
+    /// It came after the fence had moved: kept with its usage and branch, but it changed no state.
+    Superseded,
+    /// Nobody knows the dispatch (a database was replaced, say): the worker keeps a copy aside and forgets it.
+    UnknownDispatch,
+}
+
+/// A dispatch that needs no more care by the worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// Which one.
+    pub dispatch: DispatchId,
+    /// How.
+    pub settlement: Settlement,
+}
+
+/// An order to end a running dispatch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Which one.
+    pub dispatch: DispatchId,
+    /// Why.
+    pub reason: EndReason,
+}
+
+/// The answer, sent after the renewals were committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum HeartbeatAnswer {
+    /// The leases of everything named run for another whole lease.
+    Renewed {
+        /// Spooled reports that may be deleted.
+        settled: Vec<Settled>,
+        /// Sessions to end.
+        end: Vec<End>,
+        /// Whether to take no more work.
+        drain: bool,
+    },
+    /// The incarnation is not known or no longer the current one: say hello.
+    SayHello,
+    /// An answer of a later release.
+    #[serde(other)]
+    Unknown,
+}

@@ -1,0 +1,37 @@
+//! The messages between workers and coordinators (DESIGN 3), one file a message, JSON.
+//!
+//! A request carries the versions that its sender reads; the answer uses the highest common one. Unknown fields are
+//! ignored, and enums that a later version may extend have an `Unknown` arm, so that neighbours of different
+//! releases understand each other.
+
+mod assignment;
+mod blob;
+mod claim;
+mod control;
+mod decide;
+mod heartbeat;
+mod hello;
+mod report;
+mod text;
+mod ticket;
+mod transcript;
+mod version;
+
+pub use assignment::{
+    Access, Assignment, Decided, GitOrder, IntegrateOrder, ModelChoice, Repository, SessionLimits,
+    SessionOrder, Work, WorkspaceOrder,
+};
+pub use blob::{BlobAnswer, BlobRequest};
+pub use claim::{ClaimAnswer, ClaimRequest};
+pub use control::{Control, EndReason};
+pub use decide::{DecideAnswer, DecideRequest};
+pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
+pub use hello::{Hello, HelloAnswer};
+pub use report::{
+    AgentInfo, Door, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
+    Snapshot, Usage,
+};
+pub use text::{PART_BYTES, Text, TextError, sha256_hex};
+pub use ticket::Ticket;
+pub use transcript::{TranscriptBatch, TranscriptEntry, TranscriptUpdate};
+pub use version::{READS, WRITES, common_version};

@@ -1,0 +1,243 @@
+//! How a dispatch ended, as its worker saw it. Facts only: what they mean for the task, the coordinator decides.
+
+use serde::{Deserialize, Serialize};
+
+use super::control::EndReason;
+use super::text::Text;
+use crate::ids::{DispatchId, Incarnation};
+
+/// The report of one dispatch. Sent again, byte for byte, until it is settled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The message's version.
+    pub v: u16,
+    /// The fence.
+    pub dispatch: DispatchId,
+    /// The worker's name.
+    pub worker: String,
+    /// The life that ran it.
+    pub incarnation: Incarnation,
+    /// From the assignment's arrival to this report. Milliseconds.
+    pub duration_ms: u64,
+    /// What ended.
+    pub finished: Finished,
+}
+
+/// What ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "finished", rename_all = "snake_case")]
+pub enum Finished {
+    /// An agent session.
+    Session(Box<SessionReport>),
+    /// An integration.
+    Integration(IntegrationReport),
+}
+
+/// An agent session's end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionReport {
+    /// How it ended.
+    pub ended: Ended,
+    /// The agent's message text, joined; never thoughts or tool output (SPEC 4.1).
+    #[serde(default)]
+    pub text: Text,
+    /// Whether the text was cut at the session's output limit.
+    #[serde(default)]
+    pub text_truncated: bool,
+    /// What it used, as far as the agent said so.
+    #[serde(default)]
+    pub usage: Usage,
+    /// How many tools it called.
+    #[serde(default)]
+    pub tool_calls: u32,
+    /// What is known of the agent.
+    #[serde(default)]
+    pub agent: AgentInfo,
+    /// What changed in the workspace, from git.
+    #[serde(default)]
+    pub snapshot: Snapshot,
+    /// The last plan entries and tool titles, newest last (SPEC 4.3).
+    #[serde(default)]
+    pub attempted: Vec<String>,
+    /// Output of the last tool call that failed.
+    #[serde(default)]
+    pub last_tool_error: Option<String>,
+    /// The agent's last lines on standard error.
+    #[serde(default)]
+    pub stderr_tail: String,
+}
+
+/// How a session ended (SPEC 3.2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Ended {
+    /// The agent ended its turn.
+    Turn {
+        /// ACP's stop reason: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`.
+        stop_reason: String,
+    },
+    /// We ended it, for this reason.
+    Told {
+        /// Why.
+        reason: EndReason,
+    },
+    /// A limit of the session ended it.
+    Limit {
+        /// Which one.
+        limit: SessionLimit,
+    },
+    /// The agent's process ended before its turn did.
+    AgentExited {
+        /// Exit code, if it has one.
+        code: Option<i32>,
+        /// Signal that killed it, if one did.
+        signal: Option<i32>,
+    },
+    /// The agent answered with an error, or with what is no protocol.
+    Protocol {
+        /// What it said.
+        message: String,
+    },
+    /// The agent failed at the door: not the task's fault (SPEC 7.3).
+    Door {
+        /// What kind of failure.
+        door: Door,
+        /// What it said.
+        message: String,
+    },
+    /// The workspace could not be made or its result not be pushed.
+    Workspace {
+        /// What failed, and git's own words.
+        message: String,
+    },
+}
+
+/// Limits that can end a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionLimit {
+    /// Wall time.
+    Session,
+    /// Silence.
+    Idle,
+    /// Bytes sent.
+    Output,
+    /// Tool calls.
+    ToolCalls,
+    /// Updates, but no progress.
+    Stall,
+}
+
+/// Failures that concern an agent or an account, not a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// The agent's command does not exist or can't be executed.
+    NotFound,
+    /// It exited before it answered the first request.
+    ExitsAtOnce,
+    /// It wants a login first.
+    Authentication,
+    /// The provider limits the rate or the quota.
+    RateLimit,
+    /// The provider is overloaded.
+    Overload,
+    /// It speaks no protocol version that we do.
+    Version,
+}
+
+/// What a session used. `None` is unknown, which is not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: Option<u64>,
+    /// Tokens written.
+    pub output_tokens: Option<u64>,
+    /// Tokens read from a cache.
+    pub cached_tokens: Option<u64>,
+    /// Cost in US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// What is known of the agent that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AgentInfo {
+    /// Its name among the worker's agents.
+    pub configured: String,
+    /// The name that it gave in its handshake.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// The model that was really set, if any.
+    pub model: Option<String>,
+}
+
+/// What a session left in its workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The commit that holds it; `None` without a repository. Hex object id.
+    pub commit: Option<String>,
+    /// Where the session started. Hex object id.
+    pub start: Option<String>,
+    /// The ref that it was pushed to, if it was.
+    pub pushed_ref: Option<String>,
+    /// Why it was not pushed, if it wasn't.
+    pub push_error: Option<String>,
+    /// Paths that changed, at most 500, lossily as UTF-8.
+    pub files_changed: Vec<String>,
+    /// How many changed in all.
+    pub files_changed_count: u64,
+}
+
+/// An integration's end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntegrationReport {
+    /// How it ended.
+    pub end: IntegrationEnd,
+}
+
+/// How an integration ended (DESIGN 6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "integration", rename_all = "snake_case")]
+pub enum IntegrationEnd {
+    /// The task's commit is on the feature branch.
+    Merged {
+        /// That commit.
+        commit: String,
+        /// Whether it changes nothing: a valid result.
+        empty: bool,
+    },
+    /// Rebasing it conflicts.
+    Conflict {
+        /// The conflicting paths.
+        paths: Vec<String>,
+        /// The hunks, bounded.
+        hunks: String,
+        /// The head that it conflicts with.
+        head: String,
+    },
+    /// A command of the gate failed on the rebased commit.
+    GateFailed {
+        /// The command.
+        command: String,
+        /// Its output, the end of it.
+        output: String,
+    },
+    /// The decided push can't happen any more, since the branch went elsewhere: the turn starts again.
+    Void {
+        /// What was found.
+        reason: String,
+    },
+    /// The remote refused or could not be reached; nothing is known to have changed.
+    Failed {
+        /// What was tried, and git's own words.
+        message: String,
+        /// Whether trying again without a person can help.
+        retry: bool,
+    },
+    /// We ended it, for this reason.
+    Told {
+        /// Why.
+        reason: EndReason,
+    },
+}

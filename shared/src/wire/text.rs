@@ -1,0 +1,88 @@
+//! Long texts on the wire: inline while they are short, else the hash of parts that were put before the message that
+//! names them (DESIGN 3).
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Size of one part; with its base64 frame it stays below [`crate::subjects::MAX_MESSAGE_BYTES`]. Bytes.
+pub const PART_BYTES: usize = 256 * 1024;
+
+/// A text inside a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// The text itself.
+    Inline(String),
+    /// Its parts lie with the coordinator under their hash.
+    Parts {
+        /// SHA-256 of the whole text, lower-case hex.
+        sha256: String,
+        /// Size of the whole text in bytes.
+        size_bytes: u64,
+    },
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::Inline(String::new())
+    }
+}
+
+impl Text {
+    /// How many parts of [`PART_BYTES`] the text takes; 0 when it is inline.
+    pub fn part_count(&self) -> u32 {
+        match self {
+            Self::Inline(_) => 0,
+            Self::Parts { size_bytes, .. } => {
+                u32::try_from(size_bytes.div_ceil(PART_BYTES as u64)).unwrap_or(u32::MAX)
+            }
+        }
+    }
+}
+
+/// Why parts don't make the text that a message named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// A part never came.
+    #[error("the text {sha256} is not there, or not whole")]
+    Missing {
+        /// The hash that was asked for.
+        sha256: String,
+    },
+    /// The parts came, but hash to something else.
+    #[error("the parts of the text {sha256} hash to {actual}")]
+    WrongHash {
+        /// The hash that was named.
+        sha256: String,
+        /// The hash of what came.
+        actual: String,
+    },
+}
+
+/// SHA-256 as lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inline_text_is_a_plain_json_string() {
+        assert_eq!(serde_json::to_string(&Text::Inline("a".into())).unwrap(), "\"a\"");
+        let parts: Text = serde_json::from_str(r#"{"sha256":"00","size_bytes":262145,"later":1}"#).unwrap();
+        assert_eq!(parts.part_count(), 2);
+    }
+
+    #[test]
+    fn hash_is_the_known_one() {
+        assert_eq!(
+            sha256_hex(b""),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! What a session shows while it runs: redacted, batched, bounded, for `logs` and for the record.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::DispatchId;
+
+/// Several entries in one message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TranscriptBatch {
+    /// The message's version.
+    pub v: u16,
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// The entries, in order.
+    pub entries: Vec<TranscriptEntry>,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TranscriptEntry {
+    /// Its number in the session, from 0, without gaps unless `Dropped` says so.
+    pub seq: u64,
+    /// When, in milliseconds since the Unix epoch, by the worker's clock.
+    pub at_ms: i64,
+    /// What.
+    #[serde(flatten)]
+    pub update: TranscriptUpdate,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "update", rename_all = "snake_case")]
+pub enum TranscriptUpdate {
+    /// The session began.
+    Started {
+        /// The agent, as it names itself.
+        agent: String,
+        /// The model that was set, if any.
+        model: Option<String>,
+    },
+    /// Message text of the agent.
+    Text {
+        /// The text; neighbours are joined.
+        text: String,
+    },
+    /// Thoughts of the agent.
+    Thought {
+        /// The text; neighbours are joined.
+        text: String,
+    },
+    /// A tool call began or changed.
+    Tool {
+        /// The agent's id of the call.
+        id: String,
+        /// Its title, when told.
+        title: Option<String>,
+        /// `pending`, `in_progress`, `completed`, `failed`, when told.
+        status: Option<String>,
+        /// Its input, when told, as JSON text, bounded.
+        input: Option<String>,
+        /// Its output, when told, bounded.
+        output: Option<String>,
+    },
+    /// The agent's plan.
+    Plan {
+        /// Entries as `status: text`.
+        entries: Vec<String>,
+    },
+    /// Something the agent asked for and what it got: permissions, files, terminals.
+    Request {
+        /// The method.
+        method: String,
+        /// What was asked, bounded.
+        detail: String,
+        /// What was answered.
+        answer: String,
+    },
+    /// Usage so far.
+    Usage {
+        /// As far as the agent said so, in words.
+        text: String,
+    },
+    /// Something the worker has to say: a limit, a cancel, an error.
+    Note {
+        /// The words.
+        text: String,
+    },
+    /// Entries that were not kept, since the transcript reached its limit.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
+    /// The session ended.
+    Ended {
+        /// How, in words.
+        how: String,
+    },
+    /// An update of a later release.
+    #[serde(other)]
+    Unknown,
+}
