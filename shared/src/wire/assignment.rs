@@ -86,6 +86,8 @@ pub enum Access {
     ReadOnly,
     /// Its workspace.
     Workspace,
+    /// What its commands leave behind, build products say, but no file through the protocol (`verify`).
+    Commands,
 }
 
 /// Limits of one session (SPEC 3.4). Reaching one ends it in order, with the limit as the reason.

@@ -144,6 +144,8 @@ pub enum Door {
     Overload,
     /// It speaks no protocol version that we do.
     Version,
+    /// It started, but did not answer the handshake in time.
+    Silent,
 }
 
 /// What a session used. `None` is unknown, which is not zero.
