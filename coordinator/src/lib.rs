@@ -1,1 +1,3 @@
 //! Ralph's coordinator crate.
+
+pub mod embedded;

@@ -1,0 +1,185 @@
+//! One running child: waiting, signals that can't hit a stranger, an orderly stop.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use tokio::sync::watch;
+
+use super::log::{self, RotatingFile, Tail};
+use super::spawn;
+use super::spec::{ChildSpec, StopStep};
+
+/// How long an exit is held back for the last words in the pipe; only a grandchild that keeps the pipe open uses it up.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The status of a child that the system no longer knows: as if killed by signal 9.
+const UNKNOWN_RAW: i32 = 9;
+
+/// A program that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to start {name} ({})", program.display())]
+pub struct SpawnError {
+    /// What was to be started.
+    pub name: String,
+    /// The program's path.
+    pub program: PathBuf,
+    /// Why not.
+    #[source]
+    pub source: std::io::Error,
+}
+
+/// A child in its own process group. Dropping it kills the group.
+pub struct Process {
+    group: Arc<Group>,
+    exit: watch::Receiver<Option<ExitStatus>>,
+    tail: Tail,
+    stop: Vec<StopStep>,
+}
+
+/// The child's process group. Signals and reaping exclude each other, so a signal never goes to a reused number.
+struct Group {
+    pid: Pid,
+    reaped: Mutex<bool>,
+}
+
+impl Process {
+    /// Starts the child. Needs no runtime; blocks only for fork and exec.
+    pub fn spawn(spec: &ChildSpec) -> Result<Self, SpawnError> {
+        let failed = |source| SpawnError {
+            name: spec.name.clone(),
+            program: spec.program.clone(),
+            source,
+        };
+        let log_file = RotatingFile::open(&spec.log).map_err(failed)?;
+        let (child, output) = spawn::spawn(spec).map_err(failed)?;
+        let group = Arc::new(Group {
+            pid: Pid::from_raw(child.id().cast_signed()),
+            reaped: Mutex::new(false),
+        });
+        let tail = Tail::default();
+        let (exit_sender, exit) = watch::channel(None);
+        let process = Self {
+            group: group.clone(),
+            exit,
+            tail: tail.clone(),
+            stop: spec.stop.clone(),
+        };
+
+        let (drained_sender, drained) = mpsc::channel::<()>();
+        let name = format!("{} output", spec.name);
+        thread::Builder::new()
+            .name(name)
+            .spawn(move || {
+                log::pump(output, log_file, tail);
+                drop(drained_sender);
+            })
+            .map_err(failed)?;
+        let name = format!("{} wait", spec.name);
+        thread::Builder::new()
+            .name(name)
+            .spawn(move || {
+                let status = group.reap(child);
+                let _ = drained.recv_timeout(LAST_WORDS);
+                exit_sender.send_replace(Some(status));
+            })
+            .map_err(failed)?;
+        Ok(process)
+    }
+
+    /// The process id, also after its end.
+    pub fn pid(&self) -> u32 {
+        self.group.pid.as_raw().cast_unsigned()
+    }
+
+    /// Sends a signal to the child alone; nothing happens when it has ended.
+    pub fn signal(&self, signal: Signal) {
+        self.group.unless_reaped(|pid| signal::kill(pid, signal));
+    }
+
+    /// How it ended, if it did.
+    pub fn exited(&self) -> Option<ExitStatus> {
+        *self.exit.borrow()
+    }
+
+    /// Waits for its end. May be dropped and called again.
+    pub async fn wait(&self) -> ExitStatus {
+        let mut exit = self.exit.clone();
+        loop {
+            if let Some(status) = *exit.borrow_and_update() {
+                return status;
+            }
+            if exit.changed().await.is_err() {
+                // The waiting thread always sends before it ends; without it nobody can ever know more.
+                return ExitStatus::from_raw(UNKNOWN_RAW);
+            }
+        }
+    }
+
+    /// Stops it with the steps of its spec, then with SIGKILL of the group.
+    pub async fn stop(&self) -> ExitStatus {
+        for step in &self.stop {
+            self.signal(step.signal);
+            if let Ok(status) = tokio::time::timeout(step.grace, self.wait()).await {
+                return status;
+            }
+        }
+        self.kill().await
+    }
+
+    /// SIGKILL of the group, without asking.
+    pub async fn kill(&self) -> ExitStatus {
+        self.group.kill();
+        self.wait().await
+    }
+
+    /// The last few KB of what it wrote.
+    pub fn log_tail(&self) -> String {
+        self.tail.text()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.group.kill();
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("pid", &self.pid())
+            .field("exited", &self.exited())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Group {
+    fn unless_reaped(&self, act: impl FnOnce(Pid) -> nix::Result<()>) {
+        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*reaped {
+            // The only failure is that nobody is left to receive it.
+            let _ = act(self.pid);
+        }
+    }
+
+    fn kill(&self) {
+        self.unless_reaped(|pid| signal::killpg(pid, Signal::SIGKILL));
+    }
+
+    /// Waits for the end, kills what is left of the group while the dead leader still holds its number, then reaps it.
+    fn reap(&self, mut child: Child) -> ExitStatus {
+        spawn::wait_without_reaping(self.pid);
+        self.kill();
+        let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = child.wait().unwrap_or(ExitStatus::from_raw(UNKNOWN_RAW));
+        *reaped = true;
+        status
+    }
+}

@@ -1,0 +1,258 @@
+//! The folder that everything of one machine's Ralph lives in: `--data DIR`, default `.ralph/`.
+//!
+//! It is readable by its owner alone, held by one process at a time through a lock on `DIR/lock` (which the kernel releases
+//! however that process ends), and says in `DIR/layout.json` which version of the data it holds.
+//!
+//! ```text
+//! lock  layout.json  secrets/  postgres/  nats/  logs/  run/  api.json (address and token of a running `up`)
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The folder's name where no `--data` is given.
+pub const DEFAULT_NAME: &str = ".ralph";
+/// The layout that this release reads and writes.
+const LAYOUT: u32 = 1;
+/// 192 bits, written as 48 hexadecimal digits.
+const SECRET_BYTES: usize = 24;
+const PUBLISHED: &str = "api.json";
+
+/// Why a data folder can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// Another process holds it.
+    #[error(
+        "the data folder {} is in use by {holder}; stop that one, or choose another folder with --data",
+        path.display()
+    )]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// "process N", as far as it is known.
+        holder: String,
+    },
+    /// Another release made it.
+    #[error(
+        "the data folder {} has layout {found}, but this release reads layout {LAYOUT}; \
+         use the release that made it, or choose another folder with --data",
+        path.display()
+    )]
+    Layout {
+        /// The folder.
+        path: PathBuf,
+        /// The layout that it has.
+        found: u32,
+    },
+    /// The system refused something.
+    #[error("failed to {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Layout {
+    layout: u32,
+}
+
+/// A data folder that this process holds until the value is dropped.
+#[derive(Debug)]
+pub struct DataDir {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the folder if needed, takes its lock, and checks its layout.
+    pub fn open(path: &Path) -> Result<Self, DataDirError> {
+        make_private(path)?;
+        let root = path.canonicalize().map_err(io_error("resolve", path))?;
+        let lock = take_lock(&root)?;
+        let data = Self { root, _lock: lock };
+        data.check_layout()?;
+        for folder in ["secrets", "logs", "run"] {
+            make_private(&data.root.join(folder))?;
+        }
+        Ok(data)
+    }
+
+    /// The folder, absolute and without symbolic links.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path inside the folder.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Where the output of the child `name` goes.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.root.join("logs").join(format!("{name}.log"))
+    }
+
+    /// A folder inside, made for its owner alone when missing.
+    pub fn folder(&self, name: impl AsRef<Path>) -> Result<PathBuf, DataDirError> {
+        let path = self.path(name);
+        make_private(&path)?;
+        Ok(path)
+    }
+
+    /// The secret of that name, generated when first asked for, the same ever after.
+    pub fn secret(&self, name: &str) -> Result<String, DataDirError> {
+        let path = self.root.join("secrets").join(name);
+        match fs::read_to_string(&path) {
+            Ok(secret) if !secret.is_empty() => Ok(secret),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("read", &path)(error)),
+            _ => {
+                let random: [u8; SECRET_BYTES] = rand::random();
+                let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+                write_private(&path, secret.as_bytes())?;
+                Ok(secret)
+            }
+        }
+    }
+
+    /// Lets commands find the API of this running `up` (SPEC 9.1).
+    pub fn publish(&self, published: &Published) -> Result<(), DataDirError> {
+        let path = self.path(PUBLISHED);
+        let json = serde_json::to_vec_pretty(published).map_err(|e| io_error("write", &path)(e.into()))?;
+        write_private(&path, &json)
+    }
+
+    /// Takes the address back; nothing happens when there is none.
+    pub fn unpublish(&self) {
+        let _ = fs::remove_file(self.path(PUBLISHED));
+    }
+
+    fn check_layout(&self) -> Result<(), DataDirError> {
+        let path = self.path("layout.json");
+        match fs::read(&path) {
+            Ok(json) => {
+                let layout: Layout =
+                    serde_json::from_slice(&json).map_err(|error| io_error("read", &path)(error.into()))?;
+                if layout.layout == LAYOUT {
+                    return Ok(());
+                }
+                Err(DataDirError::Layout {
+                    path: self.root.clone(),
+                    found: layout.layout,
+                })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let json = serde_json::json!({ "layout": LAYOUT }).to_string();
+                write_private(&path, json.as_bytes())
+            }
+            Err(error) => Err(io_error("read", &path)(error)),
+        }
+    }
+}
+
+/// Address and token of a running `up`, as it leaves them in its data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// The base address of the HTTP API.
+    pub url: String,
+    /// A bearer token with all roles.
+    pub token: String,
+}
+
+impl Published {
+    /// What the `up` of this data folder left; none when there is no such folder or nothing runs in it.
+    pub fn read(data: &Path) -> Result<Option<Self>, DataDirError> {
+        let path = data.join(PUBLISHED);
+        match fs::read(&path) {
+            Ok(json) => serde_json::from_slice(&json)
+                .map(Some)
+                .map_err(|error| io_error("read", &path)(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("read", &path)(error)),
+        }
+    }
+
+    /// The same from the nearest `.ralph/` at or above `start` that has one.
+    pub fn find(start: &Path) -> Result<Option<Self>, DataDirError> {
+        for folder in start.ancestors() {
+            if let Some(found) = Self::read(&folder.join(DEFAULT_NAME))? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Writes a file that only its owner can read, so that a reader sees the old content or the new, never a part.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataDirError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // A temporary file is born with mode 0600.
+    let write = || {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(io_error("write", path))
+}
+
+fn take_lock(root: &Path) -> Result<File, DataDirError> {
+    let path = root.join("lock");
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(io_error("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let holder = match file.read_to_string(&mut text) {
+                Ok(_) if !text.trim().is_empty() => format!("process {}", text.trim()),
+                _ => "another process".to_owned(),
+            };
+            return Err(DataDirError::InUse {
+                path: root.to_owned(),
+                holder,
+            });
+        }
+        Err(TryLockError::Error(error)) => return Err(io_error("lock", &path)(error)),
+    }
+    let mut write = || {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    write().map_err(io_error("write", &path))?;
+    Ok(file)
+}
+
+fn make_private(path: &Path) -> Result<(), DataDirError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(io_error("create", path))?;
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(io_error("close to other users", path))
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
+    move |source| DataDirError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}

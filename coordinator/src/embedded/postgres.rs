@@ -1,0 +1,196 @@
+//! A private Postgres: made when first asked for, reached through a unix socket alone, started again when it dies.
+
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection};
+use tokio::sync::watch;
+
+use super::child::{Backoff, ChildSpec, Phase, StopStep, Supervised};
+use super::datadir::{DataDir, write_private};
+use super::find::PostgresServer;
+use super::postgres_init::SocketFolder;
+use super::readiness::{ServerError, wait_until_ready};
+use super::runas::RunAs;
+use super::{Tuning, postgres_init, postgres_settings};
+
+/// The database that [`Postgres::url`] names.
+const DATABASE: &str = "ralph";
+/// How long an attempt to connect may take while the server starts.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// A running private Postgres. Dropping it without [`stop`](Self::stop) kills it, which costs a recovery, not data.
+#[derive(Debug)]
+pub struct Postgres {
+    supervised: Supervised,
+    sockets: SocketFolder,
+    password: String,
+    version: [u32; 2],
+}
+
+impl Postgres {
+    /// Starts the newest of `servers`, or for a folder that already has data the newest of the same major version, and
+    /// waits until it answers. As root it runs as `postgres` or `nobody`.
+    pub async fn start(
+        servers: &[PostgresServer],
+        data: &DataDir,
+        tuning: Tuning,
+    ) -> Result<Self, ServerError> {
+        let user = RunAs::for_postgres()?;
+        let folder = data.path("postgres");
+        let server = choose(servers, &folder)?;
+        let sockets = SocketFolder::new(data, user.as_ref())?;
+        if !folder.exists() {
+            postgres_init::initialise(server, data, &folder, sockets.path(), user.as_ref(), tuning).await?;
+        }
+        let settings = folder.join("ralph.conf");
+        write_private(
+            &settings,
+            postgres_settings::render(sockets.path(), tuning).as_bytes(),
+        )?;
+        postgres_init::give(&settings, user.as_ref())?;
+
+        let spec = ChildSpec::new("postgres", server.bin.join("postgres"), data.log("postgres"))
+            .args(["-D".into(), postgres_init::data_argument(&folder, user.as_ref())])
+            .folder(&folder)
+            .run_as(user)
+            // An immediate shutdown, so that no backend outlives us: the next start recovers.
+            .death_signal(Signal::SIGQUIT)
+            .stop_steps([
+                // Fast: ends the sessions and writes a checkpoint. Then immediate: leaves both to the next start.
+                StopStep {
+                    signal: Signal::SIGINT,
+                    grace: Duration::from_secs(20),
+                },
+                StopStep {
+                    signal: Signal::SIGQUIT,
+                    grace: Duration::from_secs(5),
+                },
+            ]);
+        let postgres = Self {
+            supervised: Supervised::start(spec, Backoff::default()),
+            sockets,
+            password: data.secret("postgres")?,
+            version: server.version,
+        };
+        postgres.wait_and_create_database(data).await?;
+        Ok(postgres)
+    }
+
+    /// How to connect to the database `ralph`. Holds the password: not for logs or process arguments.
+    pub fn url(&self) -> String {
+        self.url_for_database(DATABASE)
+    }
+
+    /// How to connect to another database of the same server.
+    pub fn url_for_database(&self, database: &str) -> String {
+        let sockets: String = self
+            .sockets
+            .path()
+            .as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .map(percent_encoded)
+            .collect();
+        let user = postgres_init::USER;
+        format!(
+            "postgres://{user}:{}@localhost/{database}?host={sockets}",
+            self.password
+        )
+    }
+
+    /// Major and minor version of the server.
+    pub fn version(&self) -> [u32; 2] {
+        self.version
+    }
+
+    /// The process id of the postmaster, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.supervised.pid()
+    }
+
+    /// Starts and exits, as they happen.
+    pub fn phases(&self) -> watch::Receiver<Phase> {
+        self.supervised.phases()
+    }
+
+    /// Ends its sessions and stops it.
+    pub async fn stop(self) {
+        self.supervised.stop().await;
+    }
+
+    /// Ends it as a crash would, with SIGKILL, and doesn't start it again.
+    pub async fn kill(self) {
+        self.supervised.kill().await;
+    }
+
+    async fn wait_and_create_database(&self, data: &DataDir) -> Result<(), ServerError> {
+        let created = |source| ServerError::Database {
+            database: DATABASE,
+            source,
+        };
+        let options = PgConnectOptions::from_str(&self.url_for_database("postgres"))
+            .map_err(created)?
+            .disable_statement_logging();
+        let ask = || async {
+            match tokio::time::timeout(CONNECT_WITHIN, PgConnection::connect_with(&options)).await {
+                Ok(answer) => answer.map_err(|error| error.to_string()),
+                Err(_late) => Err(format!("no answer within {} s", CONNECT_WITHIN.as_secs())),
+            }
+        };
+        let log = data.log("postgres");
+        let mut connection = wait_until_ready("Postgres", &self.supervised, log, ask, |_exit| {}).await?;
+        let exists = sqlx::query("select from pg_database where datname = $1")
+            .bind(DATABASE)
+            .fetch_optional(&mut connection)
+            .await
+            .map_err(created)?
+            .is_some();
+        if !exists {
+            sqlx::query("create database ralph")
+                .execute(&mut connection)
+                .await
+                .map_err(created)?;
+        }
+        connection.close().await.map_err(created)
+    }
+}
+
+/// Postgres reads only folders of its own major version.
+fn choose<'a>(servers: &'a [PostgresServer], folder: &Path) -> Result<&'a PostgresServer, ServerError> {
+    let marker = folder.join("PG_VERSION");
+    let wanted = match fs::read_to_string(&marker) {
+        Ok(text) => Some(text.trim().to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(ServerError::io("read", marker)(error)),
+    };
+    let fits = |server: &&PostgresServer| {
+        wanted
+            .as_ref()
+            .is_none_or(|wanted| *wanted == server.version[0].to_string())
+    };
+    servers.iter().find(fits).ok_or_else(|| ServerError::OtherMajor {
+        folder: folder.to_owned(),
+        found: wanted.clone().unwrap_or_default(),
+        available: match servers {
+            [] => "none".to_owned(),
+            _ => servers
+                .iter()
+                .map(|s| s.version[0].to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+        },
+    })
+}
+
+fn percent_encoded(byte: &u8) -> String {
+    match byte {
+        b'/' | b'-' | b'_' | b'.' | b'~' => char::from(*byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    }
+}

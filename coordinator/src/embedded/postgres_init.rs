@@ -1,0 +1,179 @@
+//! Making the data folder of a private Postgres, all or nothing.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::Tuning;
+use super::child::{ChildSpec, Process, StopStep};
+use super::datadir::{DataDir, write_private};
+use super::find::PostgresServer;
+use super::readiness::ServerError;
+use super::runas::RunAs;
+
+/// The superuser of a private Postgres.
+pub(super) const USER: &str = "ralph";
+/// The include that makes `ralph.conf` count; settings that a user adds below it win.
+const INCLUDE: &str = "\ninclude 'ralph.conf'\n";
+const INITDB_WITHIN: Duration = Duration::from_secs(60);
+/// `sun_path` holds 108 bytes with its ending zero.
+const SOCKET_PATH_BYTES: usize = 107;
+const SOCKET_NAME: &str = ".s.PGSQL.5432";
+
+/// How a server that may run as another user names its data folder.
+///
+/// That user may not be able to enter the folders above (a clone below `/root`), so on Linux the server starts inside its
+/// data folder and calls it by its working folder, which needs no way from the root.
+pub(super) fn data_argument(folder: &Path, user: Option<&RunAs>) -> PathBuf {
+    if user.is_some() && cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/cwd")
+    } else {
+        folder.to_owned()
+    }
+}
+
+/// Makes `folder` with `initdb`; a half-made one of an earlier try is thrown away.
+pub(super) async fn initialise(
+    server: &PostgresServer,
+    data: &DataDir,
+    folder: &Path,
+    sockets: &Path,
+    user: Option<&RunAs>,
+    tuning: Tuning,
+) -> Result<(), ServerError> {
+    let unfinished = data.path("postgres.new");
+    remove_folder(&unfinished)?;
+    private_folder(&unfinished, user)?;
+    let password = sockets.join("password");
+    write_private(&password, data.secret("postgres")?.as_bytes())?;
+    give(&password, user)?;
+    let result = run_initdb(server, data, &unfinished, &password, user, tuning).await;
+    fs::remove_file(&password).map_err(ServerError::io("remove", &password))?;
+    result?;
+
+    let settings = unfinished.join("postgresql.conf");
+    let mut text = fs::read_to_string(&settings).map_err(ServerError::io("read", &settings))?;
+    text.push_str(INCLUDE);
+    fs::write(&settings, text).map_err(ServerError::io("write", &settings))?;
+    fs::rename(&unfinished, folder).map_err(ServerError::io("rename to its place", &unfinished))
+}
+
+async fn run_initdb(
+    server: &PostgresServer,
+    data: &DataDir,
+    unfinished: &Path,
+    password: &Path,
+    user: Option<&RunAs>,
+    tuning: Tuning,
+) -> Result<(), ServerError> {
+    let mut pwfile = std::ffi::OsString::from("--pwfile=");
+    pwfile.push(password);
+    let mut spec = ChildSpec::new("initdb", server.bin.join("initdb"), data.log("initdb"))
+        .args(["--pgdata".into(), data_argument(unfinished, user)])
+        .args([pwfile])
+        .args([
+            &format!("--username={USER}"),
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+        ])
+        .folder(unfinished)
+        .run_as(user.cloned())
+        .stop_steps([StopStep {
+            signal: nix::sys::signal::SIGINT,
+            grace: Duration::from_secs(5),
+        }]);
+    if tuning == Tuning::Tests {
+        spec = spec.args(["--no-sync"]);
+    }
+    let process = Process::spawn(&spec)?;
+    let status = match tokio::time::timeout(INITDB_WITHIN, process.wait()).await {
+        Ok(status) => status,
+        Err(_late) => process.stop().await,
+    };
+    if status.success() {
+        return Ok(());
+    }
+    Err(ServerError::Helper {
+        name: "initdb",
+        status: status.to_string(),
+        output: process.log_tail(),
+    })
+}
+
+/// The folder of the server's socket. One below `/tmp` goes away with the value.
+#[derive(Debug)]
+pub(super) struct SocketFolder {
+    path: PathBuf,
+    temporary: bool,
+}
+
+impl SocketFolder {
+    /// Inside the data folder where that path is short enough and its owner is who runs the server, else below `/tmp`
+    /// under a name that belongs to the data folder alone and is the same at each start.
+    pub(super) fn new(data: &DataDir, user: Option<&RunAs>) -> Result<Self, ServerError> {
+        let inside = data.path("run");
+        if user.is_none() && inside.join(SOCKET_NAME).as_os_str().len() <= SOCKET_PATH_BYTES {
+            return Ok(Self {
+                path: inside,
+                temporary: false,
+            });
+        }
+        let hash = Sha256::digest(data.root().as_os_str().as_encoded_bytes());
+        let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let path = PathBuf::from(format!("/tmp/ralph-{name}"));
+        private_folder(&path, user)?;
+        Ok(Self {
+            path,
+            temporary: true,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFolder {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Hands a file over to the user that the server runs as.
+pub(super) fn give(path: &Path, user: Option<&RunAs>) -> Result<(), ServerError> {
+    let Some(user) = user else { return Ok(()) };
+    chown(path, Some(user.uid), Some(user.gid)).map_err(ServerError::io("change the owner of", path))
+}
+
+/// Makes a folder for the server's user alone. One that is already there, as in a shared `/tmp`, must be just that.
+fn private_folder(path: &Path, user: Option<&RunAs>) -> Result<(), ServerError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => return give(path, user),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(ServerError::io("create", path)(error)),
+    }
+    let metadata = fs::symlink_metadata(path).map_err(ServerError::io("look at", path))?;
+    let own = nix::unistd::geteuid().as_raw();
+    let owner = user.map_or(own, |user| user.uid);
+    // One that we made but died before giving away is ours to finish.
+    if !metadata.is_dir() || (metadata.uid() != owner && metadata.uid() != own) {
+        let error = io::Error::other("it is there already and belongs to somebody else; remove it");
+        return Err(ServerError::io("use", path)(error));
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(ServerError::io("close", path))?;
+    give(path, user)
+}
+
+fn remove_folder(path: &Path) -> Result<(), ServerError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ServerError::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}

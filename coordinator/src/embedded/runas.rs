@@ -1,0 +1,103 @@
+//! Which user a Postgres runs as when we are root: it refuses to be root itself.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{User, geteuid};
+
+/// The accounts that are tried, best first.
+const ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
+
+/// A plain user that root starts a server as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAs {
+    /// The account's name.
+    pub name: String,
+    /// Its user id.
+    pub uid: u32,
+    /// Its main group's id.
+    pub gid: u32,
+}
+
+/// Root found no account to run Postgres as.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "Postgres does not run as root, and this machine has neither a user `postgres` nor `nobody`; \
+     create one (`useradd --system postgres`) or run as a plain user"
+)]
+pub struct NoPlainUser;
+
+impl RunAs {
+    /// Nobody else for a plain user; for root the first of `postgres` and `nobody` that exists.
+    pub fn for_postgres() -> Result<Option<Self>, NoPlainUser> {
+        if !geteuid().is_root() {
+            return Ok(None);
+        }
+        ACCOUNTS
+            .into_iter()
+            .filter_map(|name| User::from_name(name).ok().flatten())
+            .find(|user| !user.uid.is_root())
+            .map(|user| {
+                Some(Self {
+                    name: user.name,
+                    uid: user.uid.as_raw(),
+                    gid: user.gid.as_raw(),
+                })
+            })
+            .ok_or(NoPlainUser)
+    }
+
+    /// The first folder above `path` that this user may not enter, by its permission bits.
+    pub fn blocked_by(&self, path: &Path) -> Option<PathBuf> {
+        let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
+        folders.reverse();
+        folders
+            .into_iter()
+            .find(|folder| !self.may_enter(folder))
+            .map(Path::to_owned)
+    }
+
+    fn may_enter(&self, folder: &Path) -> bool {
+        let Ok(metadata) = folder.metadata() else {
+            return false;
+        };
+        let bit = if metadata.uid() == self.uid {
+            0o100
+        } else if metadata.gid() == self.gid {
+            0o010
+        } else {
+            0o001
+        };
+        metadata.mode() & bit != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_closed_folder_above_blocks_a_stranger() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let program = inner.join("postgres");
+        let stranger = RunAs {
+            name: "stranger".into(),
+            uid: 4_000_000,
+            gid: 4_000_000,
+        };
+
+        fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&inner, Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(stranger.blocked_by(&program), Some(inner.clone()));
+
+        fs::set_permissions(&inner, Permissions::from_mode(0o711)).unwrap();
+        assert_eq!(stranger.blocked_by(&program), None);
+    }
+}
