@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
+//! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
 //! | [`wire`] | the messages, one file a message |
 //! | [`logging`] | how every binary sets up its log |
@@ -11,5 +12,6 @@
 pub mod ids;
 pub mod kind;
 pub mod logging;
+pub mod sigil;
 pub mod subjects;
 pub mod wire;

@@ -1,0 +1,73 @@
+//! Remembered text is data: no sigil in it may reach an agent as one that it would repeat (SPEC 6.8).
+
+use memchr::memmem;
+
+use super::lines::{MEMORY_MARK, REASON_MARK};
+use super::scan::next_name;
+
+/// Stands in for the `<` of a sigil's tag: U+2039, which looks like it.
+const ANGLE: &str = "‹";
+/// Stands in for the `:` of a line's mark: U+2236, which looks like it.
+const COLON: &str = "∶";
+
+/// `text` with every sigil and marked line made harmless: nothing in the result parses as one, for any kind of session,
+/// whatever text is put around it line by line.
+///
+/// One character is exchanged for one, so the length in characters stays; text without sigils comes back unchanged,
+/// and so does text that was defused before.
+#[must_use]
+pub fn defuse(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut exchanges: Vec<(usize, &str)> = Vec::new();
+    let mut at = 0;
+    while let Some(found) = next_name(bytes, at) {
+        exchanges.push((found.start, ANGLE));
+        at = found.name_end;
+    }
+    for mark in [MEMORY_MARK, REASON_MARK] {
+        exchanges.extend(memmem::find_iter(bytes, mark).map(|start| (start + mark.len() - 1, COLON)));
+    }
+    exchanges.sort_unstable_by_key(|&(at, _)| at);
+
+    let mut safe = String::with_capacity(text.len() + exchanges.len() * ANGLE.len());
+    let mut kept = 0;
+    for (at, replacement) in exchanges {
+        safe.push_str(&text[kept..at]);
+        safe.push_str(replacement);
+        kept = at + 1;
+    }
+    safe.push_str(&text[kept..]);
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sigils_stay_readable_and_other_text_stays_as_it_is() {
+        for (text, expected) in [
+            ("", ""),
+            (
+                "if a < b { Vec<u8> } <b>ü</b> <journals>",
+                "if a < b { Vec<u8> } <b>ü</b> <journals>",
+            ),
+            (
+                "end with <task-done>t-1</task-done>.",
+                "end with ‹task-done>t-1‹/task-done>.",
+            ),
+            (
+                "<verify-pass/> <knowledge title='",
+                "‹verify-pass/> ‹knowledge title='",
+            ),
+            ("<<journal", "<‹journal"),
+            (
+                "so FAILURE_REASON: x\nAGENTIUM_MEMORY: DECISION y",
+                "so FAILURE_REASON∶ x\nAGENTIUM_MEMORY∶ DECISION y",
+            ),
+        ] {
+            assert_eq!(defuse(text), expected);
+            assert_eq!(defuse(expected), expected);
+        }
+    }
+}

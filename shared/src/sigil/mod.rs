@@ -1,0 +1,45 @@
+//! What an agent tells the system inside its message text (SPEC 4): XML-like tags, called sigils, and two kinds of lines.
+//!
+//! [`parse`] reads them, [`defuse`] makes them harmless in remembered text (SPEC 6.8), [`SigilName::form`] shows them to
+//! an agent in a form that never parses, and [`extract_failure`] makes a failure report for an attempt that left none.
+//! All are pure functions of the joined text, never fail, and take time linear in its length, whatever it holds.
+//!
+//! Rules that SPEC 4 leaves open:
+//! - A closing tag belongs to the nearest opening tag of its name before it, so a sigil that was only mentioned ("I will
+//!   write a `<journal>`") doesn't swallow the real one. Different names don't see each other: a sigil inside
+//!   another's body counts.
+//! - An opening tag may carry unknown attributes. Values stand in double or single quotes and may hold anything but
+//!   their quote, line ends and `>` included; a tag in a value is no sigil.
+//! - A body or a required attribute that is only `…`, `...` or one phrase in curly braces is a placeholder: the prompt's
+//!   own form, quoted. It is passed over and not counted. Every other opening tag that comes to nothing counts as malformed.
+//! - A sigil that the session's kind doesn't take is plain text.
+//!
+//! Left to others: the graph inside `<task-graph>`, and what a verdict leads to.
+
+mod attributes;
+mod cut;
+mod defuse;
+mod extract;
+mod failure_report;
+mod forms;
+mod lines;
+mod memory;
+mod name;
+mod parse;
+#[cfg(test)]
+mod rules;
+mod scan;
+mod signals;
+#[cfg(test)]
+mod torture;
+mod value;
+
+pub use defuse::defuse;
+pub use extract::{
+    CONTEXT_CHARS, ERROR_CHARS, ExtractedFailure, FailureFacts, FailureSource, extract_failure,
+};
+pub use failure_report::{ErrorCategory, FailureReport, STACK_TRACE_CHARS};
+pub use memory::{KNOWLEDGE_WORDS, Knowledge, Learning, LearningCategory, Note, NoteKind};
+pub use name::SigilName;
+pub use parse::{Context, MAX_ENTRIES, parse};
+pub use signals::{Difficulty, Promise, Sigils, Verdict};

@@ -1,0 +1,197 @@
+//! The sigils' names, and which session kinds take them.
+
+use std::fmt;
+
+use crate::kind::SessionKind;
+
+/// One sigil of SPEC 4.1, by the name of its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SigilName {
+    /// `<task-done>ID</task-done>`
+    TaskDone,
+    /// `<task-failed>ID</task-failed>`
+    TaskFailed,
+    /// `<promise>COMPLETE</promise>` or `FAILURE`
+    Promise,
+    /// `<next-model>NAME</next-model>`
+    NextModel,
+    /// `<journal>…</journal>`
+    Journal,
+    /// `<knowledge tags="…" title="…">…</knowledge>`
+    Knowledge,
+    /// `<failure-report>…</failure-report>`
+    FailureReport,
+    /// `<retry-suggestion>…</retry-suggestion>`
+    RetrySuggestion,
+    /// `<learning category="…" tags="…">…</learning>`
+    Learning,
+    /// `<difficulty-estimate>…</difficulty-estimate>`
+    DifficultyEstimate,
+    /// `<task-graph>…</task-graph>`
+    TaskGraph,
+    /// `<memory kind="…">…</memory>`
+    Memory,
+    /// `<verify-pass/>`
+    VerifyPass,
+    /// `<verify-fail>…</verify-fail>`
+    VerifyFail,
+    /// `<review-pass/>`
+    ReviewPass,
+    /// `<review-changes>…</review-changes>`
+    ReviewChanges,
+}
+
+impl SigilName {
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Every sigil, in the order of SPEC 4.1.
+    pub const ALL: [Self; 16] = [
+        Self::TaskDone,
+        Self::TaskFailed,
+        Self::Promise,
+        Self::NextModel,
+        Self::Journal,
+        Self::Knowledge,
+        Self::FailureReport,
+        Self::RetrySuggestion,
+        Self::Learning,
+        Self::DifficultyEstimate,
+        Self::TaskGraph,
+        Self::Memory,
+        Self::VerifyPass,
+        Self::VerifyFail,
+        Self::ReviewPass,
+        Self::ReviewChanges,
+    ];
+
+    /// The tag's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskDone => "task-done",
+            Self::TaskFailed => "task-failed",
+            Self::Promise => "promise",
+            Self::NextModel => "next-model",
+            Self::Journal => "journal",
+            Self::Knowledge => "knowledge",
+            Self::FailureReport => "failure-report",
+            Self::RetrySuggestion => "retry-suggestion",
+            Self::Learning => "learning",
+            Self::DifficultyEstimate => "difficulty-estimate",
+            Self::TaskGraph => "task-graph",
+            Self::Memory => "memory",
+            Self::VerifyPass => "verify-pass",
+            Self::VerifyFail => "verify-fail",
+            Self::ReviewPass => "review-pass",
+            Self::ReviewChanges => "review-changes",
+        }
+    }
+
+    /// Whether a session of this kind may say it (SPEC 4.1, column "kinds").
+    #[must_use]
+    pub const fn is_taken_from(self, kind: SessionKind) -> bool {
+        use SessionKind as Kind;
+        match self {
+            Self::TaskDone
+            | Self::TaskFailed
+            | Self::Promise
+            | Self::NextModel
+            | Self::FailureReport
+            | Self::RetrySuggestion
+            | Self::DifficultyEstimate
+            | Self::Memory => matches!(kind, Kind::Work),
+            Self::Journal => matches!(kind, Kind::Work | Kind::Review),
+            Self::Knowledge | Self::Learning => !matches!(kind, Kind::Verify | Kind::Integrate),
+            Self::TaskGraph => matches!(kind, Kind::Build | Kind::Work | Kind::Review),
+            Self::VerifyPass | Self::VerifyFail => matches!(kind, Kind::Verify),
+            Self::ReviewPass | Self::ReviewChanges => matches!(kind, Kind::Review),
+        }
+    }
+
+    /// The sigil whose name begins `bytes`, whatever follows it. No name begins another, so there is at most one.
+    pub(super) fn beginning(bytes: &[u8]) -> Option<Self> {
+        let candidates: &[Self] = match bytes.first()? {
+            b't' => &[Self::TaskDone, Self::TaskFailed, Self::TaskGraph],
+            b'p' => &[Self::Promise],
+            b'n' => &[Self::NextModel],
+            b'j' => &[Self::Journal],
+            b'k' => &[Self::Knowledge],
+            b'f' => &[Self::FailureReport],
+            b'r' => &[Self::RetrySuggestion, Self::ReviewPass, Self::ReviewChanges],
+            b'l' => &[Self::Learning],
+            b'd' => &[Self::DifficultyEstimate],
+            b'm' => &[Self::Memory],
+            b'v' => &[Self::VerifyPass, Self::VerifyFail],
+            _ => &[],
+        };
+        candidates
+            .iter()
+            .copied()
+            .find(|name| bytes.starts_with(name.as_str().as_bytes()))
+    }
+}
+
+impl fmt::Display for SigilName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_by_its_beginning() {
+        for name in SigilName::ALL {
+            assert_eq!(SigilName::beginning(name.as_str().as_bytes()), Some(name));
+            assert_eq!(
+                SigilName::beginning(&name.as_str().as_bytes()[1..]),
+                None,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_name_begins_another() {
+        for one in SigilName::ALL {
+            for other in SigilName::ALL {
+                assert!(
+                    one == other || !one.as_str().starts_with(other.as_str()),
+                    "{one} {other}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_take_the_sigils_of_the_table() {
+        let taken = |kind| {
+            SigilName::ALL
+                .into_iter()
+                .filter(|name| name.is_taken_from(kind))
+                .map(SigilName::as_str)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning"]);
+        assert_eq!(taken(SessionKind::Plan), ["knowledge", "learning"]);
+        assert_eq!(taken(SessionKind::Build), ["knowledge", "learning", "task-graph"]);
+        assert_eq!(taken(SessionKind::Work).len(), 12);
+        assert_eq!(taken(SessionKind::Verify), ["verify-pass", "verify-fail"]);
+        assert_eq!(
+            taken(SessionKind::Review),
+            [
+                "journal",
+                "knowledge",
+                "learning",
+                "task-graph",
+                "review-pass",
+                "review-changes"
+            ]
+        );
+        assert_eq!(taken(SessionKind::Distill), ["knowledge", "learning"]);
+        assert_eq!(taken(SessionKind::Integrate), [""; 0]);
+    }
+}

@@ -1,0 +1,259 @@
+//! Pairs tags to sigils, judges them, and keeps what counts.
+
+use super::attributes::Attributes;
+use super::failure_report::FailureReport;
+use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
+use super::memory::{Knowledge, Learning, Note};
+use super::name::SigilName;
+use super::scan::{Scanner, Tag};
+use super::signals::{Difficulty, Promise, Sigils};
+use super::value::{Fault, required, required_attribute};
+use crate::kind::SessionKind;
+
+/// A text leaves at most so many knowledge entries, learnings and notes, each; an agent in a loop writes more.
+pub const MAX_ENTRIES: usize = 10_000;
+
+/// What decides which sigils of a text are valid.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// Whose text it is: each kind takes its own sigils (SPEC 4.1).
+    pub kind: SessionKind,
+    /// The assigned task's short id, whole (`t-9f2c41aa07be`). Only a work session names it.
+    pub task_id: &'a str,
+    /// The configuration's model tiers, the only names that `<next-model>` may give.
+    pub model_tiers: &'a [String],
+}
+
+/// Reads an agent's message text, all chunks joined, never thoughts or tool output (SPEC 4).
+///
+/// Never fails; what is malformed is passed over and counted. Time and memory are linear in the text's length.
+#[must_use]
+pub fn parse(text: &str, context: &Context<'_>) -> Sigils {
+    read(text, context).0
+}
+
+/// [`parse`], with the number of bytes that were looked at, each as often as it was.
+pub(super) fn read(text: &str, context: &Context<'_>) -> (Sigils, u64) {
+    let mut reader = Reader {
+        context,
+        sigils: Sigils::default(),
+        notes: Vec::new(),
+        visited: 0,
+    };
+    reader.read_tags(text);
+    if context.kind == SessionKind::Work {
+        reader.read_lines(text);
+    }
+    reader.notes.sort_by_key(|&(start, _)| start);
+    for (_, note) in reader.notes {
+        keep(&mut reader.sigils.notes, note, &mut reader.sigils.left_out);
+    }
+    (reader.sigils, reader.visited)
+}
+
+struct Reader<'a> {
+    context: &'a Context<'a>,
+    sigils: Sigils,
+    /// From tags and from lines, with the offset of each.
+    notes: Vec<(usize, Note)>,
+    visited: u64,
+}
+
+/// An opening tag that waits for its closing one.
+#[derive(Clone, Copy)]
+struct Open<'a> {
+    start: usize,
+    body_start: usize,
+    attributes: Attributes<'a>,
+}
+
+impl Reader<'_> {
+    fn read_tags(&mut self, text: &str) {
+        let mut open: [Option<Open<'_>>; SigilName::COUNT] = [None; SigilName::COUNT];
+        let mut scanner = Scanner::new(text);
+        for tag in &mut scanner {
+            if !tag.name().is_taken_from(self.context.kind) {
+                continue;
+            }
+            match tag {
+                Tag::Broken { .. } => self.count_malformed(),
+                Tag::Open {
+                    name,
+                    start,
+                    attributes,
+                    self_closing: true,
+                    ..
+                } => {
+                    self.judge(name, start, attributes, "");
+                }
+                Tag::Open {
+                    name,
+                    start,
+                    end,
+                    attributes,
+                    ..
+                } => match check_attributes(name, attributes) {
+                    Ok(()) => {
+                        let unclosed = open[name as usize].replace(Open {
+                            start,
+                            body_start: end,
+                            attributes,
+                        });
+                        if unclosed.is_some() {
+                            self.count_malformed();
+                        }
+                    }
+                    Err(fault) => self.count(fault),
+                },
+                Tag::Close {
+                    name,
+                    start: body_end,
+                } => {
+                    if let Some(Open {
+                        start,
+                        body_start,
+                        attributes,
+                    }) = open[name as usize].take()
+                    {
+                        self.judge(name, start, attributes, &text[body_start..body_end]);
+                    }
+                }
+            }
+        }
+        self.visited += scanner.visited;
+        for _unclosed in open.into_iter().flatten() {
+            self.count_malformed();
+        }
+    }
+
+    fn read_lines(&mut self, text: &str) {
+        self.visited += 2 * text.len() as u64;
+        for (start, line) in marked_lines(text, MEMORY_MARK) {
+            self.visited += line.len() as u64;
+            match Note::read_line(line) {
+                Ok(note) => self.notes.push((start, note)),
+                Err(fault) => self.count(fault),
+            }
+        }
+        for (_, line) in marked_lines(text, REASON_MARK) {
+            self.visited += line.len() as u64;
+            match required(line) {
+                Ok(reason) => keep_first(&mut self.sigils.failure_reason, reason.to_owned()),
+                Err(fault) => self.count(fault),
+            }
+        }
+    }
+
+    fn judge(&mut self, name: SigilName, start: usize, attributes: Attributes<'_>, body: &str) {
+        self.visited += body.len() as u64;
+        if let Err(fault) = self.take(name, start, attributes, body) {
+            self.count(fault);
+        }
+    }
+
+    fn take(
+        &mut self,
+        name: SigilName,
+        start: usize,
+        attributes: Attributes<'_>,
+        body: &str,
+    ) -> Result<(), Fault> {
+        let sigils = &mut self.sigils;
+        match name {
+            SigilName::TaskDone => {
+                one_of(body, |id| (id == self.context.task_id).then_some(()))?;
+                sigils.task_done = true;
+            }
+            SigilName::TaskFailed => {
+                one_of(body, |id| (id == self.context.task_id).then_some(()))?;
+                sigils.task_failed = true;
+            }
+            SigilName::Promise => keep_first(&mut sigils.promise, one_of(body, Promise::from_word)?),
+            SigilName::NextModel => {
+                let tier = one_of(body, |name| {
+                    self.context.model_tiers.iter().find(|tier| *tier == name)
+                })?;
+                keep_first(&mut sigils.next_model, tier.clone());
+            }
+            SigilName::Journal => keep_first(&mut sigils.journal, required(body)?.to_owned()),
+            SigilName::Knowledge => {
+                keep(
+                    &mut sigils.knowledge,
+                    Knowledge::read(attributes, body)?,
+                    &mut sigils.left_out,
+                );
+            }
+            SigilName::FailureReport => keep_first(&mut sigils.failure_report, FailureReport::read(body)?),
+            SigilName::RetrySuggestion => {
+                keep_first(&mut sigils.retry_suggestion, required(body)?.to_owned())
+            }
+            SigilName::Learning => {
+                keep(
+                    &mut sigils.learnings,
+                    Learning::read(attributes, body)?,
+                    &mut sigils.left_out,
+                );
+            }
+            SigilName::DifficultyEstimate => {
+                keep_first(&mut sigils.difficulty, one_of(body, Difficulty::from_word)?);
+            }
+            SigilName::TaskGraph => keep_first(&mut sigils.task_graph, required(body)?.to_owned()),
+            SigilName::Memory => self.notes.push((start, Note::read(attributes, body)?)),
+            SigilName::VerifyPass => sigils.verify_pass |= blank(body)?,
+            SigilName::VerifyFail => keep_first(&mut sigils.verify_fail, required(body)?.to_owned()),
+            SigilName::ReviewPass => sigils.review_pass |= blank(body)?,
+            SigilName::ReviewChanges => keep_first(&mut sigils.review_changes, required(body)?.to_owned()),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, fault: Fault) {
+        match fault {
+            Fault::Malformed => self.count_malformed(),
+            Fault::Placeholder => {}
+        }
+    }
+
+    fn count_malformed(&mut self) {
+        self.sigils.malformed = self.sigils.malformed.saturating_add(1);
+    }
+}
+
+/// Whether an opening tag has what its sigil requires: one that was only mentioned doesn't end the body around it.
+fn check_attributes(name: SigilName, attributes: Attributes<'_>) -> Result<(), Fault> {
+    let required: &[Option<&str>] = match name {
+        SigilName::Knowledge => &[attributes.title, attributes.tags],
+        SigilName::Learning => &[attributes.category, attributes.tags],
+        SigilName::Memory => &[attributes.kind],
+        _ => &[],
+    };
+    required
+        .iter()
+        .try_for_each(|&value| required_attribute(value).map(drop))
+}
+
+/// The value that `known` has for the trimmed body.
+fn one_of<T>(body: &str, known: impl FnOnce(&str) -> Option<T>) -> Result<T, Fault> {
+    known(required(body)?).ok_or(Fault::Malformed)
+}
+
+/// True for a body that a sigil without a body may have.
+fn blank(body: &str) -> Result<bool, Fault> {
+    if body.trim().is_empty() {
+        Ok(true)
+    } else {
+        Err(Fault::Malformed)
+    }
+}
+
+fn keep_first<T>(kept: &mut Option<T>, value: T) {
+    kept.get_or_insert(value);
+}
+
+fn keep<T>(list: &mut Vec<T>, value: T, left_out: &mut u32) {
+    if list.len() < MAX_ENTRIES {
+        list.push(value);
+    } else {
+        *left_out = left_out.saturating_add(1);
+    }
+}

@@ -1,0 +1,311 @@
+//! SPEC 4 as a table: a text, and what is left of it.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::kind::SessionKind;
+
+const ID: &str = "t-9f2c41aa07be";
+
+fn read(kind: SessionKind, text: &str) -> Sigils {
+    let tiers = ["haiku", "sonnet", "opus"].map(str::to_owned);
+    parse(
+        text,
+        &Context {
+            kind,
+            task_id: ID,
+            model_tiers: &tiers,
+        },
+    )
+}
+
+/// Compares with the default after `change`.
+fn check(kind: SessionKind, text: &str, change: impl FnOnce(&mut Sigils)) {
+    let mut expected = Sigils::default();
+    change(&mut expected);
+    assert_eq!(read(kind, text), expected, "{kind}: {text:?}");
+}
+
+fn work(text: &str, change: impl FnOnce(&mut Sigils)) {
+    check(SessionKind::Work, text, change);
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn only_the_assigned_task_can_be_ended() {
+    work(&format!("日本 <task-done>\n {ID}\t</task-done>"), |s| {
+        s.task_done = true
+    });
+    work(&format!("```\n<task-failed>{ID}</task-failed>\n```"), |s| {
+        s.task_failed = true
+    });
+    for id in [
+        "t-000000000000",
+        "t-9f2c",
+        "T-9F2C41AA07BE",
+        "9f2c41aa07be",
+        "ID",
+        "",
+        " ",
+        "t-9f2c41aa07be.",
+    ] {
+        work(&format!("<task-done>{id}</task-done>"), |s| s.malformed = 1);
+    }
+    let other_first =
+        format!("<task-done>t-1</task-done><task-done>{ID}</task-done><task-done>{ID}</task-done>");
+    work(&other_first, |s| (s.task_done, s.malformed) = (true, 1));
+}
+
+#[test]
+fn an_empty_assigned_id_matches_nothing() {
+    let context = Context {
+        kind: SessionKind::Work,
+        task_id: "",
+        model_tiers: &[],
+    };
+    assert!(!parse("<task-done></task-done><task-done/>", &context).task_done);
+}
+
+#[test]
+fn done_wins_over_failed_and_split_and_stands_beside_a_promise() {
+    let both = format!(
+        "<task-failed>{ID}</task-failed><task-graph>- x</task-graph><promise>FAILURE</promise><task-done>{ID}</task-done>"
+    );
+    let sigils = read(SessionKind::Work, &both);
+    assert_eq!(
+        (sigils.verdict(SessionKind::Work), sigils.promise),
+        (Verdict::Done, Some(Promise::Failure))
+    );
+}
+
+#[test]
+fn promises_and_estimates_and_tiers_know_their_words() {
+    work("<promise> COMPLETE </promise>", |s| {
+        s.promise = Some(Promise::Complete)
+    });
+    work(
+        "<promise>complete</promise><promise>FAILURE</promise><promise>COMPLETE</promise>",
+        |s| {
+            (s.promise, s.malformed) = (Some(Promise::Failure), 1);
+        },
+    );
+    work("<difficulty-estimate>hard</difficulty-estimate>", |s| {
+        s.difficulty = Some(Difficulty::Hard)
+    });
+    work(
+        "<difficulty-estimate>super-hard</difficulty-estimate><difficulty-estimate>blocked</difficulty-estimate>",
+        |s| {
+            (s.difficulty, s.malformed) = (Some(Difficulty::Blocked), 1);
+        },
+    );
+    work(
+        "<next-model>gpt</next-model><next-model>opus</next-model><next-model>haiku</next-model>",
+        |s| {
+            (s.next_model, s.malformed) = (some("opus"), 1);
+        },
+    );
+    work("<next-model>opus|sonnet|haiku</next-model>", |s| s.malformed = 1);
+}
+
+#[test]
+fn free_texts_are_trimmed_and_the_first_that_says_something_wins() {
+    work(
+        "<journal> </journal><journal>\n a\n\nb \n</journal><journal>c</journal>",
+        |s| {
+            (s.journal, s.malformed) = (some("a\n\nb"), 1);
+        },
+    );
+    work("<retry-suggestion>split it</retry-suggestion>", |s| {
+        s.retry_suggestion = some("split it")
+    });
+    work("<task-graph>\n- {key: a, title: ü}\n</task-graph>", |s| {
+        s.task_graph = some("- {key: a, title: ü}")
+    });
+}
+
+#[test]
+fn a_sigil_that_was_only_mentioned_swallows_nothing() {
+    work(
+        &format!("I will write a <journal> soon. <task-done>{ID}</task-done> <journal>b</journal>"),
+        |s| {
+            (s.task_done, s.journal, s.malformed) = (true, some("b"), 1);
+        },
+    );
+    work(
+        "<knowledge tags='a' title='T'>the <knowledge> tag</knowledge>",
+        |s| {
+            s.knowledge = vec![knowledge("T", &["a"], "the <knowledge> tag")];
+            s.malformed = 1;
+        },
+    );
+    work(
+        &format!("<knowledge tags=\"a\" title=\"oops>x <task-done>{ID}</task-done>"),
+        |s| {
+            (s.task_done, s.malformed) = (true, 1);
+        },
+    );
+    work("</journal> <journal", |s| s.malformed = 1);
+}
+
+#[test]
+fn sigils_inside_others_count() {
+    work(
+        &format!("<journal>a <task-done>{ID}</task-done></journal>"),
+        |s| {
+            (s.task_done, s.journal) = (true, Some(format!("a <task-done>{ID}</task-done>")));
+        },
+    );
+    check(
+        SessionKind::Review,
+        "<review-changes>fix <task-graph>[]</task-graph></review-changes>",
+        |s| {
+            (s.task_graph, s.review_changes) = (some("[]"), some("fix <task-graph>[]</task-graph>"));
+        },
+    );
+}
+
+fn knowledge(title: &str, tags: &[&str], body: &str) -> Knowledge {
+    let tags = tags.iter().copied().map(str::to_owned).collect();
+    Knowledge {
+        title: title.to_owned(),
+        tags,
+        body: body.to_owned(),
+    }
+}
+
+#[test]
+fn knowledge_needs_title_tag_and_body() {
+    let text = "<knowledge title='A \"quoted\" Vec<u8>\nname' tags='Rust, CI,rust'>\n body\n</knowledge>\
+                <knowledge tags=\"b\" title=\"B\">b</knowledge>";
+    work(text, |s| {
+        s.knowledge = vec![
+            knowledge("A \"quoted\" Vec<u8> name", &["rust", "ci"], "body"),
+            knowledge("B", &["b"], "b"),
+        ];
+    });
+    for text in [
+        "<knowledge>b</knowledge>",
+        "<knowledge title='t'>b</knowledge>",
+        "<knowledge tags='t'>b</knowledge>",
+        "<knowledge title='t' tags=' , '>b</knowledge>",
+        "<knowledge title=' ' tags='a'>b</knowledge>",
+        "<knowledge title='t' tags='a'> </knowledge>",
+        "<knowledge title='t' tags='a'/>",
+        "<knowledge title='t' tags=a>b</knowledge>",
+        "<knowledge title='t' tags='a'>b",
+    ] {
+        work(text, |s| s.malformed = 1);
+    }
+}
+
+#[test]
+fn learnings_need_category_tag_and_body_and_keep_their_words() {
+    let text = "<learning category=\"pitfall\" tags=\"Rust, Foreign Keys\">a</learning>\
+                <learning category=\"Own Idea\" tags=\"x\">b</learning>";
+    let learning = |category, tags: &[&str], body: &str| Learning {
+        category,
+        tags: tags.iter().copied().map(str::to_owned).collect(),
+        body: body.to_owned(),
+    };
+    work(text, |s| {
+        s.learnings = vec![
+            learning(LearningCategory::Pitfall, &["Rust", "Foreign Keys"], "a"),
+            learning(LearningCategory::Named("Own Idea".to_owned()), &["x"], "b"),
+        ];
+    });
+    for text in [
+        "<learning tags='a'>b</learning>",
+        "<learning category='other'>b</learning>",
+        "<learning category='' tags='a'>b</learning>",
+        "<learning category='other' tags='a'></learning>",
+    ] {
+        work(text, |s| s.malformed = 1);
+    }
+}
+
+#[test]
+fn the_first_valid_failure_report_wins() {
+    let report = "<failure-report>\nwhat_tried: a\nwhy_failed: b\nerror_category: timeout\n</failure-report>";
+    let text = format!(
+        "<failure-report>\nwhat_tried: a\n</failure-report>{report}{}",
+        report.replace('b', "c")
+    );
+    let sigils = read(SessionKind::Work, &text);
+    let failure = sigils.failure_report.unwrap();
+    assert_eq!(
+        (failure.why_failed.as_str(), failure.error_category),
+        ("b", ErrorCategory::Timeout)
+    );
+    assert_eq!(sigils.malformed, 1);
+}
+
+#[test]
+fn notes_come_from_tags_and_lines_in_the_texts_order() {
+    let text = "AGENTIUM_MEMORY: STEP_DONE one\n<memory kind=\"decision\" rationale=\"fast\">two</memory>\n\
+                - AGENTIUM_MEMORY: KEY_FACT  three 3\r\n<memory kind='step_pending'>four</memory>\n\
+                AGENTIUM_MEMORY: FEELING five\nAGENTIUM_MEMORY: DECISION\n<memory kind='mood'>six</memory> <memory>x</memory>";
+    let note = |kind, text: &str, rationale: Option<&str>| Note {
+        kind,
+        text: text.to_owned(),
+        rationale: rationale.map(str::to_owned),
+    };
+    work(text, |s| {
+        s.notes = vec![
+            note(NoteKind::StepDone, "one", None),
+            note(NoteKind::Decision, "two", Some("fast")),
+            note(NoteKind::KeyFact, "three 3", None),
+            note(NoteKind::StepPending, "four", None),
+        ];
+        s.malformed = 4;
+    });
+    work(
+        "FAILURE_REASON:\nFAILURE_REASON: no disk\nFAILURE_REASON: late",
+        |s| {
+            (s.failure_reason, s.malformed) = (some("no disk"), 1);
+        },
+    );
+    check(SessionKind::Verify, text, |_| ());
+}
+
+#[test]
+fn verdicts_of_judging_sessions_stand_in_their_own_kind_only() {
+    let text = "<verify-pass /> <verify-fail> no test </verify-fail> <review-pass></review-pass>";
+    check(SessionKind::Verify, text, |s| {
+        (s.verify_pass, s.verify_fail) = (true, some("no test"))
+    });
+    check(SessionKind::Review, text, |s| s.review_pass = true);
+    work(text, |_| ());
+    check(
+        SessionKind::Verify,
+        "<verify-pass> x </verify-pass> <verify-pass> <verify-fail/>",
+        |s| s.malformed = 3,
+    );
+}
+
+#[test]
+fn placeholders_are_passed_over() {
+    for text in [
+        "<task-done>{id}</task-done>",
+        "<journal>…</journal><journal>...</journal>",
+        "<knowledge tags=\"a,b\" title=\"…\">…</knowledge>",
+        "<learning category=\"...\" tags=\"...\">...</learning>",
+        "<failure-report>...</failure-report>",
+        "<memory kind=\"…\">…</memory>",
+        "<next-model>{model}</next-model>",
+    ] {
+        work(text, |_| ());
+    }
+}
+
+#[test]
+fn lists_are_bounded() {
+    let text = "<learning category='other' tags='t'>b</learning>".repeat(MAX_ENTRIES + 2);
+    let sigils = read(SessionKind::Distill, &text);
+    assert_eq!(
+        (sigils.learnings.len(), sigils.left_out, sigils.malformed),
+        (MAX_ENTRIES, 2, 0)
+    );
+}
