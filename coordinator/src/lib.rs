@@ -1,3 +1,8 @@
-//! Ralph's coordinator crate.
+//! Ralph's coordinator.
+//!
+//! `domain` decides, `store` reads and writes, `prompt` words, `flow` is the way of a task step by step, `services`
+//! keep the steps going, `api` and `cli` are what people touch. A newcomer reads [`flow`] from top to bottom.
 
+pub mod domain;
 pub mod embedded;
+pub mod store;

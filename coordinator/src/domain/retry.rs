@@ -1,0 +1,156 @@
+//! What follows an attempt that did not land: again, a person, or the end (SPEC 3.3, 6.7, 7.3, 7.4).
+
+use std::time::Duration;
+
+use super::states::Outcome;
+
+/// Longest back-off (SPEC 3.4).
+pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
+/// So many door failures in a row of one task call a person: nobody else will mend the agent (SPEC 7.3).
+pub const MAX_DOOR_FAILURES: i16 = 5;
+/// So many endings without a sigil but with new changes count as a failure (SPEC 3.3).
+pub const MAX_NO_SIGILS: i16 = 5;
+/// So many losses alone on a worker call a person (DESIGN 2, leases).
+pub const MAX_LOST_ALONE: i16 = 3;
+/// So many conflicts in a row call a person (issue texts on integration).
+pub const MAX_CONFLICTS: i16 = 3;
+/// Verify sessions without a verdict before it counts as a failed verification (SPEC 5).
+pub const MAX_VERIFY_TRIES: i16 = 2;
+
+/// What a task has been through since it last went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Trouble {
+    /// Failures in a row.
+    pub failures: i16,
+    /// Endings without a sigil in a row.
+    pub no_sigils: i16,
+    /// Door failures in a row.
+    pub door_failures: i16,
+    /// Losses while no other task was lost with it.
+    pub lost_alone: i16,
+    /// Conflicts in a row.
+    pub conflicts: i16,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Another attempt after this back-off.
+    Again(Duration),
+    /// A person has to move it on.
+    NeedsReview,
+}
+
+/// Decides what follows `outcome`, and what the task has been through then.
+///
+/// `with_changes` says whether a session without a sigil left new changes; `jitter` is between 0 and 1.
+pub fn decide(
+    outcome: Outcome,
+    with_changes: bool,
+    max_retries: i32,
+    before: Trouble,
+    base: Duration,
+    jitter: f64,
+) -> (Next, Trouble) {
+    let mut after = before;
+    let counts = match outcome {
+        Outcome::Failed | Outcome::Error => {
+            after.no_sigils = 0;
+            true
+        }
+        Outcome::NoSigil => {
+            after.no_sigils += 1;
+            !with_changes || after.no_sigils >= MAX_NO_SIGILS
+        }
+        Outcome::Door => {
+            after.door_failures += 1;
+            if after.door_failures >= MAX_DOOR_FAILURES {
+                return (Next::NeedsReview, after);
+            }
+            return (Next::Again(backoff(base, after.door_failures, jitter)), after);
+        }
+        Outcome::Conflict => {
+            after.conflicts += 1;
+            if after.conflicts >= MAX_CONFLICTS {
+                return (Next::NeedsReview, after);
+            }
+            false
+        }
+        Outcome::Lost => {
+            after.lost_alone += 1;
+            if after.lost_alone >= MAX_LOST_ALONE {
+                return (Next::NeedsReview, after);
+            }
+            false
+        }
+        _ => false,
+    };
+    after.door_failures = 0;
+    if !counts {
+        return (Next::Again(Duration::ZERO), after);
+    }
+    after.no_sigils = 0;
+    after.failures += 1;
+    if i32::from(after.failures) > max_retries {
+        (Next::NeedsReview, after)
+    } else {
+        (Next::Again(backoff(base, after.failures, jitter)), after)
+    }
+}
+
+/// `base` doubled with every failure up to [`MAX_BACKOFF`], of which the last quarter is jitter.
+fn backoff(base: Duration, failures: i16, jitter: f64) -> Duration {
+    let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(20);
+    let whole = base.saturating_mul(1 << doublings).min(MAX_BACKOFF);
+    whole.mul_f64(0.75 + 0.25 * jitter.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Duration = Duration::from_secs(10);
+
+    fn check(outcome: Outcome, changes: bool, before: Trouble, next: Next, after: Trouble) {
+        assert_eq!(decide(outcome, changes, 3, before, BASE, 1.0), (next, after), "{outcome:?} after {before:?}");
+    }
+
+    #[test]
+    fn table() {
+        let none = Trouble::default();
+        let failures = |failures| Trouble { failures, ..none };
+        let again = |seconds| Next::Again(Duration::from_secs(seconds));
+        check(Outcome::Failed, true, none, again(10), failures(1));
+        check(Outcome::Error, false, failures(1), again(20), failures(2));
+        check(Outcome::Failed, true, failures(2), again(40), failures(3));
+        check(Outcome::Failed, true, failures(3), Next::NeedsReview, failures(4));
+        check(Outcome::NoSigil, true, none, again(0), Trouble { no_sigils: 1, ..none });
+        check(Outcome::NoSigil, false, none, again(10), failures(1));
+        check(Outcome::NoSigil, true, Trouble { no_sigils: 4, ..none }, again(10), failures(1));
+        check(Outcome::Conflict, true, failures(1), again(0), Trouble { failures: 1, conflicts: 1, ..none });
+        check(
+            Outcome::Conflict,
+            true,
+            Trouble { conflicts: 2, ..none },
+            Next::NeedsReview,
+            Trouble { conflicts: 3, ..none },
+        );
+        check(Outcome::Lost, true, none, again(0), Trouble { lost_alone: 1, ..none });
+        check(Outcome::Door, true, none, again(10), Trouble { door_failures: 1, ..none });
+        check(
+            Outcome::Door,
+            true,
+            Trouble { door_failures: 4, ..none },
+            Next::NeedsReview,
+            Trouble { door_failures: 5, ..none },
+        );
+        check(Outcome::Interrupted, true, failures(2), again(0), failures(2));
+    }
+
+    #[test]
+    fn backoff_is_bounded_and_jittered() {
+        assert_eq!(backoff(BASE, 30, 1.0), MAX_BACKOFF);
+        assert_eq!(backoff(BASE, 1, 0.0), Duration::from_millis(7500));
+        assert_eq!(backoff(Duration::ZERO, 5, 1.0), Duration::ZERO);
+    }
+}

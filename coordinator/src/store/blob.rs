@@ -1,0 +1,82 @@
+//! Texts in parts (DESIGN 3).
+
+use ralph_shared::wire::{PART_BYTES, TextError, sha256_hex};
+use sqlx::PgConnection;
+
+/// Stores one part; again is harmless.
+pub async fn put(conn: &mut PgConnection, sha256: &str, index: i32, bytes: &[u8]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into blob_parts (sha256, index, bytes) values ($1, $2, $3) on conflict do nothing",
+        sha256,
+        index,
+        bytes,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Stores a whole text in parts.
+pub async fn put_text(conn: &mut PgConnection, text: &str) -> sqlx::Result<String> {
+    let sha256 = sha256_hex(text.as_bytes());
+    for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
+        put(conn, &sha256, i32::try_from(index).unwrap_or(i32::MAX), part).await?;
+    }
+    Ok(sha256)
+}
+
+/// One part.
+pub async fn get(conn: &mut PgConnection, sha256: &str, index: i32) -> sqlx::Result<Option<Vec<u8>>> {
+    sqlx::query_scalar!("select bytes from blob_parts where sha256 = $1 and index = $2", sha256, index)
+        .fetch_optional(conn)
+        .await
+}
+
+/// A whole text, checked against its hash; invalid UTF-8 is replaced.
+pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<String, TextError>> {
+    let parts = sqlx::query_scalar!("select bytes from blob_parts where sha256 = $1 order by index", sha256)
+        .fetch_all(conn)
+        .await?;
+    if parts.is_empty() {
+        return Ok(Err(TextError::Missing { sha256: sha256.to_owned() }));
+    }
+    let whole = parts.concat();
+    let actual = sha256_hex(&whole);
+    Ok(if actual == sha256 {
+        Ok(String::from_utf8_lossy(&whole).into_owned())
+    } else {
+        Err(TextError::WrongHash { sha256: sha256.to_owned(), actual })
+    })
+}
+
+/// Forgets texts older than `hours`, at most 1,000 parts a call; returns how many.
+pub async fn prune(conn: &mut PgConnection, hours: i32) -> sqlx::Result<u64> {
+    let gone = sqlx::query!(
+        "delete from blob_parts
+         where (sha256, index) in (
+           select sha256, index from blob_parts where created_at < now() - $1 * interval '1 hour' limit 1000
+         )",
+        f64::from(hours),
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// Keeps a report that could not be applied.
+pub async fn keep_bad_report(
+    conn: &mut PgConnection,
+    dispatch: Option<uuid::Uuid>,
+    error: &str,
+    body: &[u8],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into bad_reports (dispatch_id, error, body) values ($1, $2, $3)",
+        dispatch,
+        error,
+        body,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The pool, the migrations, and the repetition of transactions that Postgres asks to repeat.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, PgPool};
+
+/// Migrations of this release.
+static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
+
+/// A deadlock or serialization failure is repeated so often before it is an error.
+const MAX_REPEATS: u32 = 5;
+
+/// Opens a pool of at most `connections`.
+///
+/// # Errors
+/// When the address is none, or the server doesn't answer within ten seconds.
+pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> {
+    let options: PgConnectOptions = url.parse()?;
+    let options = options
+        .application_name("ralph-coordinator")
+        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2));
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .min_connections(1)
+        .acquire_timeout(Duration::from_secs(10))
+        .idle_timeout(Duration::from_secs(60))
+        .test_before_acquire(false)
+        .connect_with(options)
+        .await
+}
+
+/// Brings the schema to this release. Several coordinators may call it at once.
+///
+/// # Errors
+/// When a step fails, or the database was migrated by a later release.
+pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
+    MIGRATOR.run(pool).await
+}
+
+/// How many steps are not applied yet.
+///
+/// # Errors
+/// When the database can't be asked.
+pub async fn pending_migrations(pool: &PgPool) -> Result<usize, sqlx::Error> {
+    let known = sqlx::query_scalar::<_, bool>("select to_regclass('_sqlx_migrations') is not null")
+        .fetch_one(pool)
+        .await?;
+    let applied: i64 = if known {
+        sqlx::query_scalar("select count(*) from _sqlx_migrations where success").fetch_one(pool).await?
+    } else {
+        0
+    };
+    Ok(MIGRATOR.iter().count().saturating_sub(usize::try_from(applied).unwrap_or(0)))
+}
+
+/// Repeats `step` while Postgres ends it with a deadlock or a serialization failure (DESIGN 2, graph transactions).
+///
+/// # Errors
+/// Any other error, and these after five times.
+pub async fn retry_serialization<T, F>(mut step: impl FnMut() -> F) -> Result<T, sqlx::Error>
+where
+    F: Future<Output = Result<T, sqlx::Error>>,
+{
+    let mut repeats = 0;
+    loop {
+        match step().await {
+            Err(error) if repeats < MAX_REPEATS && asks_to_repeat(&error) => {
+                repeats += 1;
+                tracing::debug!(%error, repeats, "transaction repeated");
+                tokio::time::sleep(Duration::from_millis(rand::random_range(1..20))).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn asks_to_repeat(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|e| e.code());
+    matches!(code.as_deref(), Some("40001" | "40P01"))
+}

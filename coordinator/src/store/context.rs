@@ -1,0 +1,266 @@
+//! What an assignment and its prompt are made of, read for a whole batch of claims in a bounded number of queries.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::states::{Kind, Outcome};
+
+/// A task with its feature, as prompts and assignments need them.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct TaskFacts {
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub title: String,
+    pub description: String,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub max_retries: i32,
+    pub attempt: i32,
+    pub failures: i16,
+    pub start_commit: Option<String>,
+    pub start_ref: Option<String>,
+    pub parent: Option<ParentFacts>,
+    pub feature_name: String,
+    pub repo_address: Option<String>,
+    pub base_commit: Option<String>,
+    pub branch: Option<String>,
+    pub feature_tasks: i32,
+    pub feature_description: String,
+    pub spec: Option<String>,
+    pub plan: Option<String>,
+}
+
+/// The parent as a prompt shows it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct ParentFacts {
+    pub id: TaskId,
+    pub title: String,
+    pub description: String,
+}
+
+/// Reads tasks with their features.
+pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
+    let rows = sqlx::query!(
+        r#"select t.id, t.feature_id, x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
+                  t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
+                  px.description as "parent_description?", f.name, f.repo_address, f.base_commit, f.branch,
+                  f.pending + f.blocked + f.in_progress + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
+                    as "feature_tasks!",
+                  ft.description as feature_description, ft.spec, ft.plan
+           from tasks t
+           join task_texts x on x.task_id = t.id
+           join features f on f.id = t.feature_id
+           join feature_texts ft on ft.feature_id = f.id
+           left join task_texts px on px.task_id = t.parent_id
+           where t.id = any($1)"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| TaskFacts {
+            task: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            title: row.title,
+            description: row.description,
+            agent: row.agent,
+            model: row.model,
+            max_retries: row.max_retries,
+            attempt: row.attempt,
+            failures: row.failures,
+            start_commit: row.start_commit,
+            start_ref: row.start_ref,
+            parent: row.parent_id.map(|id| ParentFacts {
+                id: TaskId(id),
+                title: row.parent_title.unwrap_or_default(),
+                description: row.parent_description.unwrap_or_default(),
+            }),
+            feature_name: row.name,
+            repo_address: row.repo_address,
+            base_commit: row.base_commit,
+            branch: row.branch,
+            feature_tasks: row.feature_tasks,
+            feature_description: row.feature_description,
+            spec: row.spec,
+            plan: row.plan,
+        })
+        .collect())
+}
+
+/// A resolved blocker, as its dependents are told of it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Prerequisite {
+    pub of: TaskId,
+    pub id: TaskId,
+    pub title: String,
+    pub skipped: bool,
+    pub summary: Option<String>,
+}
+
+/// The blockers of tasks with the journal of the attempt that finished them, at most 20 a task.
+pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Prerequisite>> {
+    let rows = sqlx::query!(
+        r#"select q.id as "of!", b.id as "id!", b.title as "title!", b.skipped as "skipped!", b.journal
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select t.id, x.title, t.state = 'skipped' as skipped, last.journal
+             from dependencies d
+             join tasks t on t.id = d.blocker_id
+             join task_texts x on x.task_id = t.id
+             left join lateral (
+               select journal from dispatches where task_id = t.id and outcome = 'done' order by id desc limit 1
+             ) last on true
+             where d.task_id = q.id and t.state in ('done', 'skipped')
+             order by t.id
+             limit 20
+           ) b"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Prerequisite {
+            of: TaskId(row.of),
+            id: TaskId(row.id),
+            title: row.title,
+            skipped: row.skipped,
+            summary: row.journal,
+        })
+        .collect())
+}
+
+/// An earlier dispatch of a task, as its next prompt tells of it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Earlier {
+    pub task: TaskId,
+    pub kind: Kind,
+    pub attempt: i32,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub feedback: Option<String>,
+    pub model: Option<String>,
+    pub duration_ms: Option<i64>,
+    pub pushed_ref: Option<String>,
+    pub files_changed: Vec<String>,
+    pub report: Option<FailureReport>,
+}
+
+/// A failure report (SPEC 4.1, 4.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FailureReport {
+    pub extracted: bool,
+    pub category: String,
+    pub what_tried: String,
+    pub why_failed: String,
+    pub relevant_files: Option<String>,
+    pub error_output: Option<String>,
+    pub retry_suggestion: Option<String>,
+}
+
+/// The last 20 ended dispatches of each task, oldest first.
+pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Earlier>> {
+    let rows = sqlx::query!(
+        r#"select d.task_id as "task_id!", d.kind as "kind!: Kind", d.attempt as "attempt!",
+                  d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref,
+                  coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
+                  r.category as "category?", r.what_tried as "what_tried?", r.why_failed as "why_failed?",
+                  r.relevant_files, r.error_output, r.retry_suggestion
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select * from dispatches
+             where task_id = q.id and outcome is not null
+             order by id desc
+             limit 20
+           ) d
+           left join failure_reports r on r.dispatch_id = d.id
+           order by d.id"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Earlier {
+            task: TaskId(row.task_id),
+            kind: row.kind,
+            attempt: row.attempt,
+            outcome: row.outcome,
+            reason: row.reason,
+            feedback: row.feedback,
+            model: row.model,
+            duration_ms: row.duration_ms,
+            pushed_ref: row.pushed_ref,
+            files_changed: row.files_changed,
+            report: row.what_tried.map(|what_tried| FailureReport {
+                extracted: row.extracted.unwrap_or_default(),
+                category: row.category.unwrap_or_default(),
+                what_tried,
+                why_failed: row.why_failed.unwrap_or_default(),
+                relevant_files: row.relevant_files,
+                error_output: row.error_output,
+                retry_suggestion: row.retry_suggestion,
+            }),
+        })
+        .collect())
+}
+
+/// A journal entry of the same feature.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct JournalEntry {
+    pub feature: FeatureId,
+    pub task: TaskId,
+    pub task_title: String,
+    pub attempt: i32,
+    pub outcome: Outcome,
+    pub model: Option<String>,
+    pub duration_ms: Option<i64>,
+    pub cost_usd: Option<f64>,
+    pub files_changed: Vec<String>,
+    pub journal: String,
+}
+
+/// The newest `n` journal entries of each feature, oldest first (SPEC 6.5).
+pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx::Result<Vec<JournalEntry>> {
+    let rows = sqlx::query!(
+        r#"select q.id as "feature_id!", d.task_id as "task_id!", x.title, d.attempt as "attempt!",
+                  d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
+                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!"
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select * from dispatches
+             where feature_id = q.id and journal is not null
+             order by id desc
+             limit $2
+           ) d
+           join task_texts x on x.task_id = d.task_id
+           order by d.id"#,
+        features,
+        n,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| JournalEntry {
+            feature: FeatureId(row.feature_id),
+            task: TaskId(row.task_id),
+            task_title: row.title,
+            attempt: row.attempt,
+            outcome: row.outcome,
+            model: row.model,
+            duration_ms: row.duration_ms,
+            cost_usd: row.cost_usd,
+            files_changed: row.files_changed,
+            journal: row.journal,
+        })
+        .collect())
+}

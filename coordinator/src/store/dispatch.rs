@@ -1,0 +1,397 @@
+//! Dispatches: opened by a claim, kept alive by heartbeats, settled by a report.
+
+use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::states::{Kind, Outcome};
+
+/// What a new dispatch is made of.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct NewDispatch {
+    pub id: DispatchId,
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub run: RunId,
+    pub kind: Kind,
+    pub attempt: i32,
+    pub worker: String,
+    pub incarnation: Incarnation,
+    pub start_commit: Option<String>,
+    pub model: Option<String>,
+    pub model_reason: Option<String>,
+}
+
+/// Opens dispatches with a lease of `lease_ms`.
+pub async fn insert(conn: &mut PgConnection, new: &[NewDispatch], lease_ms: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into dispatches
+           (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
+            lease_until)
+         select d.*, now() + $12 * interval '1 millisecond'
+         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::int[], $7::text[],
+                     $8::uuid[], $9::text[], $10::text[], $11::text[]) as d",
+        &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.task.0).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.feature.0).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.run.0).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.kind).collect::<Vec<_>>() as &[Kind],
+        &new.iter().map(|d| d.attempt).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.worker.clone()).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.incarnation.0).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &new.iter().map(|d| d.model.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &new.iter().map(|d| d.model_reason.clone()).collect::<Vec<_>>() as &[Option<String>],
+        lease_ms as f64,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A dispatch's row as steps need it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Dispatch {
+    pub id: DispatchId,
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub run: RunId,
+    pub kind: Kind,
+    pub attempt: i32,
+    pub state: DispatchState,
+    pub worker: String,
+    pub incarnation: Incarnation,
+    pub end_reason: Option<String>,
+    pub feedback: Option<String>,
+    pub start_commit: Option<String>,
+    pub model: Option<String>,
+}
+
+/// Where a dispatch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "dispatch_state", rename_all = "snake_case")]
+pub enum DispatchState {
+    /// Leased.
+    Live,
+    /// Its report was applied.
+    Settled,
+    /// Its lease ended; its report is still accepted while the fence stands.
+    Lost,
+    /// The fence moved; a report changes nothing but what was spent.
+    Superseded,
+}
+
+/// Reads dispatches without a lock.
+pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
+    let rows = sqlx::query!(
+        r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
+                  worker, incarnation, end_reason, feedback, start_commit, model
+           from dispatches
+           where id = any($1)"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Dispatch {
+            id: DispatchId(row.id),
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            run: RunId(row.run_id),
+            kind: row.kind,
+            attempt: row.attempt,
+            state: row.state,
+            worker: row.worker,
+            incarnation: Incarnation(row.incarnation),
+            end_reason: row.end_reason,
+            feedback: row.feedback,
+            start_commit: row.start_commit,
+            model: row.model,
+        })
+        .collect())
+}
+
+/// Reads and locks dispatches in the order of their ids; features and tasks are locked before.
+pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
+    sqlx::query!("select id from dispatches where id = any($1) order by id for no key update", ids)
+        .fetch_all(&mut *conn)
+        .await?;
+    read(conn, ids).await
+}
+
+/// How a dispatch ended, as its row keeps it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct End {
+    pub id: DispatchId,
+    pub state: DispatchState,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    pub journal: Option<String>,
+    pub commit: Option<String>,
+    pub pushed_ref: Option<String>,
+    pub files_changed: Vec<String>,
+    pub stop_reason: Option<String>,
+    pub agent: Option<String>,
+    pub duration_ms: i64,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    pub cost_usd: Option<f64>,
+    pub tool_calls: i32,
+    pub malformed_sigils: i32,
+}
+
+/// Separates paths in one column of the statement below; a path can hold neither.
+const PATHS: char = '\0';
+
+/// Writes how dispatches ended.
+pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
+    if ends.is_empty() {
+        return Ok(());
+    }
+    debug_assert!(ends.iter().flat_map(|e| &e.files_changed).all(|path| !path.contains(PATHS)));
+    let files: Vec<String> = ends
+        .iter()
+        .map(|e| serde_json::to_string(&e.files_changed).unwrap_or_else(|_| "[]".to_owned()))
+        .collect();
+    sqlx::query!(
+        "update dispatches d
+         set state = e.state, outcome = e.outcome, reason = e.reason, journal = e.journal, commit = e.commit,
+             pushed_ref = e.pushed_ref,
+             files_changed = case when e.files = '[]' then null
+                                  else array(select jsonb_array_elements_text(e.files::jsonb)) end,
+             stop_reason = e.stop_reason, agent = e.agent, duration_ms = e.duration_ms,
+             input_tokens = e.input_tokens, output_tokens = e.output_tokens, cost_usd = e.cost_usd,
+             tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, settled_at = now()
+         from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
+                     $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
+                     $14::float8[], $15::int[], $16::int[])
+           as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
+                input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils)
+         where d.id = e.id",
+        &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
+        &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
+        &ends.iter().map(|e| e.outcome).collect::<Vec<_>>() as &[Outcome],
+        &ends.iter().map(|e| e.reason.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.journal.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.commit.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.pushed_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &files,
+        &ends.iter().map(|e| e.stop_reason.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.duration_ms).collect::<Vec<_>>(),
+        &ends.iter().map(|e| e.input_tokens).collect::<Vec<_>>() as &[Option<i64>],
+        &ends.iter().map(|e| e.output_tokens).collect::<Vec<_>>() as &[Option<i64>],
+        &ends.iter().map(|e| e.cost_usd).collect::<Vec<_>>() as &[Option<f64>],
+        &ends.iter().map(|e| e.tool_calls).collect::<Vec<_>>(),
+        &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Marks live or lost dispatches whose task is taken from them by a person: a later report changes nothing.
+pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches
+         set state = 'superseded', settled_at = coalesce(settled_at, now()), outcome = coalesce(outcome, 'interrupted'),
+             reason = coalesce(reason, $2)
+         where id = any($1) and state in ('live', 'lost')",
+        ids,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Renews the leases of what an incarnation holds; the database's clock counts.
+pub async fn renew(
+    conn: &mut PgConnection,
+    incarnation: Incarnation,
+    ids: &[Uuid],
+    lease_ms: i64,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with mine as (
+           select id from dispatches
+           where id = any($2) and state = 'live'
+           order by id
+           for no key update
+         )
+         update dispatches d
+         set lease_until = now() + $3 * interval '1 millisecond', incarnation = $1
+         from mine
+         where d.id = mine.id",
+        incarnation.0,
+        ids,
+        lease_ms as f64,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What a heartbeat's answer has to know of a dispatch it named.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Standing {
+    pub id: DispatchId,
+    pub state: DispatchState,
+    pub is_current: bool,
+    pub end_reason: Option<String>,
+}
+
+/// Looks dispatches up together with their fence.
+pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Standing>> {
+    let rows = sqlx::query!(
+        r#"select d.id, d.state as "state: DispatchState", t.dispatch_id = d.id as "is_current!", d.end_reason
+           from dispatches d
+           join tasks t on t.id = d.task_id
+           where d.id = any($1)"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Standing {
+            id: DispatchId(row.id),
+            state: row.state,
+            is_current: row.is_current,
+            end_reason: row.end_reason,
+        })
+        .collect())
+}
+
+/// A dispatch whose lease ended.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Expired {
+    pub id: DispatchId,
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub worker: String,
+}
+
+/// Live dispatches whose lease has ended, at most `limit`.
+pub async fn expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<Expired>> {
+    let rows = sqlx::query!(
+        "select id, task_id, feature_id, worker
+         from dispatches
+         where state = 'live' and lease_until < now()
+         order by id
+         limit $1",
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Expired {
+            id: DispatchId(row.id),
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            worker: row.worker,
+        })
+        .collect())
+}
+
+/// Which of `ids` are still live with an ended lease, locked: nobody renewed them in between.
+pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        "select id
+         from dispatches
+         where id = any($1) and state = 'live' and lease_until < now()
+         order by id
+         for no key update",
+        ids,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Marks dispatches lost.
+pub async fn lose(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches
+         set state = 'lost', outcome = 'lost', reason = $2, settled_at = now()
+         where id = any($1) and state = 'live'",
+        ids,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Ends at once the leases of a worker's earlier lives, but for what it still holds a report of.
+pub async fn end_leases_of_earlier_lives(
+    conn: &mut PgConnection,
+    worker: &str,
+    incarnation: Incarnation,
+    spooled: &[Uuid],
+) -> sqlx::Result<u64> {
+    let ended = sqlx::query!(
+        "update dispatches
+         set lease_until = now() - interval '1 microsecond'
+         where state = 'live' and worker = $1 and incarnation <> $2 and id <> all($3)",
+        worker,
+        incarnation.0,
+        spooled,
+    )
+    .execute(conn)
+    .await?;
+    Ok(ended.rows_affected())
+}
+
+/// Asks for the end of live dispatches of a feature or of one task; returns them with their workers.
+pub async fn ask_to_end(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    task: Option<TaskId>,
+    reason: &str,
+    feedback: Option<&str>,
+) -> sqlx::Result<Vec<(DispatchId, String)>> {
+    let rows = sqlx::query!(
+        "update dispatches
+         set end_reason = $3, feedback = coalesce($4, feedback)
+         where feature_id = $1 and state = 'live' and ($2::uuid is null or task_id = $2) and kind <> 'integrate'
+         returning id, worker",
+        feature.0,
+        task.map(|t| t.0),
+        reason,
+        feedback,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (DispatchId(row.id), row.worker)).collect())
+}
+
+/// How many live dispatches a feature has.
+pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "n!" from dispatches where feature_id = $1 and state = 'live'"#,
+        feature.0,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Live dispatches of tasks, to be fenced off by a person's command: id and worker.
+pub async fn live_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(DispatchId, String)>> {
+    let rows = sqlx::query!(
+        "select d.id, d.worker
+         from dispatches d
+         join tasks t on t.id = d.task_id
+         where t.id = any($1) and d.id = t.dispatch_id and d.state in ('live', 'lost')",
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (DispatchId(row.id), row.worker)).collect())
+}

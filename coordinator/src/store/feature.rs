@@ -1,0 +1,199 @@
+//! Features: their row with its counters, and their texts.
+
+use ralph_shared::ids::{FeatureId, RunId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
+
+/// What a new feature is made of.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct NewFeature {
+    pub id: FeatureId,
+    pub name: String,
+    pub repo_id: String,
+    pub repo_address: Option<String>,
+    pub base_ref: Option<String>,
+    pub base_commit: Option<String>,
+    pub branch: Option<String>,
+    pub max_parallel: i32,
+    pub failure_policy: FailurePolicy,
+    pub description: String,
+    pub spec: Option<String>,
+    pub plan: Option<String>,
+}
+
+/// Inserts a feature as a draft. `false` when its name is taken in its repository.
+pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<bool> {
+    let inserted = sqlx::query!(
+        "insert into features
+           (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy)
+         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9)
+         on conflict (repo_id, name) do nothing",
+        new.id.0,
+        new.name,
+        new.repo_id,
+        new.repo_address,
+        new.base_ref,
+        new.base_commit,
+        new.branch,
+        new.max_parallel,
+        new.failure_policy as FailurePolicy,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query!(
+        "insert into feature_texts (feature_id, description, spec, plan) values ($1, $2, $3, $4)",
+        new.id.0,
+        new.description,
+        new.spec,
+        new.plan,
+    )
+    .execute(conn)
+    .await?;
+    Ok(true)
+}
+
+/// A feature's row while a step holds its lock.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Locked {
+    pub id: FeatureId,
+    pub name: String,
+    pub repo_id: String,
+    pub has_repository: bool,
+    pub state: FeatureState,
+    pub failure_policy: FailurePolicy,
+    pub current_run: Option<RunId>,
+    pub counts: Counts,
+}
+
+/// How many tasks are in each state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts([i32; 8]);
+
+impl Counts {
+    /// Tasks in `state`.
+    pub fn of(&self, state: TaskState) -> i32 {
+        self.0[index(state)]
+    }
+
+    /// Adds `n` tasks to `state`.
+    pub fn add(&mut self, state: TaskState, n: i32) {
+        self.0[index(state)] += n;
+    }
+
+    /// Notes that a task went from one state to another.
+    pub fn moved(&mut self, from: TaskState, to: TaskState) {
+        self.add(from, -1);
+        self.add(to, 1);
+    }
+
+    /// All tasks.
+    pub fn total(&self) -> i32 {
+        self.0.iter().sum()
+    }
+
+    /// Tasks that can still change without a person.
+    pub fn open(&self) -> i32 {
+        self.of(TaskState::Pending) + self.of(TaskState::Blocked) + self.of(TaskState::InProgress)
+    }
+}
+
+fn index(state: TaskState) -> usize {
+    state as usize
+}
+
+macro_rules! counts {
+    ($row:expr) => {{
+        let mut counts = $crate::store::feature::Counts::default();
+        counts.add($crate::domain::states::TaskState::Pending, $row.pending);
+        counts.add($crate::domain::states::TaskState::Blocked, $row.blocked);
+        counts.add($crate::domain::states::TaskState::InProgress, $row.in_progress);
+        counts.add($crate::domain::states::TaskState::Done, $row.done);
+        counts.add($crate::domain::states::TaskState::Failed, $row.failed);
+        counts.add($crate::domain::states::TaskState::Cancelled, $row.cancelled);
+        counts.add($crate::domain::states::TaskState::Skipped, $row.skipped);
+        counts.add($crate::domain::states::TaskState::NeedsReview, $row.needs_review);
+        counts
+    }};
+}
+pub(crate) use counts;
+
+/// Locks features in the order of their ids: the first lock of every change to a graph (DESIGN 2).
+pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Locked>> {
+    let rows = sqlx::query!(
+        r#"select id, name, repo_id, repo_address is not null as "has_repository!",
+                  state as "state: FeatureState", failure_policy as "failure_policy: FailurePolicy", current_run,
+                  pending, blocked, in_progress, done, failed, cancelled, skipped, needs_review
+           from features
+           where id = any($1)
+           order by id
+           for no key update"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Locked {
+            id: FeatureId(row.id),
+            counts: counts!(row),
+            name: row.name,
+            repo_id: row.repo_id,
+            has_repository: row.has_repository,
+            state: row.state,
+            failure_policy: row.failure_policy,
+            current_run: row.current_run.map(RunId),
+        })
+        .collect())
+}
+
+/// Writes state, run and counters of a locked feature.
+pub async fn save(conn: &mut PgConnection, feature: &Locked) -> sqlx::Result<()> {
+    let c = |state| feature.counts.of(state);
+    sqlx::query!(
+        "update features
+         set state = $2, current_run = $3, pending = $4, blocked = $5, in_progress = $6, done = $7, failed = $8,
+             cancelled = $9, skipped = $10, needs_review = $11, updated_at = now()
+         where id = $1",
+        feature.id.0,
+        feature.state as FeatureState,
+        feature.current_run.map(|run| run.0),
+        c(TaskState::Pending),
+        c(TaskState::Blocked),
+        c(TaskState::InProgress),
+        c(TaskState::Done),
+        c(TaskState::Failed),
+        c(TaskState::Cancelled),
+        c(TaskState::Skipped),
+        c(TaskState::NeedsReview),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Features that run now.
+pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!("select id from features where state = 'running' order by id").fetch_all(conn).await
+}
+
+/// The counters as a recount of the task rows gives them; equal to the stored ones, or it is an alarm.
+pub async fn recount(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Counts> {
+    let rows = sqlx::query!(
+        r#"select state as "state: TaskState", count(*)::int as "n!" from tasks where feature_id = $1 group by state"#,
+        id.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut counts = Counts::default();
+    for row in rows {
+        counts.add(row.state, row.n);
+    }
+    Ok(counts)
+}

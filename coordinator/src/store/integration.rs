@@ -1,0 +1,224 @@
+//! Integrations: the turn, the decision, the landing (DESIGN 6).
+
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// Where an integration stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "integration_state", rename_all = "snake_case")]
+pub enum IntegrationState {
+    /// In the feature's queue.
+    Waiting,
+    /// It is its turn: a dispatch rebases it.
+    Turn,
+    /// Old and new head are fixed; it is pushed.
+    Decided,
+    /// Landed.
+    Merged,
+    /// It conflicts with the head.
+    Conflict,
+    /// The command gate refused it.
+    GateFailed,
+    /// The remote refused it for good.
+    Failed,
+    /// A person took the task away before it was decided.
+    Withdrawn,
+}
+
+/// An open integration.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Integration {
+    pub id: Uuid,
+    pub feature: FeatureId,
+    pub task: TaskId,
+    pub attempt: i32,
+    pub source_commit: String,
+    pub source_ref: String,
+    pub state: IntegrationState,
+    pub dispatch: Option<DispatchId>,
+    pub old: Option<String>,
+    pub new: Option<String>,
+    pub new_ref: Option<String>,
+    pub tries: i32,
+}
+
+/// Puts a passed attempt into its feature's queue.
+pub async fn queue(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    task: TaskId,
+    attempt: i32,
+    commit: &str,
+    source_ref: &str,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into integrations (id, feature_id, task_id, attempt, source_commit, source_ref, state, queued_at)
+         values ($1, $2, $3, $4, $5, $6, 'waiting', clock_timestamp())",
+        Uuid::now_v7(),
+        feature.0,
+        task.0,
+        attempt,
+        commit,
+        source_ref,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The open integrations of tasks.
+pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Integration>> {
+    let rows = sqlx::query!(
+        r#"select id, feature_id, task_id, attempt, source_commit, source_ref, state as "state: IntegrationState",
+                  dispatch_id, old, new, new_ref, tries
+           from integrations
+           where task_id = any($1) and state in ('waiting', 'turn', 'decided')"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Integration {
+            id: row.id,
+            feature: FeatureId(row.feature_id),
+            task: TaskId(row.task_id),
+            attempt: row.attempt,
+            source_commit: row.source_commit,
+            source_ref: row.source_ref,
+            state: row.state,
+            dispatch: row.dispatch_id.map(DispatchId),
+            old: row.old,
+            new: row.new,
+            new_ref: row.new_ref,
+            tries: row.tries,
+        })
+        .collect())
+}
+
+/// For each feature: the task whose integration is to be claimed next. A decided one or a turn without a holder goes
+/// first, else the oldest that waits, unless somebody holds the turn.
+pub async fn next_turns(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<(FeatureId, TaskId)>> {
+    let rows = sqlx::query!(
+        r#"select f.id as "feature_id!", next.task_id as "task_id!"
+           from unnest($1::uuid[]) as f(id)
+           cross join lateral (
+             select i.task_id, i.dispatch_id, i.state
+             from integrations i
+             where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+             order by i.state = 'waiting', i.queued_at, i.id
+             limit 1
+           ) next
+           where next.dispatch_id is null"#,
+        features,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (FeatureId(row.feature_id), TaskId(row.task_id))).collect())
+}
+
+/// Gives the turn of a task's integration to a dispatch; a decided one stays decided.
+pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uuid]) -> sqlx::Result<u64> {
+    let given = sqlx::query!(
+        "update integrations i
+         set dispatch_id = g.dispatch_id, tries = tries + 1,
+             state = case when i.state = 'decided' then i.state else 'turn' end
+         from unnest($1::uuid[], $2::uuid[]) as g(task_id, dispatch_id)
+         where i.task_id = g.task_id and i.state in ('waiting', 'turn', 'decided')",
+        tasks,
+        dispatches,
+    )
+    .execute(conn)
+    .await?;
+    Ok(given.rows_affected())
+}
+
+/// Takes the turn from dispatches that were lost: what was not decided waits again, what was decided stays decided.
+pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations
+         set dispatch_id = null, state = case when state = 'turn' then 'waiting' else state end
+         where dispatch_id = any($1) and state in ('turn', 'decided')",
+        dispatches,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Stores the decision of the dispatch that holds the turn. `true` when it stands, also when it stood before with the
+/// same values.
+pub async fn decide(
+    conn: &mut PgConnection,
+    dispatch: DispatchId,
+    old: &str,
+    new: &str,
+    new_ref: &str,
+) -> sqlx::Result<bool> {
+    let decided = sqlx::query!(
+        "update integrations
+         set state = 'decided', old = $2, new = $3, new_ref = $4, decided_at = coalesce(decided_at, now())
+         where dispatch_id = $1
+           and (state = 'turn' or (state = 'decided' and old = $2 and new = $3))",
+        dispatch.0,
+        old,
+        new,
+        new_ref,
+    )
+    .execute(conn)
+    .await?;
+    Ok(decided.rows_affected() == 1)
+}
+
+/// Ends the open integration of a task.
+pub async fn close(
+    conn: &mut PgConnection,
+    task: TaskId,
+    state: IntegrationState,
+    landed: Option<&str>,
+    empty: bool,
+    message: Option<&str>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations
+         set state = $2, landed_commit = $3, empty = $4, message = $5, ended_at = now(), dispatch_id = null
+         where task_id = $1 and state in ('waiting', 'turn', 'decided')",
+        task.0,
+        state as IntegrationState,
+        landed,
+        empty,
+        message,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Sends an integration back to the queue, where it keeps its place.
+pub async fn requeue(conn: &mut PgConnection, task: TaskId, message: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations
+         set state = 'waiting', dispatch_id = null, old = null, new = null, new_ref = null, decided_at = null,
+             message = $2
+         where task_id = $1 and state in ('turn', 'decided')",
+        task.0,
+        message,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Whether a feature has an integration that isn't over.
+pub async fn any_open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select 1 from integrations where feature_id = $1 and state in ('waiting', 'turn', 'decided')
+           ) as "any!""#,
+        feature.0,
+    )
+    .fetch_one(conn)
+    .await
+}

@@ -1,0 +1,20 @@
+//! All SQL, one module an aggregate. Functions take a connection; the flow step owns the transaction.
+//!
+//! A write for an attempt names its dispatch; when it finds no row, that is an outcome and no error.
+
+pub mod access;
+pub mod blob;
+pub mod context;
+pub mod dispatch;
+pub mod feature;
+pub mod integration;
+pub mod prompt;
+pub mod ready;
+pub mod run;
+pub mod task;
+pub mod transcript;
+pub mod worker;
+
+mod connect;
+
+pub use connect::{connect, migrate, pending_migrations, retry_serialization};

@@ -1,0 +1,219 @@
+//! The queue of tasks that may be claimed.
+
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::states::Kind;
+
+/// Integrations go before everything else: dependents wait for them.
+pub const INTEGRATE_PRIORITY: i32 = i32::MIN;
+/// Verifications go before new attempts.
+pub const VERIFY_PRIORITY: i32 = i32::MIN + 1;
+
+/// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
+/// feature, no sooner than `delays_ms` from now. Returns the pools that got work, one entry a task.
+pub async fn enqueue(conn: &mut PgConnection, tasks: &[Uuid], delays_ms: &[i64]) -> sqlx::Result<Vec<String>> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    sqlx::query_scalar!(
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority, not_before)
+           select t.id, t.feature_id, texts.pool, t.next_kind,
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 else t.priority end,
+                  now() + q.delay_ms * interval '1 millisecond'
+           from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
+           join tasks t on t.id = q.id
+           join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
+           where f.state = 'running' and t.children = 0 and t.open_blockers = 0 and not t.held
+             and t.next_kind is not null
+             and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')))
+           on conflict (task_id) do nothing
+           returning pool"#,
+        tasks,
+        delays_ms,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Fills the queue for a feature that starts or goes on; what has a live dispatch or an integration that is not its turn
+/// stays out.
+pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority)
+           select t.id, t.feature_id, texts.pool, t.next_kind,
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 else t.priority end
+           from tasks t
+           join task_texts texts on texts.task_id = t.id
+           where t.feature_id = $1 and t.children = 0 and t.open_blockers = 0 and not t.held
+             and t.next_kind in ('work', 'verify', 'spec', 'plan', 'build', 'review', 'distill')
+             and t.state in ('pending', 'in_progress')
+             and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
+           on conflict (task_id) do nothing
+           returning pool"#,
+        feature.0,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Takes tasks out of the queue; those that were in it.
+pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks).execute(conn).await?;
+    Ok(())
+}
+
+/// Empties the queue of a feature that stops.
+pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
+    sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0).execute(conn).await?;
+    Ok(())
+}
+
+/// Serialises claims, so that `max_parallel` and the limits hold exactly. Held until the transaction ends.
+pub async fn lock_claims(conn: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query!("select pg_advisory_xact_lock(7226, 1)").execute(conn).await?;
+    Ok(())
+}
+
+/// A running feature that has something to claim in some pools.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Claimable {
+    pub feature: FeatureId,
+    pub run: RunId,
+    pub max_parallel: i32,
+    /// Live dispatches, integrations left out.
+    pub running: i32,
+    /// Live work dispatches, each of which will be an iteration.
+    pub working: i32,
+    /// Whether integrations are waiting, which need no room.
+    pub integrations: i32,
+    pub iterations_left: Option<i32>,
+    pub over_limit: bool,
+}
+
+/// Which features could be served from `pools`.
+pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Vec<Claimable>> {
+    let rows = sqlx::query!(
+        r#"with live as (
+             select feature_id, count(*) filter (where kind <> 'integrate')::int as running,
+                    count(*) filter (where kind = 'work')::int as working
+             from dispatches
+             where state = 'live'
+             group by feature_id
+           )
+           select f.id, r.id as run_id, f.max_parallel, coalesce(live.running, 0) as "running!",
+                  coalesce(live.working, 0) as "working!",
+                  (select count(*)::int from ready_tasks q
+                   where q.feature_id = f.id and q.pool = any($1) and q.priority = -2147483648
+                     and q.not_before <= now()) as "integrations!",
+                  r.max_iterations - r.iterations as iterations_left,
+                  coalesce(r.cost_usd >= r.max_cost_usd, false)
+                    or coalesce(r.input_tokens + r.output_tokens >= r.max_tokens, false)
+                    or coalesce(now() >= r.started_at + r.max_time_ms * interval '1 millisecond', false)
+                    as "over_limit!"
+           from features f
+           join runs r on r.id = f.current_run
+           left join live on live.feature_id = f.id
+           where f.state = 'running'
+             and exists (select 1 from ready_tasks q where q.feature_id = f.id and q.pool = any($1))"#,
+        pools,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Claimable {
+            feature: FeatureId(row.id),
+            run: RunId(row.run_id),
+            max_parallel: row.max_parallel,
+            running: row.running,
+            working: row.working,
+            integrations: row.integrations,
+            iterations_left: row.iterations_left,
+            over_limit: row.over_limit,
+        })
+        .collect())
+}
+
+/// A task taken out of the queue.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Taken {
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub kind: Kind,
+}
+
+/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_integrations`, only those.
+pub async fn take(
+    conn: &mut PgConnection,
+    pools: &[String],
+    shares: &[(FeatureId, u32)],
+    only_integrations: bool,
+) -> sqlx::Result<Vec<Taken>> {
+    let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
+    let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
+    let rows = sqlx::query!(
+        r#"with chosen as (
+             select q.task_id, q.feature_id, q.priority
+             from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
+             cross join lateral (
+               select task_id, feature_id, priority
+               from ready_tasks
+               where feature_id = share.feature_id and pool = any($3) and not_before <= now()
+                 and (not $4 or priority = -2147483648)
+               order by priority, task_id
+               limit share.n
+               for update skip locked
+             ) q
+           ), gone as (
+             delete from ready_tasks r
+             using chosen
+             where r.task_id = chosen.task_id
+             returning r.task_id, r.feature_id, r.kind, r.priority
+           )
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: Kind"
+           from gone
+           order by priority, task_id"#,
+        &features,
+        &counts,
+        pools,
+        only_integrations,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Taken { task: TaskId(row.task_id), feature: FeatureId(row.feature_id), kind: row.kind })
+        .collect())
+}
+
+/// How many tasks are ready in each of `pools`, counted no further than `window` each.
+pub async fn depth(conn: &mut PgConnection, pools: &[String], window: i64) -> sqlx::Result<Vec<(String, i64)>> {
+    let rows = sqlx::query!(
+        r#"select p.pool as "pool!", q.n as "n!"
+           from unnest($1::text[]) as p(pool)
+           cross join lateral (
+             select count(*) as n
+             from (select 1 from ready_tasks where pool = p.pool and not_before <= now() limit $2) as bounded
+           ) q"#,
+        pools,
+        window,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.pool, row.n)).collect())
+}
+
+/// Whether a feature has anything queued, its time come or not.
+pub async fn has_any(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (select 1 from ready_tasks where feature_id = $1) as "any!""#,
+        feature.0,
+    )
+    .fetch_one(conn)
+    .await
+}

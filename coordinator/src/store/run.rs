@@ -1,0 +1,164 @@
+//! Runs: limits, what was used, how they ended.
+
+use ralph_shared::ids::{FeatureId, RunId};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::states::RunOutcome;
+
+/// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct RunSettings {
+    pub max_iterations: Option<i32>,
+    pub max_time_ms: Option<i64>,
+    pub max_cost_usd: Option<f64>,
+    pub max_tokens: Option<i64>,
+    pub session_ms: i64,
+    pub idle_ms: i64,
+    pub output_bytes: i64,
+    pub backoff_ms: i64,
+    pub model: Option<String>,
+    pub model_strategy: String,
+    pub agent: Option<String>,
+}
+
+/// A run with what it used.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct Run {
+    pub id: RunId,
+    pub feature: FeatureId,
+    pub settings: RunSettings,
+    pub iterations: i32,
+    pub succeeded: i32,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cost_usd: f64,
+    pub started_at: OffsetDateTime,
+    pub ended_at: Option<OffsetDateTime>,
+    pub outcome: Option<RunOutcome>,
+    pub reason: Option<String>,
+    /// The database's time when the row was read.
+    pub now: OffsetDateTime,
+}
+
+/// Opens a run.
+pub async fn insert(
+    conn: &mut PgConnection,
+    id: RunId,
+    feature: FeatureId,
+    settings: &RunSettings,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into runs
+           (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
+            backoff_ms, model, model_strategy, agent)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        id.0,
+        feature.0,
+        settings.max_iterations,
+        settings.max_time_ms,
+        settings.max_cost_usd,
+        settings.max_tokens,
+        settings.session_ms,
+        settings.idle_ms,
+        settings.output_bytes,
+        settings.backoff_ms,
+        settings.model,
+        settings.model_strategy,
+        settings.agent,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Reads runs by id.
+pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run>> {
+    let rows = sqlx::query!(
+        r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
+                  output_bytes, backoff_ms, model, model_strategy, agent, iterations, succeeded, input_tokens,
+                  output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
+                  now() as "now!"
+           from runs
+           where id = any($1)"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Run {
+            id: RunId(row.id),
+            feature: FeatureId(row.feature_id),
+            settings: RunSettings {
+                max_iterations: row.max_iterations,
+                max_time_ms: row.max_time_ms,
+                max_cost_usd: row.max_cost_usd,
+                max_tokens: row.max_tokens,
+                session_ms: row.session_ms,
+                idle_ms: row.idle_ms,
+                output_bytes: row.output_bytes,
+                backoff_ms: row.backoff_ms,
+                model: row.model,
+                model_strategy: row.model_strategy,
+                agent: row.agent,
+            },
+            iterations: row.iterations,
+            succeeded: row.succeeded,
+            input_tokens: row.input_tokens,
+            output_tokens: row.output_tokens,
+            cost_usd: row.cost_usd,
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+            outcome: row.outcome,
+            reason: row.reason,
+            now: row.now,
+        })
+        .collect())
+}
+
+/// What a batch of reports adds to a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Spent {
+    pub iterations: i32,
+    pub succeeded: i32,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cost_usd: f64,
+}
+
+/// Adds to what a run used.
+pub async fn spend(conn: &mut PgConnection, id: RunId, spent: &Spent) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs
+         set iterations = iterations + $2, succeeded = succeeded + $3, input_tokens = input_tokens + $4,
+             output_tokens = output_tokens + $5, cost_usd = cost_usd + $6
+         where id = $1",
+        id.0,
+        spent.iterations,
+        spent.succeeded,
+        spent.input_tokens,
+        spent.output_tokens,
+        spent.cost_usd,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Ends a run; a run that has ended stays as it is.
+pub async fn end(conn: &mut PgConnection, id: RunId, outcome: RunOutcome, reason: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs set outcome = $2, reason = $3, ended_at = now() where id = $1 and ended_at is null",
+        id.0,
+        outcome as RunOutcome,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

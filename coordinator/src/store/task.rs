@@ -1,0 +1,415 @@
+//! Tasks: rows, texts, edges, and the counters that make readiness an index lookup (DESIGN 4).
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::retry::Trouble;
+use crate::domain::states::{Kind, TaskState, Verification};
+
+/// What a new task is made of. Parents stand before their children.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct NewTask {
+    pub id: TaskId,
+    pub parent: Option<TaskId>,
+    pub key: String,
+    pub title: String,
+    pub description: String,
+    pub priority: i32,
+    pub pool: String,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub max_retries: i32,
+    pub verify: bool,
+    pub open_blockers: i32,
+    pub children: i32,
+    pub start_commit: Option<String>,
+    pub start_ref: Option<String>,
+}
+
+impl NewTask {
+    /// The state it begins in.
+    pub fn state(&self) -> TaskState {
+        if self.open_blockers > 0 { TaskState::Blocked } else { TaskState::Pending }
+    }
+}
+
+/// Rows of one insert; keeps statements and their memory bounded.
+const INSERT_ROWS: usize = 5_000;
+
+/// Inserts tasks and their edges (task, blocker).
+pub async fn insert(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    tasks: &[NewTask],
+    edges: &[(TaskId, TaskId)],
+) -> sqlx::Result<()> {
+    for chunk in tasks.chunks(INSERT_ROWS) {
+        let ids: Vec<Uuid> = chunk.iter().map(|task| task.id.0).collect();
+        let next: Vec<Option<Kind>> =
+            chunk.iter().map(|task| (task.children == 0).then_some(Kind::Work)).collect();
+        sqlx::query!(
+            "insert into tasks
+               (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
+                open_children, start_commit, start_ref)
+             select $1, t.id, t.parent_id, t.state, t.next_kind, t.verify, t.priority, t.max_retries, t.open_blockers,
+                    t.children, t.children, t.start_commit, t.start_ref
+             from unnest($2::uuid[], $3::uuid[], $4::task_state[], $5::session_kind[], $6::bool[], $7::int[],
+                         $8::int[], $9::int[], $10::int[], $11::text[], $12::text[])
+               as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
+                    start_commit, start_ref)",
+            feature.0,
+            &ids,
+            &chunk.iter().map(|task| task.parent.map(|p| p.0)).collect::<Vec<_>>() as &[Option<Uuid>],
+            &chunk.iter().map(NewTask::state).collect::<Vec<_>>() as &[TaskState],
+            &next as &[Option<Kind>],
+            &chunk.iter().map(|task| task.verify).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.priority).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.max_retries).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.open_blockers).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.children).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+        )
+        .execute(&mut *conn)
+        .await?;
+        sqlx::query!(
+            "insert into task_texts (task_id, key, title, description, pool, agent, model)
+             select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])",
+            &ids,
+            &chunk.iter().map(|task| task.key.clone()).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.title.clone()).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.description.clone()).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.pool.clone()).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.model.clone()).collect::<Vec<_>>() as &[Option<String>],
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    for chunk in edges.chunks(INSERT_ROWS * 4) {
+        sqlx::query!(
+            "insert into dependencies (task_id, blocker_id)
+             select * from unnest($1::uuid[], $2::uuid[])
+             on conflict do nothing",
+            &chunk.iter().map(|(task, _)| task.0).collect::<Vec<_>>(),
+            &chunk.iter().map(|(_, blocker)| blocker.0).collect::<Vec<_>>(),
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+/// A task's row.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Task {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    pub parent: Option<TaskId>,
+    pub state: TaskState,
+    pub next_kind: Option<Kind>,
+    pub verify: bool,
+    pub verification: Verification,
+    pub held: bool,
+    pub priority: i32,
+    pub max_retries: i32,
+    pub open_blockers: i32,
+    pub children: i32,
+    pub attempt: i32,
+    pub dispatch: Option<Uuid>,
+    pub trouble: Trouble,
+    pub verify_tries: i16,
+    pub start_commit: Option<String>,
+    pub start_ref: Option<String>,
+}
+
+/// Locks tasks in the order of their ids. The caller holds their features, unless it only claims.
+pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Task>> {
+    let rows = sqlx::query!(
+        r#"select id, feature_id, parent_id, state as "state: TaskState", next_kind as "next_kind: Kind", verify,
+                  verification as "verification: Verification", held, priority, max_retries, open_blockers, children,
+                  attempt, dispatch_id, failures, no_sigils, door_failures, lost_alone, conflicts, verify_tries,
+                  start_commit, start_ref
+           from tasks
+           where id = any($1)
+           order by id
+           for no key update"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Task {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            parent: row.parent_id.map(TaskId),
+            state: row.state,
+            next_kind: row.next_kind,
+            verify: row.verify,
+            verification: row.verification,
+            held: row.held,
+            priority: row.priority,
+            max_retries: row.max_retries,
+            open_blockers: row.open_blockers,
+            children: row.children,
+            attempt: row.attempt,
+            dispatch: row.dispatch_id,
+            trouble: Trouble {
+                failures: row.failures,
+                no_sigils: row.no_sigils,
+                door_failures: row.door_failures,
+                lost_alone: row.lost_alone,
+                conflicts: row.conflicts,
+            },
+            verify_tries: row.verify_tries,
+            start_commit: row.start_commit,
+            start_ref: row.start_ref,
+        })
+        .collect())
+}
+
+/// Writes what steps change on locked tasks. Parents, counters of blockers and children stay as they are.
+pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "update tasks
+         set state = t.state, next_kind = t.next_kind, verification = t.verification, attempt = t.attempt,
+             dispatch_id = t.dispatch_id, failures = t.failures, no_sigils = t.no_sigils,
+             door_failures = t.door_failures, lost_alone = t.lost_alone, conflicts = t.conflicts,
+             verify_tries = t.verify_tries, start_commit = t.start_commit, start_ref = t.start_ref
+         from unnest($1::uuid[], $2::task_state[], $3::session_kind[], $4::verification[], $5::int[], $6::uuid[],
+                     $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[],
+                     $12::smallint[], $13::text[], $14::text[])
+           as t(id, state, next_kind, verification, attempt, dispatch_id, failures, no_sigils, door_failures,
+                lost_alone, conflicts, verify_tries, start_commit, start_ref)
+         where tasks.id = t.id",
+        &tasks.iter().map(|t| t.id.0).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.state).collect::<Vec<_>>() as &[TaskState],
+        &tasks.iter().map(|t| t.next_kind).collect::<Vec<_>>() as &[Option<Kind>],
+        &tasks.iter().map(|t| t.verification).collect::<Vec<_>>() as &[Verification],
+        &tasks.iter().map(|t| t.attempt).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.dispatch).collect::<Vec<_>>() as &[Option<Uuid>],
+        &tasks.iter().map(|t| t.trouble.failures).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.no_sigils).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.door_failures).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.lost_alone).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.conflicts).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.verify_tries).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &tasks.iter().map(|t| t.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Says on screens why a task failed or needs a person.
+pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>) -> sqlx::Result<()> {
+    sqlx::query!("update task_texts set reason = $2 where task_id = $1", task.0, reason).execute(conn).await?;
+    Ok(())
+}
+
+/// Turns a task into the parent of `children` new ones; it is not worked on itself any more.
+pub async fn become_parent(conn: &mut PgConnection, task: TaskId, children: i32) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update tasks
+         set children = children + $2, open_children = open_children + $2, next_kind = null
+         where id = $1",
+        task.0,
+        children,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A task that lost a blocker.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Unblocked {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    /// It was `blocked` and is `pending` now.
+    pub opened: bool,
+    pub is_parent: bool,
+}
+
+/// Takes a blocker from the dependents of each of `resolved`; a dependent of several loses several.
+pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<Unblocked>> {
+    let rows = sqlx::query!(
+        r#"with hits as (
+             select task_id, count(*)::int as n
+             from dependencies
+             where blocker_id = any($1)
+             group by task_id
+           ), locked as (
+             select t.id, t.open_blockers - hits.n as left_over, t.state, hits.n
+             from tasks t join hits on hits.task_id = t.id
+             order by t.id
+             for no key update of t
+           )
+           update tasks t
+           set open_blockers = locked.left_over,
+               state = case when locked.left_over = 0 and locked.state = 'blocked' then 'pending'::task_state else t.state end
+           from locked
+           where t.id = locked.id
+           returning t.id, t.feature_id, t.children > 0 as "is_parent!",
+                     (locked.left_over = 0 and locked.state = 'blocked') as "opened!""#,
+        resolved,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Unblocked {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            opened: row.opened,
+            is_parent: row.is_parent,
+        })
+        .collect())
+}
+
+/// Takes the one blocker that a closed parent was for its children.
+pub async fn open_children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Unblocked>> {
+    let rows = sqlx::query!(
+        r#"with locked as (
+             select id, open_blockers - 1 as left_over, state
+             from tasks
+             where parent_id = any($1)
+             order by id
+             for no key update
+           )
+           update tasks t
+           set open_blockers = locked.left_over,
+               state = case when locked.left_over = 0 and locked.state = 'blocked' then 'pending'::task_state else t.state end
+           from locked
+           where t.id = locked.id
+           returning t.id, t.feature_id, t.children > 0 as "is_parent!",
+                     (locked.left_over = 0 and locked.state = 'blocked') as "opened!""#,
+        parents,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Unblocked {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            opened: row.opened,
+            is_parent: row.is_parent,
+        })
+        .collect())
+}
+
+/// A parent whose last child was resolved.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct ResolvedParent {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    pub was: TaskState,
+}
+
+/// Takes open children from the parents of each of `resolved`, and makes those done that have none left and at least
+/// one child that is done (SPEC 2.4).
+pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<ResolvedParent>> {
+    let rows = sqlx::query!(
+        r#"with hits as (
+             select parent_id, count(*)::int as n
+             from tasks
+             where id = any($1) and parent_id is not null
+             group by parent_id
+           ), locked as (
+             select t.id, t.open_children - hits.n as left_over, t.state,
+                    t.open_children - hits.n = 0
+                      and t.state not in ('done', 'cancelled', 'skipped')
+                      and exists (select 1 from tasks c where c.parent_id = t.id and c.state = 'done') as finished
+             from tasks t join hits on hits.parent_id = t.id
+             order by t.id
+             for no key update of t
+           ), updated as (
+             update tasks t
+             set open_children = locked.left_over,
+                 state = case when locked.finished then 'done'::task_state else t.state end
+             from locked
+             where t.id = locked.id
+             returning t.id, t.feature_id, locked.state as was, locked.finished
+           )
+           select id as "id!", feature_id as "feature_id!", was as "was!: TaskState"
+           from updated
+           where finished"#,
+        resolved,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ResolvedParent { id: TaskId(row.id), feature: FeatureId(row.feature_id), was: row.was })
+        .collect())
+}
+
+/// Fails every ancestor that can still fail; returns what they were.
+pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::Result<Vec<ResolvedParent>> {
+    let rows = sqlx::query!(
+        r#"with recursive up as (
+             select parent_id as id from tasks where id = any($1) and parent_id is not null
+             union
+             select t.parent_id from tasks t join up on t.id = up.id where t.parent_id is not null
+           ), locked as (
+             select t.id, t.state
+             from tasks t join up on up.id = t.id
+             where t.state in ('pending', 'blocked', 'in_progress')
+             order by t.id
+             for no key update of t
+           )
+           update tasks t
+           set state = 'failed'
+           from locked
+           where t.id = locked.id
+           returning t.id, t.feature_id, locked.state as "was!: TaskState""#,
+        failed,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ResolvedParent { id: TaskId(row.id), feature: FeatureId(row.feature_id), was: row.was })
+        .collect())
+}
+
+/// Holds or frees everything below `roots` (themselves left out); returns nothing to claim of it any more.
+pub async fn hold_below(conn: &mut PgConnection, roots: &[Uuid], held: bool) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with recursive below as (
+           select id from tasks where parent_id = any($1)
+           union
+           select t.id from tasks t join below on t.parent_id = below.id
+         ), marked as (
+           update tasks set held = $2 where id in (select id from below) and held <> $2 returning id
+         )
+         delete from ready_tasks where $2 and task_id in (select id from below)",
+        roots,
+        held,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Resolves the short form of a task's id; several when the prefix is ambiguous, at most two.
+pub async fn find(conn: &mut PgConnection, prefix: &str) -> sqlx::Result<Vec<TaskId>> {
+    let rows = sqlx::query_scalar!(
+        "select id from tasks where right(replace(id::text, '-', ''), 12) like $1 || '%' limit 2",
+        prefix,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(TaskId).collect())
+}

@@ -1,0 +1,170 @@
+//! Workers: who they are, and when they were last heard.
+
+use ralph_shared::ids::Incarnation;
+use ralph_shared::wire::Hello;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+/// A worker that said hello.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Worker {
+    pub name: String,
+    pub incarnation: Incarnation,
+    pub data_id: String,
+    pub pools: Vec<String>,
+    pub agents: Vec<String>,
+    pub slots: i32,
+    pub free_slots: i32,
+    pub draining: bool,
+    pub drain_requested: bool,
+    pub version: String,
+    pub host: String,
+    pub pid: i32,
+    pub started_at: OffsetDateTime,
+    pub seen_at: OffsetDateTime,
+    /// Whether it was heard within a lease.
+    pub alive: bool,
+}
+
+/// Every worker that ever said hello and was not forgotten, by name.
+pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
+    let rows = sqlx::query!(
+        r#"select name, incarnation, data_id, pools, agents, slots, free_slots, draining, drain_requested, version, host,
+                  pid, started_at, seen_at, seen_at > now() - $1 * interval '1 millisecond' as "alive!"
+           from workers
+           order by name"#,
+        lease_ms as f64,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Worker {
+            name: row.name,
+            incarnation: Incarnation(row.incarnation),
+            data_id: row.data_id,
+            pools: row.pools,
+            agents: row.agents,
+            slots: row.slots,
+            free_slots: row.free_slots,
+            draining: row.draining,
+            drain_requested: row.drain_requested,
+            version: row.version,
+            host: row.host,
+            pid: row.pid,
+            started_at: row.started_at,
+            seen_at: row.seen_at,
+            alive: row.alive,
+        })
+        .collect())
+}
+
+/// Who holds a worker's name now.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Holder {
+    pub incarnation: Incarnation,
+    pub data_id: String,
+    pub drain_requested: bool,
+    pub alive: bool,
+}
+
+/// Looks up and locks who holds a name.
+pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx::Result<Option<Holder>> {
+    let row = sqlx::query!(
+        r#"select incarnation, data_id, drain_requested, seen_at > now() - $2 * interval '1 millisecond' as "alive!"
+           from workers
+           where name = $1
+           for update"#,
+        name,
+        lease_ms as f64,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Holder {
+        incarnation: Incarnation(row.incarnation),
+        data_id: row.data_id,
+        drain_requested: row.drain_requested,
+        alive: row.alive,
+    }))
+}
+
+/// Makes an incarnation the holder of its name.
+pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into workers
+           (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid)
+         values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9)
+         on conflict (name) do update
+         set incarnation = $2, data_id = $3, pools = $4, agents = $5, slots = $6, free_slots = $6, version = $7,
+             host = $8, pid = $9, draining = false, drain_requested = false, seen_at = now(),
+             started_at = case when workers.incarnation = $2 then workers.started_at else now() end",
+        hello.worker,
+        hello.incarnation.0,
+        hello.data_id,
+        &hello.pools,
+        &hello.agents,
+        i32::try_from(hello.slots).unwrap_or(i32::MAX),
+        hello.version,
+        hello.host,
+        i32::try_from(hello.pid).unwrap_or(0),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes a heartbeat. `None` when the incarnation doesn't hold the name; else whether it is to drain.
+pub async fn seen(
+    conn: &mut PgConnection,
+    name: &str,
+    incarnation: Incarnation,
+    free_slots: i32,
+    draining: bool,
+) -> sqlx::Result<Option<bool>> {
+    sqlx::query_scalar!(
+        "update workers
+         set seen_at = now(), free_slots = $3, draining = $4
+         where name = $1 and incarnation = $2
+         returning drain_requested",
+        name,
+        incarnation.0,
+        free_slots,
+        draining,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Who of `names` holds its name, and may claim: name and incarnation.
+pub async fn may_claim(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<Vec<(String, Incarnation, bool)>> {
+    let rows = sqlx::query!(
+        r#"select name, incarnation, draining or drain_requested as "draining!" from workers where name = any($1)"#,
+        names,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.name, Incarnation(row.incarnation), row.draining)).collect())
+}
+
+/// Asks a worker to drain. `false` when nobody has that name.
+pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
+    let asked = sqlx::query!("update workers set drain_requested = true where name = $1", name).execute(conn).await?;
+    Ok(asked.rows_affected() == 1)
+}
+
+/// Pools that living workers serve, with their slots.
+pub async fn pools(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<(String, i64)>> {
+    let rows = sqlx::query!(
+        r#"select p.pool as "pool!", sum(w.slots)::bigint as "slots!"
+           from workers w
+           cross join lateral unnest(w.pools) as p(pool)
+           where w.seen_at > now() - $1 * interval '1 millisecond'
+           group by p.pool"#,
+        lease_ms as f64,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.pool, row.slots)).collect())
+}
