@@ -1,0 +1,42 @@
+# What people and CI run. `make` alone lists the targets.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint fmt sqlx sqlx-check advisories
+
+# The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
+export SQLX_OFFLINE := true
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install git, Postgres and nats-server where they are missing
+	@scripts/setup.sh
+
+build: ## Build every program
+	@cargo build --workspace --bins
+
+demo: setup build ## Run the example feature from submit to its merged history
+	@scripts/demo.sh
+
+test: setup build ## Run all tests, with real servers
+	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace; \
+	else cargo test --workspace; fi
+
+lint: setup ## Check format, lints, documentation, licences and the query cache
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	scripts/cargo-deny.sh --all-features check bans licenses sources
+	scripts/sqlx.sh --check
+
+fmt: ## Format the code
+	@cargo fmt --all
+
+sqlx: setup ## Write the query cache in .sqlx anew
+	@scripts/sqlx.sh
+
+sqlx-check: setup ## Fail if the query cache is out of date
+	@scripts/sqlx.sh --check
+
+advisories: ## Look for known vulnerabilities (fetches RustSec's list from GitHub)
+	@scripts/cargo-deny.sh --all-features check advisories
