@@ -14,8 +14,7 @@ use async_nats::jetstream;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ralph_coordinator::embedded::{
-    ChildSpec, DataDir, DataDirError, Nats, Phase, Places, Postgres, Process, Role, ServerError, StopStep,
-    Tuning,
+    DataDir, DataDirError, Nats, Phase, Places, Postgres, Role, ServerError, Tuning,
 };
 use sqlx::{Connection, PgConnection};
 
@@ -331,32 +330,6 @@ async fn a_data_folder_has_one_holder_and_one_reader() {
         matches!(error, DataDirError::Layout { found: 999, .. }),
         "{error}"
     );
-}
-
-#[tokio::test]
-async fn stop_goes_on_to_sigkill_and_takes_the_whole_group() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = "trap '' TERM; sleep 1000 & echo $!; echo ready; while :; do wait; done";
-    let spec = ChildSpec::new("deaf", "/bin/sh", folder.path().join("log"))
-        .args(["-c", script])
-        .stop_steps([StopStep {
-            signal: Signal::SIGTERM,
-            grace: Duration::from_millis(200),
-        }]);
-    let process = Process::spawn(&spec).unwrap();
-    until("the script", || process.log_tail().contains("ready")).await;
-    let grandchild: u32 = process.log_tail().lines().next().unwrap().parse().unwrap();
-    let status = process.stop().await;
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
-    until("the grandchild's end", || !lives(grandchild)).await;
-}
-
-#[tokio::test]
-async fn a_program_that_is_missing_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let spec = ChildSpec::new("agent", "/no/such/program", folder.path().join("log"));
-    let error = Process::spawn(&spec).unwrap_err();
-    assert_eq!(error.to_string(), "failed to start agent (/no/such/program)");
 }
 
 /// The process that the next test kills: it starts both servers, says so, and waits to be killed.

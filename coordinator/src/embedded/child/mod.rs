@@ -9,6 +9,8 @@ mod process;
 mod spawn;
 mod spec;
 mod supervise;
+#[cfg(test)]
+mod tests;
 
 pub use process::{Process, SpawnError};
 pub use spec::{ChildSpec, StopStep};

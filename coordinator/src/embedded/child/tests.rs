@@ -1,0 +1,179 @@
+//! Children, with real processes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::watch;
+
+use super::*;
+
+/// Far more than anything here takes; reached only by a failing test.
+const BOUND: Duration = Duration::from_secs(30);
+
+fn shell(folder: &Path, script: &str) -> ChildSpec {
+    ChildSpec::new("script", "/bin/sh", folder.join("log")).args(["-c", script])
+}
+
+fn quick() -> Backoff {
+    Backoff {
+        first: Duration::from_millis(1),
+        longest: Duration::from_millis(4),
+        ..Backoff::default()
+    }
+}
+
+async fn reaches(phases: &mut watch::Receiver<Phase>, wanted: impl FnMut(&Phase) -> bool) -> Phase {
+    tokio::time::timeout(BOUND, phases.wait_for(wanted))
+        .await
+        .unwrap()
+        .unwrap()
+        .clone()
+}
+
+/// Asks again until it holds; panics after [`BOUND`].
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let mut tick = tokio::time::interval(Duration::from_millis(5));
+    let wait = async {
+        while !holds() {
+            tick.tick().await;
+        }
+    };
+    tokio::time::timeout(BOUND, wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain for {what}"));
+}
+
+fn lives(pid: u32) -> bool {
+    // A zombie has ended.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[tokio::test]
+async fn a_child_that_ends_by_itself_is_started_again_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let supervised = Supervised::start(shell(folder.path(), "echo last words; exit 3"), quick());
+    let mut phases = supervised.phases();
+    let third = reaches(&mut phases, |phase| {
+        matches!(phase, Phase::BackingOff { exits: 3.., .. })
+    })
+    .await;
+    let Phase::BackingOff { problem, .. } = third else {
+        unreachable!()
+    };
+    assert!(
+        problem.contains("exit status: 3") && problem.contains("last words"),
+        "{problem}"
+    );
+    supervised.stop().await;
+    assert_eq!(*phases.borrow(), Phase::Stopped);
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.lines().count() >= 3, "{log}");
+}
+
+#[tokio::test]
+async fn a_killed_child_comes_back_with_another_pid_and_a_stopped_one_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done";
+    let supervised = Supervised::start(shell(folder.path(), script), quick());
+    let mut phases = supervised.phases();
+    let running =
+        |starts: u32| move |phase: &Phase| matches!(phase, Phase::Running { starts: n, .. } if *n == starts);
+    let Phase::Running { pid: first, .. } = reaches(&mut phases, running(1)).await else {
+        unreachable!()
+    };
+    kill(Pid::from_raw(first.cast_signed()), Signal::SIGKILL).unwrap();
+    let Phase::Running { pid: second, .. } = reaches(&mut phases, running(2)).await else {
+        unreachable!()
+    };
+    assert_ne!(first, second);
+
+    let log = folder.path().join("log");
+    until("the trap", || {
+        fs::read_to_string(&log).unwrap().matches("up").count() == 2
+    })
+    .await;
+    supervised.stop().await;
+    assert!(!lives(second));
+    assert!(
+        fs::read_to_string(&log).unwrap().ends_with("bye\n"),
+        "it was asked before it was killed"
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_is_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = ChildSpec::new("agent", "/no/such/program", folder.path().join("log"));
+    let error = Process::spawn(&spec).unwrap_err();
+    assert_eq!(error.to_string(), "failed to start agent (/no/such/program)");
+
+    let supervised = Supervised::start(spec, quick());
+    let phase = reaches(&mut supervised.phases(), |phase| {
+        matches!(phase, Phase::BackingOff { .. })
+    })
+    .await;
+    let Phase::BackingOff { problem, .. } = phase else {
+        unreachable!()
+    };
+    assert!(problem.contains("No such file"), "{problem}");
+}
+
+#[tokio::test]
+async fn stop_goes_on_to_sigkill_and_takes_the_whole_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap '' TERM; sleep 1000 & echo $!; echo ready; while :; do wait; done";
+    let spec = shell(folder.path(), script).stop_steps([StopStep {
+        signal: Signal::SIGTERM,
+        grace: Duration::from_millis(100),
+    }]);
+    let process = Process::spawn(&spec).unwrap();
+    until("the script", || process.log_tail().contains("ready")).await;
+    let grandchild: u32 = process.log_tail().lines().next().unwrap().parse().unwrap();
+    assert!(lives(grandchild));
+    let status = process.stop().await;
+    assert_eq!(status.signal(), Some(9));
+    until("the grandchild's end", || !lives(grandchild)).await;
+}
+
+#[tokio::test]
+async fn what_a_child_leaves_behind_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::spawn(&shell(folder.path(), "sleep 1000 & echo $!")).unwrap();
+    assert!(process.wait().await.success());
+    let grandchild: u32 = process.log_tail().trim().parse().unwrap();
+    until("the grandchild's end", || !lives(grandchild)).await;
+}
+
+#[tokio::test]
+async fn dropping_a_child_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::spawn(&shell(folder.path(), "exec sleep 1000")).unwrap();
+    let pid = process.pid();
+    assert!(lives(pid));
+    drop(process);
+    until("its end", || !lives(pid)).await;
+}
+
+#[tokio::test]
+async fn environment_and_folder_are_the_specs() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = shell(folder.path(), "pwd; env")
+        .clear_env()
+        .env("ONLY", "this")
+        .folder(folder.path());
+    let process = Process::spawn(&spec).unwrap();
+    assert!(process.wait().await.success());
+    let said = process.log_tail();
+    let root = folder.path().canonicalize().unwrap();
+    assert_eq!(said.lines().next().unwrap(), root.to_str().unwrap());
+    assert!(said.contains("ONLY=this") && !said.contains("HOME="), "{said}");
+    assert!(!format!("{spec:?}").contains("this"), "values may be passwords");
+}
