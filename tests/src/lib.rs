@@ -1,1 +1,3 @@
 //! Ralph's tests crate.
+
+pub mod agent;

@@ -1,0 +1,11 @@
+//! What each action does, by theme; [`dispatch`] names who does which.
+
+mod client;
+mod commands;
+mod dispatch;
+mod effects;
+mod faults;
+mod files;
+pub(super) mod orphan;
+mod speech;
+mod tool;

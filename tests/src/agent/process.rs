@@ -1,0 +1,73 @@
+//! The agent's process: from its start to its exit.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
+
+use super::actions::orphan;
+use super::connection::{Agent, serve};
+use super::environment::Environment;
+use super::options::{Handshake, Options};
+use super::session::Sessions;
+use super::stdin::Stdin;
+use super::stdout::Stdout;
+
+/// How long answers to what was read last are still written after the input ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Runs the agent until its client is gone or its script ends it.
+///
+/// # Errors
+/// The environment holds a value that can't be read, or the system refuses a thread, a pipe or a process.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if let Some(life_s) = options.orphan_launch {
+        orphan::launch(life_s).context("failed to launch the orphan")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(life_s) = options.orphan_live {
+        orphan::live(Duration::from_secs(life_s));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.handshake == Handshake::Exit {
+        anyhow::bail!("told to exit at once by --handshake exit");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let status = runtime.block_on(converse(options));
+    // A write that nobody reads may hang in the runtime's thread; it must not hold the process.
+    runtime.shutdown_background();
+    status
+}
+
+async fn converse(options: &Options) -> anyhow::Result<ExitCode> {
+    let ended = CancellationToken::new();
+    let broken = CancellationToken::new();
+    let (stdin, lines) =
+        Stdin::start(ended.clone(), options.ignore_eof).context("failed to read standard input")?;
+    let stdout = Stdout::new(broken.clone());
+    let agent = Agent {
+        options: options.clone(),
+        environment: Environment::read()?,
+        sessions: Sessions::default(),
+        stdin: stdin.clone(),
+        stdout: stdout.clone(),
+    };
+    // Dropped before the process ends, so that running commands are ended with it.
+    let conversation = Box::pin(serve(agent, stdout.sink(), lines));
+    tokio::select! {
+        result = conversation => result.context("failed to converse with the client")?,
+        () = gone(&stdin, ended, broken) => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns when the client is gone and that isn't ignored.
+async fn gone(stdin: &Stdin, ended: CancellationToken, broken: CancellationToken) {
+    tokio::select! {
+        () = ended.cancelled() => tokio::time::sleep(LAST_ANSWERS).await,
+        () = broken.cancelled() => if stdin.ignores_eof() { std::future::pending().await },
+    }
+}

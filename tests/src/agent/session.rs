@@ -1,0 +1,130 @@
+//! What the agent keeps of a session between its messages.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_client_protocol::v1::schema::{
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId,
+};
+use tokio::sync::watch;
+
+/// The id of the option by which a client chooses the model.
+pub(super) const MODEL_OPTION: &str = "model";
+const MODELS: [&str; 3] = ["haiku", "sonnet", "opus"];
+const FIRST_MODEL: &str = "sonnet";
+
+/// One ACP session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) cwd: PathBuf,
+    model: Mutex<String>,
+    usage: Mutex<Usage>,
+    cancelled: watch::Sender<bool>,
+    ignores_cancel: AtomicBool,
+}
+
+/// What the session spent so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Usage {
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) cost_usd: f64,
+}
+
+impl Session {
+    fn new(id: SessionId, cwd: PathBuf) -> Self {
+        Self {
+            id,
+            cwd,
+            model: Mutex::new(FIRST_MODEL.to_owned()),
+            usage: Mutex::default(),
+            cancelled: watch::Sender::new(false),
+            ignores_cancel: AtomicBool::new(false),
+        }
+    }
+
+    /// Forgets the cancellation of an earlier turn. Called where messages arrive, so that no later one is forgotten.
+    pub(super) fn begin_turn(&self) {
+        self.cancelled.send_replace(false);
+    }
+
+    pub(super) fn cancel(&self) {
+        self.cancelled.send_replace(true);
+    }
+
+    pub(super) fn ignore_cancel(&self) {
+        self.ignores_cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns when the turn is cancelled; never, from [`Session::ignore_cancel`] on.
+    pub(super) async fn cancelled(&self) {
+        let mut cancelled = self.cancelled.subscribe();
+        let told = cancelled.wait_for(|cancelled| *cancelled).await.is_ok();
+        if !told || self.ignores_cancel.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(super) fn model(&self) -> String {
+        lock(&self.model).clone()
+    }
+
+    /// Chooses a model; false where there is none of that name.
+    pub(super) fn set_model(&self, name: &str) -> bool {
+        let known = MODELS.contains(&name);
+        if known {
+            name.clone_into(&mut lock(&self.model));
+        }
+        known
+    }
+
+    /// The options that a client may set, with their current values.
+    pub(super) fn options(&self) -> Vec<SessionConfigOption> {
+        let models: Vec<_> = MODELS
+            .iter()
+            .map(|model| SessionConfigSelectOption::new(*model, *model))
+            .collect();
+        vec![
+            SessionConfigOption::select(MODEL_OPTION, "Model", self.model(), models)
+                .category(SessionConfigOptionCategory::Model),
+        ]
+    }
+
+    /// Adds to what was spent and returns the sum.
+    pub(super) fn spend(&self, more: Usage) -> Usage {
+        let mut usage = lock(&self.usage);
+        usage.input_tokens += more.input_tokens;
+        usage.output_tokens += more.output_tokens;
+        usage.cost_usd += more.cost_usd;
+        *usage
+    }
+
+    /// What was spent; `None` if nothing was ever told.
+    pub(super) fn spent(&self) -> Option<Usage> {
+        Some(*lock(&self.usage)).filter(|usage| *usage != Usage::default())
+    }
+}
+
+/// The sessions of this process.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(Mutex<HashMap<SessionId, Arc<Session>>>);
+
+impl Sessions {
+    pub(super) fn open(&self, cwd: PathBuf) -> Arc<Session> {
+        let id = SessionId::new(format!("scripted-{}", uuid::Uuid::now_v7()));
+        let session = Arc::new(Session::new(id.clone(), cwd));
+        lock(&self.0).insert(id, Arc::clone(&session));
+        session
+    }
+
+    pub(super) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
+        lock(&self.0).get(id).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

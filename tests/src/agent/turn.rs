@@ -1,0 +1,153 @@
+//! One prompt turn: reads the script, does it step by step, and says how the turn ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    ContentChunk, PromptResponse, SessionNotification, SessionUpdate, StopReason, Usage as TurnUsage,
+};
+use agent_client_protocol::{Client, Error};
+use ralph_shared::kind::SessionKind;
+use serde_json::Value;
+
+use super::assignment::Assignment;
+use super::connection::Agent;
+use super::parse::parse;
+use super::script::{Action, Facts};
+use super::session::Session;
+
+/// A prompt that is being answered.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) agent: Arc<Agent>,
+    pub(super) session: Arc<Session>,
+    pub(super) cx: ConnectionTo<Client>,
+    pub(super) prompt: String,
+    tool_calls: AtomicU32,
+}
+
+/// What follows an action.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Flow {
+    /// The next one.
+    On,
+    /// The turn's end with this stop reason, which may be one that the protocol doesn't know.
+    Stop(String),
+}
+
+/// How a prompt is answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Known(PromptResponse),
+    /// With a stop reason that the protocol doesn't know.
+    Unknown(Value),
+}
+
+impl Flow {
+    pub(super) fn end_turn() -> Self {
+        Self::Stop("end_turn".to_owned())
+    }
+}
+
+impl Turn {
+    pub(super) fn new(
+        agent: Arc<Agent>,
+        session: Arc<Session>,
+        cx: ConnectionTo<Client>,
+        prompt: String,
+    ) -> Self {
+        Self {
+            agent,
+            session,
+            cx,
+            prompt,
+            tool_calls: AtomicU32::new(0),
+        }
+    }
+
+    /// Runs the script and makes the prompt's answer.
+    ///
+    /// # Errors
+    /// What the prompt is answered with instead: the script can't be read, or it says so.
+    pub(super) async fn run(&self) -> Result<Answer, Error> {
+        let assignment = Assignment::read(&self.prompt);
+        let script = parse(assignment.description).map_err(|errors| {
+            let reasons: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            Error::invalid_params().data(reasons.join("; "))
+        })?;
+        let environment = &self.agent.environment;
+        let facts = Facts {
+            attempt: environment.attempt,
+            kind: environment.kind,
+            elsewhere: &assignment.elsewhere,
+        };
+        let actions: Vec<&Action> = script.applicable(facts).collect();
+        let mut stop = None;
+        for action in &actions {
+            let flow = tokio::select! {
+                biased;
+                () = self.session.cancelled() => Flow::Stop("cancelled".to_owned()),
+                flow = self.act(action) => flow?,
+            };
+            if let Flow::Stop(reason) = flow {
+                stop = Some(reason);
+                break;
+            }
+        }
+        if stop.is_none() {
+            self.close(actions.is_empty())?;
+        }
+        self.answer(stop.as_deref().unwrap_or("end_turn"))
+    }
+
+    /// What the agent says after a script that didn't end the turn itself.
+    fn close(&self, had_no_script: bool) -> Result<(), Error> {
+        match self.agent.environment.kind {
+            SessionKind::Verify => self.say("<verify-pass/>\n"),
+            SessionKind::Review => self.say("<review-pass/>\n"),
+            _ if had_no_script => self.say("I found nothing to do.\n"),
+            _ => Ok(()),
+        }
+    }
+
+    fn answer(&self, stop_reason: &str) -> Result<Answer, Error> {
+        let usage = self.session.spent().map(|spent| {
+            let total_tokens = spent.input_tokens + spent.output_tokens;
+            TurnUsage::new(total_tokens, spent.input_tokens, spent.output_tokens)
+        });
+        let mut answer = serde_json::to_value(PromptResponse::new(StopReason::EndTurn).usage(usage))?;
+        answer["stopReason"] = stop_reason.into();
+        Ok(serde_json::from_value(answer.clone()).map_or(Answer::Unknown(answer), Answer::Known))
+    }
+
+    /// The assigned task's id: from the prompt, else from the environment.
+    ///
+    /// # Errors
+    /// Neither names one.
+    pub(super) fn task_id(&self) -> Result<&str, Error> {
+        (Assignment::read(&self.prompt).id)
+            .or(self.agent.environment.task.as_deref())
+            .ok_or_else(|| {
+                Error::invalid_params().data("neither the prompt nor RALPH_TASK names the assigned task")
+            })
+    }
+
+    /// Sends a session update.
+    pub(super) fn update(&self, update: SessionUpdate) -> Result<(), Error> {
+        self.cx
+            .send_notification(SessionNotification::new(self.session.id.clone(), update))
+    }
+
+    /// Sends message text.
+    pub(super) fn say(&self, text: impl Into<String>) -> Result<(), Error> {
+        self.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(
+            text.into().into(),
+        )))
+    }
+
+    /// An id that no earlier tool call of this turn had.
+    pub(super) fn next_tool_call(&self) -> String {
+        format!("call-{}", self.tool_calls.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}

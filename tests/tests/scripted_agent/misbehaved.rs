@@ -1,0 +1,216 @@
+use std::os::unix::process::ExitStatusExt as _;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getsid};
+use serde_json::json;
+
+use super::lives;
+use super::wire::{PROMPT, Wire};
+
+#[tokio::test]
+async fn it_dies_as_told_after_what_it_said() {
+    for (directive, code, signal) in [
+        ("@crash", Some(101), None),
+        ("@exit 7", Some(7), None),
+        ("@kill", None, Some(9)),
+    ] {
+        let mut wire = Wire::prompt(&[], &format!("@say last words\n{directive}\n@say never")).await;
+        assert_eq!(wire.said().await, "last words\n", "{directive}");
+        assert_eq!(wire.line().await, None, "{directive}");
+        let status = wire.exit().await;
+        assert_eq!((status.code(), status.signal()), (code, signal), "{directive}");
+    }
+}
+
+#[tokio::test]
+async fn bad_lines_keep_their_place_among_the_good_ones() {
+    let mut wire = Wire::prompt(
+        &[],
+        "@say 1\n@junk Loading model...\n@say 2\n@bad-json\n@bad-utf8\n@unknown-update\n@stray-response\n@say 3",
+    )
+    .await;
+    assert_eq!(wire.said().await, "1\n");
+    assert_eq!(wire.line().await.unwrap(), b"Loading model...");
+    assert_eq!(wire.said().await, "2\n");
+    let half = wire.line().await.unwrap();
+    assert!(half.starts_with(b"{") && serde_json::from_slice::<serde_json::Value>(&half).is_err());
+    let bad = wire.line().await.unwrap();
+    assert!(std::str::from_utf8(&bad).is_err());
+    let replaced: serde_json::Value = serde_json::from_str(&String::from_utf8_lossy(&bad)).unwrap();
+    assert!(
+        replaced["params"]["update"]["content"]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("before \u{fffd}")
+    );
+    assert_eq!(
+        wire.message().await["params"]["update"]["sessionUpdate"],
+        "weather_forecast"
+    );
+    assert_eq!(wire.message().await["id"], 987_654_321);
+    assert_eq!(wire.said().await, "3\n");
+    assert_eq!(wire.message().await["result"]["stopReason"], "end_turn");
+    assert!(wire.close().await.success());
+}
+
+#[tokio::test]
+async fn sizes_are_as_told() {
+    let mut wire = Wire::prompt(&[], "@long-line 5M\n@flood 3M\n@stop tired").await;
+    assert_eq!(wire.said().await.len(), 5 << 20);
+    let mut flooded = 0;
+    while flooded < 3 << 20 {
+        flooded += wire.said().await.len();
+    }
+    assert_eq!(flooded, 3 << 20);
+    assert_eq!(
+        wire.message().await,
+        json!({ "jsonrpc": "2.0", "id": PROMPT, "result": { "stopReason": "tired" } })
+    );
+}
+
+#[tokio::test]
+async fn a_hanging_agent_ignores_cancel_and_ends_with_its_input() {
+    let mut wire = Wire::prompt(&[], "@say hanging\n@hang").await;
+    assert_eq!(wire.said().await, "hanging\n");
+    wire.cancel().await;
+    // An answer to something later shows that the cancel was read, and that the prompt got none.
+    wire.request(4, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
+        .await;
+    assert_eq!(wire.message().await["id"], 4);
+    assert!(wire.close().await.success());
+}
+
+#[tokio::test]
+async fn cancel_can_be_ignored_by_a_turn_that_goes_on() {
+    let mut wire = Wire::prompt(&[], "@ignore-cancel\n@ask leave\n@say still here").await;
+    let ask = wire.message().await;
+    wire.cancel().await;
+    let answer = json!({ "outcome": { "outcome": "cancelled" } });
+    wire.send(&json!({ "jsonrpc": "2.0", "id": ask["id"], "result": answer }))
+        .await
+        .unwrap();
+    assert_eq!(wire.said().await, "permission leave: cancelled\n");
+    assert_eq!(wire.said().await, "still here\n");
+    assert_eq!(wire.message().await["result"]["stopReason"], "end_turn");
+}
+
+#[tokio::test]
+async fn sigterm_ends_it_unless_ignored() {
+    let mut wire = Wire::prompt(&[], "@say here\n@hang").await;
+    wire.said().await;
+    wire.signal(Signal::SIGTERM);
+    assert_eq!(wire.exit().await.signal(), Some(15));
+
+    let mut wire = Wire::prompt(&[], "@ignore-term\n@say here\n@hang").await;
+    wire.said().await;
+    wire.signal(Signal::SIGTERM);
+    wire.request(4, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
+        .await;
+    assert_eq!(wire.message().await["id"], 4);
+    wire.signal(Signal::SIGKILL);
+    assert_eq!(wire.exit().await.signal(), Some(9));
+}
+
+#[tokio::test]
+async fn the_end_of_its_input_can_be_ignored() {
+    for (arguments, directive) in [(&[][..], "@ignore-eof\n"), (&["--ignore-eof"], "")] {
+        // It waits longer than it takes an agent to exit that minds the end.
+        let mut wire = Wire::prompt(
+            arguments,
+            &format!("{directive}@say here\n@wait 1200\n@say there\n@exit 3"),
+        )
+        .await;
+        assert_eq!(wire.said().await, "here\n");
+        drop(wire.input.take());
+        assert_eq!(wire.said().await, "there\n");
+        assert_eq!(wire.exit().await.code(), Some(3));
+    }
+}
+
+#[tokio::test]
+async fn closed_output_is_seen_while_it_lives() {
+    let mut wire = Wire::prompt(&[], "@say bye\n@close-stdout\n@say unheard\n@hang").await;
+    assert_eq!(wire.said().await, "bye\n");
+    assert_eq!(wire.line().await, None);
+    assert!(wire.child.try_wait().unwrap().is_none());
+    assert!(wire.close().await.success());
+}
+
+#[tokio::test]
+async fn closed_input_breaks_the_writer() {
+    let mut wire = Wire::prompt(&[], "@close-stdin\n@say closed\n@hang").await;
+    assert_eq!(wire.said().await, "closed\n");
+    let error = wire.send(&json!({})).await.expect_err("nobody reads");
+    assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    wire.signal(Signal::SIGKILL);
+    wire.exit().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_is_gone_ends_it_in_order() {
+    let mut wire = Wire::prompt(&[], "@say first\n@flood 200M").await;
+    assert_eq!(wire.said().await, "first\n");
+    drop(wire.output.take());
+    let status = wire.exit().await;
+    assert_eq!((status.code(), status.signal()), (Some(0), None));
+}
+
+#[tokio::test]
+async fn an_orphan_outlives_it_in_a_session_of_its_own() {
+    let mut wire = Wire::prompt(&[], "@orphan 60\n@kill").await;
+    let said = wire.said().await;
+    let pid: i32 = said.trim().strip_prefix("orphan ").unwrap().parse().unwrap();
+    assert_eq!(wire.exit().await.signal(), Some(9));
+    assert!(lives(pid));
+    assert_ne!(getsid(Some(Pid::from_raw(pid))).unwrap(), getsid(None).unwrap());
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    // It held the agent's output, which therefore ends only now.
+    assert_eq!(wire.line().await, None);
+}
+
+#[tokio::test]
+async fn handshakes_fail_as_told() {
+    let mut wire = Wire::start(&["--handshake", "wrong-version"]);
+    assert_eq!(wire.initialize().await["result"]["protocolVersion"], 999);
+
+    let mut wire = Wire::start(&["--handshake", "auth-required"]);
+    assert_eq!(wire.initialize().await["result"]["authMethods"][0]["id"], "login");
+    wire.request(2, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
+        .await;
+    assert_eq!(wire.message().await["error"]["code"], -32000);
+
+    let mut wire = Wire::start(&["--handshake", "slow:5"]);
+    assert_eq!(wire.initialize().await["result"]["protocolVersion"], 1);
+
+    let initialize = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+    let mut wire = Wire::start(&["--handshake", "crash"]);
+    wire.request(1, "initialize", initialize.clone()).await;
+    assert_eq!((wire.line().await, wire.exit().await.code()), (None, Some(101)));
+
+    let mut wire = Wire::start(&["--handshake", "exit"]);
+    assert_eq!((wire.line().await, wire.exit().await.code()), (None, Some(1)));
+
+    let mut wire = Wire::start(&["--handshake", "hang"]);
+    wire.request(1, "initialize", initialize).await;
+    wire.request(2, "session/new", json!({ "cwd": "/", "mcpServers": [] }))
+        .await;
+    assert_eq!(wire.message().await["id"], 2, "the first request has no answer");
+    assert!(wire.close().await.success());
+}
+
+#[tokio::test]
+async fn the_old_way_to_choose_a_model_is_understood_when_told() {
+    for (arguments, expected) in [
+        (&["--set-model", "--no-model-option"][..], None),
+        (&[], Some(-32601)),
+    ] {
+        let mut wire = Wire::prompt(arguments, "@silent").await;
+        wire.request(
+            4,
+            "session/set_model",
+            json!({ "sessionId": wire.session, "modelId": "opus" }),
+        )
+        .await;
+        assert_eq!(wire.message().await["error"]["code"].as_i64(), expected);
+    }
+}
