@@ -14,39 +14,37 @@ pub(super) struct Attributes<'a> {
 
 /// Where an opening tag's text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tail<'a> {
+pub(super) enum Tail {
     /// Just behind `>` or `/>`.
-    Whole {
-        attributes: Attributes<'a>,
-        end: usize,
-        self_closing: bool,
-    },
+    Whole { end: usize, self_closing: bool },
     /// At the byte that no tag may have there, or at the end of the text.
     Broken { at: usize },
 }
 
-/// Reads from the end of the name at byte `at`: `( space+ name space* = space* quoted )* space* /? >`.
+/// Reads from the end of the name at byte `at`, `( space+ name space* = space* quoted )* space* /? >`, and gives every
+/// attribute's name and value to `attribute`.
 ///
 /// A scan that begins inside another's quoted value may pass over the same bytes, yet no byte is passed by more than
 /// three scans. A scan is outside of values, in `"…"` or in `'…'`; a quote character maps these states one to one,
 /// so two scans that are alive at one place are in different states, and one that is outside ends at the next `<`.
-pub(super) fn read_tail(text: &str, mut at: usize) -> Tail<'_> {
+pub(super) fn read_tail<'a>(
+    text: &'a str,
+    mut at: usize,
+    mut attribute: impl FnMut(&'a str, &'a str),
+) -> Tail {
     let bytes = text.as_bytes();
-    let mut attributes = Attributes::default();
     loop {
         let before_space = at;
         at = skip_space(bytes, at);
         match bytes.get(at) {
             Some(b'>') => {
                 return Tail::Whole {
-                    attributes,
                     end: at + 1,
                     self_closing: false,
                 };
             }
             Some(b'/') if bytes.get(at + 1) == Some(&b'>') => {
                 return Tail::Whole {
-                    attributes,
                     end: at + 2,
                     self_closing: true,
                 };
@@ -74,12 +72,19 @@ pub(super) fn read_tail(text: &str, mut at: usize) -> Tail<'_> {
         let Some(length) = memchr(quote, &bytes[value_start..]) else {
             return Tail::Broken { at: bytes.len() };
         };
-        attributes.keep_first(name, &text[value_start..value_start + length]);
+        attribute(name, &text[value_start..value_start + length]);
         at = value_start + length + 1;
     }
 }
 
 impl<'a> Attributes<'a> {
+    /// The attributes of the tag whose name ends at byte `name_end`.
+    pub(super) fn read(text: &'a str, name_end: usize) -> Self {
+        let mut attributes = Self::default();
+        read_tail(text, name_end, |name, value| attributes.keep_first(name, value));
+        attributes
+    }
+
     fn keep_first(&mut self, name: &str, value: &'a str) {
         let slot = match name {
             "title" => &mut self.title,
@@ -106,12 +111,10 @@ mod tests {
     use super::*;
 
     fn whole(text: &str) -> Option<(Attributes<'_>, &str, bool)> {
-        match read_tail(text, 0) {
-            Tail::Whole {
-                attributes,
-                end,
-                self_closing,
-            } => Some((attributes, &text[end..], self_closing)),
+        match read_tail(text, 0, |_, _| ()) {
+            Tail::Whole { end, self_closing } => {
+                Some((Attributes::read(text, 0), &text[end..], self_closing))
+            }
             Tail::Broken { .. } => None,
         }
     }
@@ -157,7 +160,7 @@ mod tests {
             (" / >", 1),
             (" title = ", 9),
         ] {
-            assert_eq!(read_tail(text, 0), Tail::Broken { at }, "{text:?}");
+            assert_eq!(read_tail(text, 0, |_, _| ()), Tail::Broken { at }, "{text:?}");
         }
     }
 }

@@ -137,7 +137,7 @@ fn error_in_text(text: &str) -> Option<(&str, &str)> {
         let line = Some(line).filter(|line| looks_like_error(line))?;
         let own_words = Scanner::new(line)
             .next()
-            .map_or(line, |tag| &line[..tag.start()])
+            .map_or(line, |tag| &line[..tag.start])
             .trim();
         let own_words = Some(own_words).filter(|words| looks_like_error(words))?;
         let rest = &text[start..];
@@ -208,7 +208,7 @@ fn files(changed: &[String], text: &str) -> Vec<String> {
 /// The path in a word, without the punctuation and the line number around it: letters, digits and `._-/`, with an
 /// extension that begins with a letter, and no address.
 fn path_in(word: &str) -> Option<&str> {
-    if word.contains("://") {
+    if !word.contains('.') || word.contains("://") {
         return None;
     }
     let is_path_char = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');

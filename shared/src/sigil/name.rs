@@ -111,24 +111,30 @@ impl SigilName {
 
     /// The sigil whose name begins `bytes`, whatever follows it. No name begins another, so there is at most one.
     pub(super) fn beginning(bytes: &[u8]) -> Option<Self> {
-        let candidates: &[Self] = match bytes.first()? {
-            b't' => &[Self::TaskDone, Self::TaskFailed, Self::TaskGraph],
-            b'p' => &[Self::Promise],
-            b'n' => &[Self::NextModel],
-            b'j' => &[Self::Journal],
-            b'k' => &[Self::Knowledge],
-            b'f' => &[Self::FailureReport],
-            b'r' => &[Self::RetrySuggestion, Self::ReviewPass, Self::ReviewChanges],
-            b'l' => &[Self::Learning],
-            b'd' => &[Self::DifficultyEstimate],
-            b'm' => &[Self::Memory],
-            b'v' => &[Self::VerifyPass, Self::VerifyFail],
-            _ => &[],
+        // Texts full of half names come here for every few bytes: so as few of them as tell the names apart are looked at.
+        if !bytes.first()?.is_ascii_lowercase() {
+            return None;
+        }
+        let name = match bytes {
+            [b't', b'a', _, _, _, b'd', ..] => Self::TaskDone,
+            [b't', b'a', _, _, _, b'f', ..] => Self::TaskFailed,
+            [b't', b'a', _, _, _, b'g', ..] => Self::TaskGraph,
+            [b'p', b'r', ..] => Self::Promise,
+            [b'n', b'e', ..] => Self::NextModel,
+            [b'j', b'o', ..] => Self::Journal,
+            [b'k', b'n', ..] => Self::Knowledge,
+            [b'f', b'a', ..] => Self::FailureReport,
+            [b'r', b'e', b't', ..] => Self::RetrySuggestion,
+            [b'r', b'e', b'v', _, _, _, _, b'p', ..] => Self::ReviewPass,
+            [b'r', b'e', b'v', _, _, _, _, b'c', ..] => Self::ReviewChanges,
+            [b'l', b'e', ..] => Self::Learning,
+            [b'd', b'i', ..] => Self::DifficultyEstimate,
+            [b'm', b'e', ..] => Self::Memory,
+            [b'v', b'e', _, _, _, _, _, b'p', ..] => Self::VerifyPass,
+            [b'v', b'e', _, _, _, _, _, b'f', ..] => Self::VerifyFail,
+            _ => return None,
         };
-        candidates
-            .iter()
-            .copied()
-            .find(|name| bytes.starts_with(name.as_str().as_bytes()))
+        bytes.starts_with(name.as_str().as_bytes()).then_some(name)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Pairs tags to sigils, judges them, and keeps what counts.
 
-use super::attributes::Attributes;
 use super::failure_report::FailureReport;
 use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
 use super::memory::{Knowledge, Learning, Note};
 use super::name::SigilName;
-use super::scan::{Scanner, Tag};
+use super::scan::{Scanner, Shape, Tag};
 use super::signals::{Difficulty, Promise, Sigils};
 use super::value::{Fault, required, required_attribute};
 use crate::kind::SessionKind;
@@ -45,9 +44,7 @@ pub(super) fn read(text: &str, context: &Context<'_>) -> (Sigils, u64) {
         reader.read_lines(text);
     }
     reader.notes.sort_by_key(|&(start, _)| start);
-    for (_, note) in reader.notes {
-        keep(&mut reader.sigils.notes, note, &mut reader.sigils.left_out);
-    }
+    reader.sigils.notes = reader.notes.into_iter().map(|(_, note)| note).collect();
     (reader.sigils, reader.visited)
 }
 
@@ -59,63 +56,29 @@ struct Reader<'a> {
     visited: u64,
 }
 
-/// An opening tag that waits for its closing one.
-#[derive(Clone, Copy)]
-struct Open<'a> {
-    start: usize,
-    body_start: usize,
-    attributes: Attributes<'a>,
-}
-
 impl Reader<'_> {
     fn read_tags(&mut self, text: &str) {
-        let mut open: [Option<Open<'_>>; SigilName::COUNT] = [None; SigilName::COUNT];
+        // The opening tags that wait for their closing ones.
+        let mut open: [Option<Tag>; SigilName::COUNT] = [None; SigilName::COUNT];
         let mut scanner = Scanner::new(text);
         for tag in &mut scanner {
-            if !tag.name().is_taken_from(self.context.kind) {
+            if !tag.name.is_taken_from(self.context.kind) {
                 continue;
             }
-            match tag {
-                Tag::Broken { .. } => self.count_malformed(),
-                Tag::Open {
-                    name,
-                    start,
-                    attributes,
-                    self_closing: true,
-                    ..
-                } => {
-                    self.judge(name, start, attributes, "");
-                }
-                Tag::Open {
-                    name,
-                    start,
-                    end,
-                    attributes,
-                    ..
-                } => match check_attributes(name, attributes) {
-                    Ok(()) => {
-                        let unclosed = open[name as usize].replace(Open {
-                            start,
-                            body_start: end,
-                            attributes,
-                        });
-                        if unclosed.is_some() {
-                            self.count_malformed();
-                        }
+            let waiting = &mut open[tag.name as usize];
+            match tag.shape {
+                Shape::Broken => self.count_malformed(),
+                Shape::SelfClosing => self.judge(text, tag, ""),
+                Shape::Open => {
+                    if let Err(fault) = self.check_attributes(text, tag) {
+                        self.count(fault);
+                    } else if waiting.replace(tag).is_some() {
+                        self.count_malformed();
                     }
-                    Err(fault) => self.count(fault),
-                },
-                Tag::Close {
-                    name,
-                    start: body_end,
-                } => {
-                    if let Some(Open {
-                        start,
-                        body_start,
-                        attributes,
-                    }) = open[name as usize].take()
-                    {
-                        self.judge(name, start, attributes, &text[body_start..body_end]);
+                }
+                Shape::Close => {
+                    if let Some(opening) = waiting.take() {
+                        self.judge(text, opening, &text[opening.end..tag.start]);
                     }
                 }
             }
@@ -131,7 +94,7 @@ impl Reader<'_> {
         for (start, line) in marked_lines(text, MEMORY_MARK) {
             self.visited += line.len() as u64;
             match Note::read_line(line) {
-                Ok(note) => self.notes.push((start, note)),
+                Ok(note) => keep(&mut self.notes, (start, note), &mut self.sigils.left_out),
                 Err(fault) => self.count(fault),
             }
         }
@@ -144,22 +107,36 @@ impl Reader<'_> {
         }
     }
 
-    fn judge(&mut self, name: SigilName, start: usize, attributes: Attributes<'_>, body: &str) {
-        self.visited += body.len() as u64;
-        if let Err(fault) = self.take(name, start, attributes, body) {
+    /// Whether an opening tag has what its sigil requires: one that was only mentioned doesn't end the body around it.
+    fn check_attributes(&mut self, text: &str, tag: Tag) -> Result<(), Fault> {
+        if !matches!(
+            tag.name,
+            SigilName::Knowledge | SigilName::Learning | SigilName::Memory
+        ) {
+            return Ok(());
+        }
+        self.visited += (tag.end - tag.start) as u64;
+        let attributes = tag.attributes(text);
+        let required: &[Option<&str>] = match tag.name {
+            SigilName::Knowledge => &[attributes.title, attributes.tags],
+            SigilName::Learning => &[attributes.category, attributes.tags],
+            _ => &[attributes.kind],
+        };
+        required
+            .iter()
+            .try_for_each(|&value| required_attribute(value).map(drop))
+    }
+
+    fn judge(&mut self, text: &str, opening: Tag, body: &str) {
+        self.visited += (opening.end - opening.start + body.len()) as u64;
+        if let Err(fault) = self.take(text, opening, body) {
             self.count(fault);
         }
     }
 
-    fn take(
-        &mut self,
-        name: SigilName,
-        start: usize,
-        attributes: Attributes<'_>,
-        body: &str,
-    ) -> Result<(), Fault> {
+    fn take(&mut self, text: &str, opening: Tag, body: &str) -> Result<(), Fault> {
         let sigils = &mut self.sigils;
-        match name {
+        match opening.name {
             SigilName::TaskDone => {
                 one_of(body, |id| (id == self.context.task_id).then_some(()))?;
                 sigils.task_done = true;
@@ -177,28 +154,25 @@ impl Reader<'_> {
             }
             SigilName::Journal => keep_first(&mut sigils.journal, required(body)?.to_owned()),
             SigilName::Knowledge => {
-                keep(
-                    &mut sigils.knowledge,
-                    Knowledge::read(attributes, body)?,
-                    &mut sigils.left_out,
-                );
+                let knowledge = Knowledge::read(opening.attributes(text), body)?;
+                keep(&mut sigils.knowledge, knowledge, &mut sigils.left_out);
             }
             SigilName::FailureReport => keep_first(&mut sigils.failure_report, FailureReport::read(body)?),
             SigilName::RetrySuggestion => {
-                keep_first(&mut sigils.retry_suggestion, required(body)?.to_owned())
+                keep_first(&mut sigils.retry_suggestion, required(body)?.to_owned());
             }
             SigilName::Learning => {
-                keep(
-                    &mut sigils.learnings,
-                    Learning::read(attributes, body)?,
-                    &mut sigils.left_out,
-                );
+                let learning = Learning::read(opening.attributes(text), body)?;
+                keep(&mut sigils.learnings, learning, &mut sigils.left_out);
             }
             SigilName::DifficultyEstimate => {
                 keep_first(&mut sigils.difficulty, one_of(body, Difficulty::from_word)?);
             }
             SigilName::TaskGraph => keep_first(&mut sigils.task_graph, required(body)?.to_owned()),
-            SigilName::Memory => self.notes.push((start, Note::read(attributes, body)?)),
+            SigilName::Memory => {
+                let note = Note::read(opening.attributes(text), body)?;
+                keep(&mut self.notes, (opening.start, note), &mut sigils.left_out);
+            }
             SigilName::VerifyPass => sigils.verify_pass |= blank(body)?,
             SigilName::VerifyFail => keep_first(&mut sigils.verify_fail, required(body)?.to_owned()),
             SigilName::ReviewPass => sigils.review_pass |= blank(body)?,
@@ -217,19 +191,6 @@ impl Reader<'_> {
     fn count_malformed(&mut self) {
         self.sigils.malformed = self.sigils.malformed.saturating_add(1);
     }
-}
-
-/// Whether an opening tag has what its sigil requires: one that was only mentioned doesn't end the body around it.
-fn check_attributes(name: SigilName, attributes: Attributes<'_>) -> Result<(), Fault> {
-    let required: &[Option<&str>] = match name {
-        SigilName::Knowledge => &[attributes.title, attributes.tags],
-        SigilName::Learning => &[attributes.category, attributes.tags],
-        SigilName::Memory => &[attributes.kind],
-        _ => &[],
-    };
-    required
-        .iter()
-        .try_for_each(|&value| required_attribute(value).map(drop))
 }
 
 /// The value that `known` has for the trimmed body.

@@ -7,33 +7,32 @@ use super::name::SigilName;
 
 /// A tag that bears a sigil's name. Offsets are bytes of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tag<'a> {
-    /// `<name …>`, or `<name …/>` where `self_closing`.
-    Open {
-        name: SigilName,
-        start: usize,
-        end: usize,
-        attributes: Attributes<'a>,
-        self_closing: bool,
-    },
-    /// `<name` with something behind it that ends no tag.
-    Broken { name: SigilName, start: usize },
-    /// `</name>`
-    Close { name: SigilName, start: usize },
+pub(super) struct Tag {
+    pub name: SigilName,
+    pub shape: Shape,
+    /// The offset of its `<`.
+    pub start: usize,
+    /// Just behind its `>`; of a broken one just behind its name.
+    pub end: usize,
 }
 
-impl Tag<'_> {
-    pub(super) fn name(&self) -> SigilName {
-        match *self {
-            Self::Open { name, .. } | Self::Broken { name, .. } | Self::Close { name, .. } => name,
-        }
-    }
+/// What kind of tag it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// `<name …>`
+    Open,
+    /// `<name …/>`
+    SelfClosing,
+    /// `<name` with something behind it that ends no tag.
+    Broken,
+    /// `</name>`
+    Close,
+}
 
-    /// The offset of its `<`.
-    pub(super) fn start(&self) -> usize {
-        match *self {
-            Self::Open { start, .. } | Self::Broken { start, .. } | Self::Close { start, .. } => start,
-        }
+impl Tag {
+    /// The attributes of an opening tag of `text`.
+    pub(super) fn attributes(self, text: &str) -> Attributes<'_> {
+        Attributes::read(text, self.start + "<".len() + self.name.as_str().len())
     }
 }
 
@@ -55,10 +54,10 @@ impl<'a> Scanner<'a> {
     }
 }
 
-impl<'a> Iterator for Scanner<'a> {
-    type Item = Tag<'a>;
+impl Iterator for Scanner<'_> {
+    type Item = Tag;
 
-    fn next(&mut self) -> Option<Tag<'a>> {
+    fn next(&mut self) -> Option<Tag> {
         let bytes = self.text.as_bytes();
         loop {
             let Some(found) = next_name(bytes, self.at) else {
@@ -66,43 +65,34 @@ impl<'a> Iterator for Scanner<'a> {
                 self.at = bytes.len();
                 return None;
             };
-            let Found {
-                name,
-                start,
-                closing,
-                name_end,
-            } = found;
-            self.visited += (name_end - self.at) as u64;
-            self.at = name_end;
-            if closing {
-                let end = skip_space(bytes, name_end);
-                self.visited += (end - name_end) as u64;
-                self.at = end;
-                if bytes.get(end) == Some(&b'>') {
-                    return Some(Tag::Close { name, start });
-                }
-                continue;
-            }
-            return Some(match read_tail(self.text, name_end) {
-                Tail::Whole {
-                    attributes,
-                    end,
-                    self_closing,
-                } => {
-                    self.visited += (end - name_end) as u64;
-                    self.at = end;
-                    Tag::Open {
-                        name,
-                        start,
+            let (shape, looked_to) = if found.closing {
+                let end = skip_space(bytes, found.name_end);
+                let is_whole = bytes.get(end) == Some(&b'>');
+                (is_whole.then_some((Shape::Close, end + 1)), end)
+            } else {
+                match read_tail(self.text, found.name_end, |_, _| ()) {
+                    Tail::Whole {
                         end,
-                        attributes,
-                        self_closing,
-                    }
+                        self_closing: false,
+                    } => (Some((Shape::Open, end)), end),
+                    Tail::Whole {
+                        end,
+                        self_closing: true,
+                    } => (Some((Shape::SelfClosing, end)), end),
+                    Tail::Broken { at } => (Some((Shape::Broken, found.name_end)), at),
                 }
-                Tail::Broken { at } => {
-                    self.visited += (at - name_end) as u64;
-                    Tag::Broken { name, start }
-                }
+            };
+            self.visited += (looked_to - self.at) as u64;
+            let Some((shape, end)) = shape else {
+                self.at = looked_to;
+                continue;
+            };
+            self.at = end;
+            return Some(Tag {
+                name: found.name,
+                shape,
+                start: found.start,
+                end,
             });
         }
     }
@@ -120,7 +110,7 @@ pub(super) struct Found {
 /// The first [`Found`] at or after byte `at`.
 pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<Found> {
     loop {
-        let start = at + memchr(b'<', &bytes[at..])?;
+        let start = next_angle(bytes, at)?;
         let closing = bytes.get(start + 1) == Some(&b'/');
         let name_start = start + 1 + usize::from(closing);
         if let Some(name) = SigilName::beginning(&bytes[name_start..]) {
@@ -141,6 +131,17 @@ pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<Found> {
     }
 }
 
+/// The first `<` at or after byte `at`. Looks at the next bytes one by one, since a text full of `<` would pay for a start of
+/// the wide search at each.
+fn next_angle(bytes: &[u8], at: usize) -> Option<usize> {
+    const NEAR: usize = 16;
+    let rest = &bytes[at..];
+    match rest.iter().take(NEAR).position(|byte| *byte == b'<') {
+        Some(near) => Some(at + near),
+        None => Some(at + NEAR + memchr(b'<', rest.get(NEAR..)?)?),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,19 +149,11 @@ mod tests {
     /// `+name` opens, `=name` closes itself, `-name` closes, `?name` is broken.
     fn check(text: &str, expected: &[&str]) {
         let seen: Vec<String> = Scanner::new(text)
-            .map(|tag| match tag {
-                Tag::Open {
-                    name,
-                    self_closing: false,
-                    ..
-                } => format!("+{name}"),
-                Tag::Open {
-                    name,
-                    self_closing: true,
-                    ..
-                } => format!("={name}"),
-                Tag::Broken { name, .. } => format!("?{name}"),
-                Tag::Close { name, .. } => format!("-{name}"),
+            .map(|tag| match tag.shape {
+                Shape::Open => format!("+{}", tag.name),
+                Shape::SelfClosing => format!("={}", tag.name),
+                Shape::Broken => format!("?{}", tag.name),
+                Shape::Close => format!("-{}", tag.name),
             })
             .collect();
         assert_eq!(seen, expected, "{text:?}");

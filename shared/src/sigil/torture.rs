@@ -16,9 +16,10 @@ fn context(kind: SessionKind) -> Context<'static> {
     }
 }
 
-/// A text may be looked at so many times in all: once for tags and at most twice more for attributes inside each
-/// other's values, twice for lines and once more for what stands on them, and once for every name's bodies.
-const MAX_VISITS: u64 = 3 + 3 + SigilName::COUNT as u64;
+/// A text may be looked at so many times in all: once for tags, at most twice more for attributes inside each other's
+/// values and twice for attributes that are needed, twice for lines and once for what stands on them, and once for the
+/// bodies of every name.
+const MAX_VISITS: u64 = 1 + 2 + 2 + 2 + 1 + SigilName::COUNT as u64;
 
 /// How many bytes were looked at, after checking that there is no more of it than the length allows.
 fn visits(text: &str, kind: SessionKind) -> u64 {
