@@ -9,7 +9,7 @@ export SQLX_OFFLINE := true
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Install git, a C compiler, Postgres and nats-server where missing
+setup: ## Install git, a C compiler, Python, Postgres and nats-server where missing
 	@scripts/setup.sh
 
 build: ## Build every program

@@ -69,8 +69,7 @@ say "what was merged"
 git -C "$repository" --no-pager log --graph --format='%h %s%n%w(0,2,2)%(trailers:key=Ralph-Task,separator=%x2C )' "ralph/$feature"
 
 begin "checking the result"
-git -C "$repository" checkout --quiet "ralph/$feature"
-examples/todo/check.sh "$repository"
+examples/todo/check.sh "$repository" "ralph/$feature"
 end "the example's own check"
 
 begin "stopping everything"

