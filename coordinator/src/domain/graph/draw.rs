@@ -1,0 +1,165 @@
+//! A graph for the eyes: what `--dry-run` prints.
+
+use std::fmt::Write;
+
+use super::node::{Graph, Node};
+use super::printable::clip;
+use super::rows::Rows;
+
+/// Tasks that are drawn; of the others their number is told.
+const MAX_DRAWN: usize = 100;
+/// Blockers that are named for one task.
+const MAX_NAMED: usize = 4;
+
+/// The tree of tasks with what each waits for, in at most 100 lines and a few, without a line end after the last.
+///
+/// The number before a task is its wave: tasks of wave 1 can start at once, tasks of wave 2 when those of wave 1 that
+/// they wait for are done, and so on. A parent has no number, since it isn't worked on itself.
+pub fn draw(graph: &Graph) -> String {
+    let nodes = &graph.nodes;
+    let waves = Waves::of(nodes);
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: {}, {}, {}; {} can start at once, at most {} run side by side",
+        clip(&graph.source_name, 200),
+        count(nodes.len(), "task"),
+        count(graph.edges, "blocker"),
+        count(waves.widths.len(), "wave"),
+        waves.widths.first().unwrap_or(&0),
+        waves.widths.iter().max().unwrap_or(&0),
+    );
+
+    let parents: Vec<Option<u32>> = nodes.iter().map(|node| node.parent).collect();
+    let children = Rows::children(&parents);
+    let number_width = waves.widths.len().to_string().len().max(2);
+    let roots: Vec<u32> = (0..)
+        .zip(nodes)
+        .filter(|(_, node)| node.parent.is_none())
+        .map(|(root, _)| root)
+        .collect();
+    // At each level from the roots down to the task that is drawn next: the siblings still to come.
+    let mut path = vec![roots.iter()];
+    let mut drawn = 0;
+    while let Some(level) = path.last_mut() {
+        let Some(index) = level.next() else {
+            path.pop();
+            continue;
+        };
+        if drawn == MAX_DRAWN {
+            let _ = write!(text, "… and {} more", group(nodes.len() - drawn));
+            return text;
+        }
+        drawn += 1;
+        let node = &nodes[*index as usize];
+        let wave = match node.open_children {
+            0 => waves.of_task[*index as usize].to_string(),
+            _ => String::new(),
+        };
+        let _ = write!(text, "{wave:>number_width$}  ");
+        if let Some((own, above)) = path[1..].split_last() {
+            above
+                .iter()
+                .for_each(|level| text.push_str(if level.len() > 0 { "│  " } else { "   " }));
+            text.push_str(if own.len() > 0 { "├─ " } else { "└─ " });
+        }
+        line(node, nodes, &mut text);
+        path.push(children.row(*index).iter());
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// When each task can be worked on, if every task takes the same time.
+struct Waves {
+    /// From 1; of a parent the last of its children's.
+    of_task: Vec<u32>,
+    /// How many tasks each wave has, from wave 1 on.
+    widths: Vec<usize>,
+}
+
+impl Waves {
+    /// In one pass, since everything that holds a node stands before it, and so do the descendants of its blockers.
+    fn of(nodes: &[Node]) -> Self {
+        let mut waves = Self {
+            of_task: vec![0; nodes.len()],
+            widths: Vec::new(),
+        };
+        let mut held_until = vec![0; nodes.len()];
+        for (index, node) in nodes.iter().enumerate() {
+            let parent = node.parent.map_or(0, |parent| held_until[parent as usize]);
+            let blockers = node.after.iter().map(|blocker| waves.of_task[*blocker as usize]);
+            held_until[index] = blockers.fold(parent, u32::max);
+            if node.open_children > 0 {
+                continue;
+            }
+            let wave = held_until[index] + 1;
+            waves.widths.resize(waves.widths.len().max(wave as usize), 0);
+            waves.widths[wave as usize - 1] += 1;
+            let mut done = Some(index);
+            while let Some(task) = done.filter(|task| waves.of_task[*task] < wave) {
+                waves.of_task[task] = wave;
+                done = nodes[task].parent.map(|parent| parent as usize);
+            }
+        }
+        waves
+    }
+}
+
+fn line(node: &Node, nodes: &[Node], text: &mut String) {
+    let _ = write!(text, "{}: {}", node.key, clip(&node.title, 70));
+    if !node.after.is_empty() {
+        let named: Vec<_> = node
+            .after
+            .iter()
+            .take(MAX_NAMED)
+            .map(|blocker| &*nodes[*blocker as usize].key)
+            .collect();
+        let _ = write!(text, "  ← {}", named.join(", "));
+        if node.after.len() > MAX_NAMED {
+            let _ = write!(text, " and {} more", group(node.after.len() - MAX_NAMED));
+        }
+    }
+    let mut asks = Vec::new();
+    if node.priority != 0 {
+        asks.push(format!("priority {}", node.priority));
+    }
+    for (field, value) in [
+        ("pool", &node.pool),
+        ("agent", &node.agent),
+        ("model", &node.model),
+    ] {
+        asks.extend(value.iter().map(|value| format!("{field} {}", clip(value, 40))));
+    }
+    asks.extend(node.max_retries.map(|retries| count(retries as usize, "retry")));
+    match node.verify {
+        Some(true) => asks.push("verified".to_owned()),
+        Some(false) => asks.push("not verified".to_owned()),
+        None => {}
+    }
+    if !asks.is_empty() {
+        let _ = write!(text, "  [{}]", asks.join(", "));
+    }
+    text.push('\n');
+}
+
+fn count(n: usize, noun: &str) -> String {
+    match (n, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{} {stem}ies", group(n)),
+        (_, None) => format!("{} {noun}s", group(n)),
+    }
+}
+
+/// `1234567` as `1,234,567`.
+fn group(n: usize) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,191 @@
+//! One task of the text: its fields, each of the type that it has.
+
+use granit_parser::Event;
+
+use super::file::{Located, TaskEntry};
+use super::limits::{MAX_EDGES, MAX_RETRIES};
+use super::printable::quote;
+use super::problem::ProblemKind;
+use super::read::Reader;
+use super::values::{Fault, Value};
+
+/// The fields of a task.
+pub const FIELDS: [&str; 11] = [
+    "key",
+    "title",
+    "description",
+    "after",
+    "parent",
+    "priority",
+    "pool",
+    "agent",
+    "model",
+    "max_retries",
+    "verify",
+];
+
+impl<'t> Reader<'t, '_> {
+    /// Reads the task whose mapping just began on `line`.
+    pub fn task(&mut self, line: u32) -> Result<(), Fault> {
+        let (first_problem, first_warning) = (self.problems.kept(), self.warnings.kept());
+        let mut task = TaskEntry {
+            key: Located {
+                value: String::new(),
+                line,
+            },
+            ..TaskEntry::default()
+        };
+        let mut seen = [false; FIELDS.len()];
+        loop {
+            let event = self.values.next()?;
+            if matches!(event.value, Event::MappingEnd | Event::StreamEnd) {
+                break;
+            }
+            let name = self.values.value_from(event)?;
+            let name = Located {
+                value: field_name(&name.value),
+                line: name.line,
+            };
+            let value = self.values.value()?;
+            let Some(field) = FIELDS.iter().position(|field| *field == name.value) else {
+                self.ignore_field(&name, &value.value, &FIELDS)?;
+                continue;
+            };
+            if std::mem::replace(&mut seen[field], true) {
+                self.problems.push(name.line, None, ProblemKind::Shape, || {
+                    format!("a second `{}` in one task; keep one of them", FIELDS[field])
+                });
+            } else {
+                self.field(&mut task, FIELDS[field], value)?;
+            }
+        }
+        if !task.key.value.is_empty() {
+            self.problems.name_from(first_problem, &task.key.value);
+            self.warnings.name_from(first_warning, &task.key.value);
+        }
+        self.tasks.push(task);
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        task: &mut TaskEntry,
+        field: &'static str,
+        value: Located<Value<'t>>,
+    ) -> Result<(), Fault> {
+        let line = value.line;
+        match field {
+            "key" => {
+                task.key = Located {
+                    value: self.text(field, value).unwrap_or_default(),
+                    line,
+                }
+            }
+            "title" => task.title = self.text(field, value).unwrap_or_default(),
+            "description" => task.description = self.text(field, value),
+            "after" => task.after = self.keys(field, value)?,
+            "parent" => task.parent = self.text(field, value).map(|value| Located { value, line }),
+            "pool" => task.pool = self.text(field, value),
+            "agent" => task.agent = self.text(field, value),
+            "model" => task.model = self.text(field, value),
+            "priority" => task.priority = self.whole_number(field, value, i32::MIN, i32::MAX),
+            "max_retries" => task.max_retries = self.whole_number(field, value, 0, MAX_RETRIES),
+            _ => task.verify = self.boolean(field, value),
+        }
+        Ok(())
+    }
+
+    /// Text, or a number read as the text that it is. A value of another shape is a problem, and is replaced by a text
+    /// that causes no further ones.
+    fn text(&mut self, field: &str, value: Located<Value<'t>>) -> Option<String> {
+        match value.value {
+            Value::Scalar(scalar) if scalar.is_null() => None,
+            Value::Scalar(scalar) => Some(scalar.text.into_owned()),
+            _ => {
+                self.refuse_type(&value, field, "text");
+                Some(format!("line-{}", value.line))
+            }
+        }
+    }
+
+    fn keys(&mut self, field: &str, value: Located<Value<'t>>) -> Result<Vec<Located<String>>, Fault> {
+        let items = match value.value {
+            Value::Scalar(scalar) if scalar.is_null() => return Ok(Vec::new()),
+            Value::List(items) => items,
+            _ => {
+                self.refuse_type(&value, field, "a list of keys, as in `after: [one, two]`");
+                return Ok(Vec::new());
+            }
+        };
+        self.edges += items.len();
+        if self.edges > MAX_EDGES {
+            return Err(Fault {
+                line: value.line,
+                kind: ProblemKind::Limit,
+                what: format!("more than {MAX_EDGES} entries in all `after` lists; split the graph"),
+            });
+        }
+        Ok(items
+            .into_iter()
+            .map(|item| Located {
+                value: item.value.text.into_owned(),
+                line: item.line,
+            })
+            .collect())
+    }
+
+    fn whole_number<N>(&mut self, field: &str, value: Located<Value<'t>>, min: N, max: N) -> Option<N>
+    where
+        N: std::str::FromStr + PartialOrd + std::fmt::Display,
+    {
+        if let Value::Scalar(scalar) = &value.value {
+            if scalar.is_null() {
+                return None;
+            }
+            match scalar.text.parse() {
+                Ok(number) if scalar.plain && (&min..=&max).contains(&&number) => return Some(number),
+                _ => {}
+            }
+        }
+        self.refuse_type(&value, field, &format!("a whole number from {min} to {max}"));
+        None
+    }
+
+    fn boolean(&mut self, field: &str, value: Located<Value<'t>>) -> Option<bool> {
+        if let Value::Scalar(scalar) = &value.value {
+            match &*scalar.text {
+                _ if scalar.is_null() => return None,
+                "true" | "True" | "TRUE" if scalar.plain => return Some(true),
+                "false" | "False" | "FALSE" if scalar.plain => return Some(false),
+                _ => {}
+            }
+        }
+        self.refuse_type(&value, field, "true or false");
+        None
+    }
+
+    pub fn refuse_type(&mut self, value: &Located<Value<'t>>, field: &str, expected: &str) {
+        self.problems.push(value.line, None, ProblemKind::Shape, || {
+            format!("`{field}` must be {expected}, not {}", in_words(&value.value))
+        });
+    }
+}
+
+/// The name of a field; one that is no scalar gets a name that no field has.
+pub fn field_name(value: &Value<'_>) -> String {
+    match value {
+        Value::Scalar(scalar) => scalar.text.clone().into_owned(),
+        other => in_words(other),
+    }
+}
+
+/// A value as an error names it.
+pub fn in_words(value: &Value<'_>) -> String {
+    match value {
+        Value::Scalar(scalar) if scalar.is_null() => "nothing".to_owned(),
+        Value::Scalar(scalar) if scalar.plain => quote(&scalar.text),
+        Value::Scalar(scalar) => format!("the text {}", quote(&scalar.text)),
+        Value::List(_) => "a list".to_owned(),
+        Value::Other(what) => (*what).to_owned(),
+    }
+}

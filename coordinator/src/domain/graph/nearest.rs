@@ -1,0 +1,22 @@
+//! "Did you mean …?"
+
+/// The candidate that is nearest to `word`, when it is near enough to be a slip of the keyboard: at most one edit in
+/// three characters, case aside.
+pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let word = word.to_lowercase();
+    let far = word.len() / 3 + 2;
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len().abs_diff(word.len()) < far)
+        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance < far)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `; did you mean …?` or nothing.
+pub fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> String {
+    nearest(word, candidates).map_or_else(String::new, |found| {
+        format!("; did you mean {}?", super::printable::quote(found))
+    })
+}

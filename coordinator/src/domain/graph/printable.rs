@@ -1,0 +1,51 @@
+//! Text of a stranger, made safe for one line of a terminal.
+
+use std::fmt::Write;
+
+/// `text` on one line of at most `max_chars` characters; what could move the cursor or the reading direction is
+/// written as an escape, and what was cut ends in `…`.
+pub fn clip(text: &str, max_chars: usize) -> String {
+    let mut line = String::new();
+    for (taken, c) in text.chars().enumerate() {
+        if taken == max_chars {
+            line.push('…');
+            break;
+        }
+        if is_hidden(c) {
+            let _ = write!(line, "{}", c.escape_unicode());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+/// `text` between backticks, short enough for an error.
+pub fn quote(text: &str) -> String {
+    if text.is_empty() {
+        "an empty text".to_owned()
+    } else {
+        format!("`{}`", clip(text, 60))
+    }
+}
+
+/// Whether `c` is a control character, or one that changes how its neighbours are shown.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_terminal_s_language_survives() {
+        assert_eq!(
+            clip("a\u{1b}[2Jb\nc\u{202e}d", 60),
+            "a\\u{1b}[2Jb\\u{a}c\\u{202e}d"
+        );
+        assert_eq!(clip("äöüß", 3), "äöü…");
+        assert_eq!(quote("plain"), "`plain`");
+    }
+}

@@ -1,0 +1,140 @@
+//! What is wrong with a graph, in words that its author can act on.
+
+use std::fmt;
+
+use super::limits::MAX_PROBLEMS;
+use super::printable::quote;
+
+/// The rule that a graph breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// The text is neither YAML nor JSON, or uses a part of YAML that a task graph has no use for.
+    Syntax,
+    /// No task in it.
+    Empty,
+    /// A value has another shape or type than its field.
+    Shape,
+    /// A field that is not known. Only a warning.
+    UnknownField,
+    /// A value that its field does not allow.
+    Value,
+    /// Two tasks with one key.
+    DoubleKey,
+    /// `after` or `parent` names no task of the graph.
+    UnknownKey,
+    /// A task that waits for itself.
+    SelfEdge,
+    /// Tasks that wait for each other, through blockers and parents together.
+    Cycle,
+    /// Larger than [`super::Limits`] allow.
+    Limit,
+}
+
+/// One thing that is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Line in the text, from 1; 0 when the graph did not come from a text or the problem is the whole graph's.
+    pub line: u32,
+    /// Key of the task, when it is one task's problem and the key is known.
+    pub key: Option<String>,
+    /// The rule.
+    pub kind: ProblemKind,
+    /// What is wrong and what to do, for people. A cycle has several lines.
+    pub what: String,
+}
+
+impl Problem {
+    /// `source_name:line: task `key`: what`, as far as they are known.
+    pub fn describe(&self, source_name: &str) -> String {
+        let line = if self.line > 0 {
+            format!(":{}", self.line)
+        } else {
+            String::new()
+        };
+        let task = self.key.as_ref().map(|key| format!("task {}: ", quote(key)));
+        format!("{source_name}{line}: {}{}", task.unwrap_or_default(), self.what)
+    }
+}
+
+/// Problems of one kind of gravity: the first [`MAX_PROBLEMS`] with their words, the others counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Problems {
+    kept: Vec<Problem>,
+    total: usize,
+}
+
+impl Problems {
+    /// Adds a problem; `what` is only called when its words are kept.
+    pub fn push(&mut self, line: u32, key: Option<&str>, kind: ProblemKind, what: impl FnOnce() -> String) {
+        self.total += 1;
+        if self.kept.len() < MAX_PROBLEMS {
+            self.kept.push(Problem {
+                line,
+                key: key.map(str::to_owned),
+                kind,
+                what: what(),
+            });
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// How many are kept with their words.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Gives the kept problems from the `first` on the key of their task, which may stand below them in the file.
+    pub fn name_from(&mut self, first: usize, key: &str) {
+        for problem in &mut self.kept[first..] {
+            problem.key.get_or_insert_with(|| key.to_owned());
+        }
+    }
+
+    /// The kept ones in the order of their lines.
+    pub fn into_kept(mut self) -> Vec<Problem> {
+        self.kept.sort_by_key(|problem| problem.line);
+        self.kept
+    }
+
+    /// As an error about `source`.
+    pub fn into_errors(self, source: &str) -> GraphErrors {
+        let total = self.total;
+        GraphErrors {
+            source_name: source.to_owned(),
+            problems: self.into_kept(),
+            total,
+        }
+    }
+}
+
+/// Why a graph is refused: all reasons that could be told from one reading, bounded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphErrors {
+    /// The file, or what else the text came from.
+    pub source_name: String,
+    /// The first 20 found, by line.
+    pub problems: Vec<Problem>,
+    /// How many were found; at least as many as `problems`.
+    pub total: usize,
+}
+
+impl fmt::Display for GraphErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.total {
+            1 => write!(f, "the task graph has a problem:")?,
+            n => write!(f, "the task graph has {n} problems:")?,
+        }
+        for problem in &self.problems {
+            write!(f, "\n  {}", problem.describe(&self.source_name))?;
+        }
+        match self.total - self.problems.len() {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for GraphErrors {}
