@@ -1,1 +1,3 @@
 //! Ralph's worker crate.
+
+pub mod session;

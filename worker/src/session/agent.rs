@@ -1,0 +1,217 @@
+//! The agent's process: its own process group, a cleaned environment, pipes, and the end of its standard error.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use ralph_shared::wire::{Door, Ended};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+use super::leftovers::{self, MARK};
+use super::spec::SessionSpec;
+use super::tail::Tail;
+
+/// How much of the agent's standard error is kept. Bytes.
+pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
+
+/// Longest wait for the end of standard error once every process of the session is gone.
+const STDERR_WAIT: Duration = Duration::from_millis(200);
+
+/// A running agent. Dropped, it takes every process of its session along.
+pub struct Agent {
+    child: Child,
+    group: i32,
+    mark: String,
+    /// Further process groups of the session: its terminals'.
+    groups: Vec<i32>,
+    exit: Option<ExitStatus>,
+    stderr: Arc<Mutex<Tail>>,
+    stderr_reader: JoinHandle<()>,
+    cleaned: bool,
+}
+
+/// The ends of its pipes.
+pub struct Pipes {
+    /// Where the agent reads.
+    pub stdin: pipe::Sender,
+    /// Where it writes.
+    pub stdout: ChildStdout,
+}
+
+impl Agent {
+    /// Starts the agent.
+    ///
+    /// # Errors
+    /// How the session ended before it began: a command that can't be run is a failure at the door (SPEC 7.3), a
+    /// missing working directory one of the workspace.
+    pub fn start(
+        spec: &SessionSpec,
+        environment: BTreeMap<OsString, OsString>,
+    ) -> Result<(Self, Pipes), Ended> {
+        if !spec.cwd.is_dir() {
+            return Err(Ended::Workspace {
+                message: format!("the session's folder {} is not there", spec.cwd.display()),
+            });
+        }
+        let Some((program, arguments)) = spec.agent.argv.split_first() else {
+            return Err(not_found(spec, "its command is empty"));
+        };
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(&spec.cwd)
+            .env_clear()
+            .envs(environment)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .map_err(|error| not_found(spec, &error.to_string()))?;
+        let group = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+        let stderr = Arc::new(Mutex::new(Tail::new(STDERR_TAIL_BYTES)));
+        let taken = child
+            .stdin
+            .take()
+            .zip(child.stdout.take())
+            .zip(child.stderr.take());
+        let Some(((stdin, stdout), source)) = taken else {
+            return Err(not_found(spec, "its pipes could not be made"));
+        };
+        let stderr_reader = tokio::spawn(keep_tail(source, stderr.clone()));
+        let agent = Self {
+            child,
+            group,
+            mark: spec.dispatch.clone(),
+            groups: vec![group],
+            exit: None,
+            stderr,
+            stderr_reader,
+            cleaned: false,
+        };
+        let stdin = stdin
+            .into_owned_fd()
+            .and_then(pipe::Sender::from_owned_fd)
+            .map_err(|error| not_found(spec, &error.to_string()))?;
+        Ok((agent, Pipes { stdin, stdout }))
+    }
+
+    /// Waits for the process; its future can be dropped and asked for again.
+    pub async fn exited(&mut self) -> Option<ExitStatus> {
+        if self.exit.is_none() {
+            self.exit = self.child.wait().await.ok();
+        }
+        self.exit
+    }
+
+    /// How it exited, if it did.
+    pub fn exit(&self) -> Option<ExitStatus> {
+        self.exit
+    }
+
+    /// Sends a signal to the agent's process group, unless the agent is gone.
+    pub fn signal(&self, signal: Signal) {
+        if self.exit.is_none() && self.group > 0 {
+            let _ = killpg(Pid::from_raw(self.group), signal);
+        }
+    }
+
+    /// Names a further process group of the session.
+    pub fn owns_group(&mut self, group: i32) {
+        self.groups.push(group);
+    }
+
+    /// Kills whatever is left of the session, and gives the end of its standard error.
+    pub async fn clean_up(mut self) -> (usize, String) {
+        self.signal(Signal::SIGKILL);
+        let _ = self.exited().await;
+        let (mark, groups) = (self.mark.clone(), self.groups.clone());
+        let killed = tokio::task::spawn_blocking(move || leftovers::kill_marked(&mark, &groups)).await;
+        self.cleaned = killed.is_ok();
+        let _ = tokio::time::timeout(STDERR_WAIT, &mut self.stderr_reader).await;
+        (killed.unwrap_or(0), self.stderr_tail())
+    }
+
+    /// The last lines on standard error so far.
+    pub fn stderr_tail(&self) -> String {
+        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stderr_reader.abort();
+        if !self.cleaned {
+            self.signal(Signal::SIGKILL);
+            let (mark, groups) = (std::mem::take(&mut self.mark), std::mem::take(&mut self.groups));
+            std::thread::spawn(move || leftovers::kill_marked(&mark, &groups));
+        }
+    }
+}
+
+async fn keep_tail(mut source: tokio::process::ChildStderr, tail: Arc<Mutex<Tail>>) {
+    let mut buffer = vec![0; 8 * 1024];
+    while let Ok(count @ 1..) = source.read(&mut buffer).await {
+        tail.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(&buffer[..count]);
+    }
+}
+
+fn not_found(spec: &SessionSpec, cause: &str) -> Ended {
+    let command = spec.agent.argv.first().map_or("", String::as_str);
+    Ended::Door {
+        door: Door::NotFound,
+        message: format!(
+            "failed to start the agent `{}` as `{command}`: {cause}; is it installed on this worker, and on its PATH?",
+            spec.agent.name
+        ),
+    }
+}
+
+/// Exit code and signal in words.
+pub fn exit_words(exit: ExitStatus) -> String {
+    match (
+        exit.code(),
+        exit.signal().and_then(|signal| Signal::try_from(signal).ok()),
+    ) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was killed by {}", signal.as_str()),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// The whole environment of an agent: of the worker's own variables only the allow list (`PATH`, `LANG`, `LC_*`,
+/// `TERM`) and those that the configuration passes on, so that the broker's and the database's credentials never reach
+/// it (DESIGN 5).
+pub fn environment(
+    spec: &SessionSpec,
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+) -> BTreeMap<OsString, OsString> {
+    let passed = |name: &OsStr| {
+        name.to_str().is_some_and(|name| {
+            matches!(name, "PATH" | "LANG" | "TERM")
+                || name.starts_with("LC_")
+                || spec.agent.pass_env.iter().any(|passed| passed == name)
+        })
+    };
+    let mut environment: BTreeMap<OsString, OsString> =
+        own.into_iter().filter(|(name, _)| passed(name)).collect();
+    environment.insert("HOME".into(), spec.home.clone().into());
+    environment.insert("TMPDIR".into(), spec.tmp.clone().into());
+    for (name, value) in spec.env.iter().chain(&spec.agent.env) {
+        environment.insert(name.into(), value.into());
+    }
+    environment.insert(MARK.into(), spec.dispatch.clone().into());
+    environment
+}

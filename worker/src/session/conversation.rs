@@ -1,0 +1,320 @@
+//! The conversation with a running agent: one step waits for one event, everything that happens passes through it.
+//! What is said when, [`super::story`] knows.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use agent_client_protocol::v1::schema::Error as RpcError;
+use ralph_shared::wire::{EndReason, SessionLimit, SessionLimits};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
+use tokio::process::ChildStdout;
+use tokio::sync::watch;
+
+use super::agent::Agent;
+use super::limits::{self, Facts, Verdict};
+use super::lines::{Line, Lines};
+use super::peer::{self, Incoming, Outbox};
+use super::record::Record;
+use super::requests::Desk;
+
+/// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A conversation.
+pub struct Conversation<'a> {
+    agent: &'a mut Agent,
+    record: &'a mut Record,
+    lines: Lines<ChildStdout>,
+    /// What sends and what serves; gone once the agent's input is closed.
+    voice: Option<Voice>,
+    end: watch::Receiver<Option<EndReason>>,
+    /// Whether anybody can still tell us to end.
+    told: bool,
+    limits: SessionLimits,
+    started: Instant,
+    heard: Instant,
+    next_id: u64,
+    output_open: bool,
+    input_open: bool,
+    /// When the rest of a broken conversation is given up.
+    broken: Option<Instant>,
+}
+
+/// What speaks to the agent.
+pub struct Voice {
+    /// What sends.
+    pub outbox: Outbox,
+    /// What answers.
+    pub desk: Desk,
+    /// A second handle on the agent's input, which tells when the agent closes it.
+    pub probe: pipe::Sender,
+}
+
+/// What an agent answered.
+pub type Answer = Result<Value, RpcError>;
+
+/// Why the conversation can't go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// We were told to end it.
+    Told(EndReason),
+    /// A limit.
+    Limit(SessionLimit),
+    /// The agent's process is gone.
+    Exited(ExitStatus),
+    /// The agent lives, but closed a pipe.
+    Closed {
+        /// Whether it was the one that it reads from.
+        input: bool,
+    },
+    /// A time that was set for this step has come.
+    Due,
+}
+
+/// Which bounds hold for a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bounds {
+    /// The session's limits, the orders from outside, and a deadline of its own if it has one.
+    Session(Option<Instant>),
+    /// Only this deadline: the session is ending already.
+    Until(Instant),
+}
+
+impl<'a> Conversation<'a> {
+    /// Begins. Nothing is sent yet.
+    pub fn new(
+        agent: &'a mut Agent,
+        record: &'a mut Record,
+        stdout: ChildStdout,
+        voice: Voice,
+        limits: SessionLimits,
+        end: watch::Receiver<Option<EndReason>>,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            agent,
+            record,
+            lines: Lines::new(stdout, limits.output_bytes),
+            voice: Some(voice),
+            end,
+            told: true,
+            limits,
+            started: now,
+            heard: now,
+            next_id: 0,
+            output_open: true,
+            input_open: true,
+            broken: None,
+        }
+    }
+
+    /// The session so far.
+    pub fn record(&mut self) -> &mut Record {
+        self.record
+    }
+
+    /// The process.
+    pub fn agent(&self) -> &Agent {
+        self.agent
+    }
+
+    /// When it began.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Sends a request. Gives its id.
+    pub fn ask(&mut self, method: &str, params: &impl Serialize) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        if let Some(voice) = &self.voice {
+            voice.outbox.request(id, method, params);
+        }
+        id
+    }
+
+    /// Sends a notification.
+    pub fn tell(&self, method: &str, params: &impl Serialize) {
+        if let Some(voice) = &self.voice {
+            voice.outbox.notify(method, params);
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    pub async fn call(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        bounds: Bounds,
+    ) -> Result<Answer, Stop> {
+        let id = self.ask(method, params);
+        self.answer(id, bounds).await
+    }
+
+    /// Waits for an answer.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    pub async fn answer(&mut self, id: u64, bounds: Bounds) -> Result<Answer, Stop> {
+        loop {
+            if let Some(answer) = self.step(Some(id), bounds).await? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Waits until the process is gone, or the deadline; whether it is gone.
+    pub async fn gone(&mut self, until: Instant) -> bool {
+        while self.agent.exit().is_none() {
+            match self.step(None, Bounds::Until(until)).await {
+                Ok(_) | Err(Stop::Closed { .. }) => {}
+                Err(_) => break,
+            }
+            if self.broken.is_some() && self.agent.exit().is_none() {
+                // Nothing more will be read: only the exit matters.
+                let exited = tokio::time::timeout_at(until.into(), self.agent.exited()).await;
+                return exited.is_ok_and(|exit| exit.is_some());
+            }
+        }
+        self.agent.exit().is_some()
+    }
+
+    /// Closes the agent's input, which well-behaved ones take as the end.
+    pub fn close_input(&mut self) {
+        self.voice = None;
+    }
+
+    /// Collects no more text: the output limit cut it.
+    pub fn cut_text(&mut self) {
+        self.record.text_truncated = true;
+    }
+
+    /// Waits for one event and handles it. Gives the awaited answer when it came.
+    async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<Answer>, Stop> {
+        let now = Instant::now();
+        let (until, open) = match bounds {
+            Bounds::Until(until) => (until, false),
+            Bounds::Session(own) => match limits::judge(&self.limits, &self.facts(), now) {
+                Verdict::End(limit) => return Err(Stop::Limit(limit)),
+                Verdict::Go { until } if own.is_some_and(|own| own <= now) => {
+                    debug_assert!(until > now);
+                    return Err(Stop::Due);
+                }
+                Verdict::Go { until } => (own.map_or(until, |own| own.min(until)), true),
+            },
+        };
+        if !open && until <= now {
+            return Err(Stop::Due);
+        }
+        let exited = self.agent.exit();
+        if let Some(stop) = self.broken_stop(now, exited) {
+            return Err(stop);
+        }
+        let wake = self.broken.map_or(until, |broken| broken.min(until));
+        let probe = self.voice.as_ref().map(|voice| &voice.probe);
+        tokio::select! {
+            biased;
+            reason = told(&mut self.end), if open && self.told => match reason {
+                Some(reason) => return Err(Stop::Told(reason)),
+                None => self.told = false,
+            },
+            line = self.lines.next(), if self.output_open => return Ok(self.line(line, awaited)),
+            _ = self.agent.exited(), if exited.is_none() => self.last_words(),
+            () = closed(probe), if self.input_open => {
+                self.input_open = false;
+                self.last_words();
+            }
+            () = tokio::time::sleep_until(wake.into()) => {}
+        }
+        Ok(None)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            started: self.started,
+            heard: self.heard,
+            output_bytes: self.lines.total_bytes(),
+            tool_calls: self.record.tool_calls,
+        }
+    }
+
+    /// Whether nothing more can come.
+    fn broken_stop(&self, now: Instant, exited: Option<ExitStatus>) -> Option<Stop> {
+        let over = self.broken.is_some_and(|until| until <= now);
+        match exited {
+            Some(exit) if over || !self.output_open => Some(Stop::Exited(exit)),
+            None if over => Some(Stop::Closed {
+                input: self.output_open,
+            }),
+            _ => None,
+        }
+    }
+
+    fn last_words(&mut self) {
+        self.broken.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+    }
+
+    fn line(&mut self, line: Line, awaited: Option<u64>) -> Option<Answer> {
+        match line {
+            Line::Text(line) => return self.message(&line, awaited),
+            Line::TooLong { bytes } => {
+                let size = format!("{bytes} bytes");
+                self.record.odd("a line that is too long to be read", &size);
+            }
+            Line::OverBudget => {}
+            Line::End => {
+                self.output_open = false;
+                self.last_words();
+            }
+        }
+        None
+    }
+
+    fn message(&mut self, line: &str, awaited: Option<u64>) -> Option<Answer> {
+        let message = peer::parse(line);
+        if !matches!(message, Incoming::Junk) {
+            self.heard = Instant::now();
+        }
+        match message {
+            Incoming::Notification { method, params } if method == "session/update" => {
+                self.record.update(params)
+            }
+            Incoming::Notification { .. } => {}
+            Incoming::Request { id, method, params } => {
+                if let Some(voice) = &mut self.voice
+                    && let Some(group) = voice.desk.serve(id, &method, params, self.record)
+                {
+                    self.agent.owns_group(group);
+                }
+            }
+            Incoming::Response { id, result } if id.is_some() && id == awaited => {
+                return Some(
+                    result.and_then(|json| serde_json::from_str(json).map_err(|_| RpcError::parse_error())),
+                );
+            }
+            Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
+            Incoming::Junk if line.trim().is_empty() => {}
+            Incoming::Junk => self.record.odd("a line that is no message", line),
+        }
+        None
+    }
+}
+
+/// The reason to end, once there is one; `None` when there can't be one any more.
+async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
+    *end.wait_for(Option::is_some).await.ok()?
+}
+
+/// Becomes ready when the agent closes the pipe that it reads from.
+async fn closed(probe: Option<&pipe::Sender>) {
+    match probe {
+        Some(probe) => drop(probe.ready(Interest::ERROR).await),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,180 @@
+//! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's
+//! process group, its session and its tree are found by it in `/proc`. A restarted worker ends what its earlier life
+//! left in the same way (DESIGN 2).
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The variable that marks the processes of a session with its dispatch's id.
+pub const MARK: &str = "RALPH_DISPATCH";
+
+/// Longest time for killed processes to be gone.
+const GONE_LIMIT: Duration = Duration::from_secs(5);
+
+const GONE_POLL: Duration = Duration::from_millis(2);
+
+/// Kills every process that a dispatch left on this machine, waits until they are gone (for a bounded time), and
+/// gives how many there were. Blocks for a few milliseconds.
+pub fn kill_leftovers(dispatch_mark: &str) -> usize {
+    kill_marked(dispatch_mark, &[])
+}
+
+/// As [`kill_leftovers`], and the members of process groups that were made for it.
+pub(super) fn kill_marked(dispatch_mark: &str, groups: &[i32]) -> usize {
+    let mark = format!("{MARK}={dispatch_mark}");
+    let spared = own_line();
+    let until = Instant::now() + GONE_LIMIT;
+    let mut seen = HashSet::new();
+    loop {
+        let found = find(mark.as_bytes(), groups, &spared);
+        for process in &found {
+            process.kill();
+            seen.insert((process.pid, process.started));
+        }
+        if found.is_empty() || Instant::now() >= until {
+            return seen.len();
+        }
+        std::thread::sleep(GONE_POLL);
+    }
+}
+
+/// A line of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    group: i32,
+    /// Start time in clock ticks since boot: with the pid it names one process for ever.
+    started: u64,
+    dead: bool,
+}
+
+impl Process {
+    fn read(pid: i32) -> Option<Self> {
+        parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn kill(&self) {
+        let same = Self::read(self.pid).is_some_and(|now| now.started == self.started);
+        if same {
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        }
+    }
+
+    fn is_marked(&self, mark: &[u8]) -> bool {
+        fs::read(format!("/proc/{}/environ", self.pid))
+            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|variable| variable == mark))
+    }
+}
+
+/// `/proc/PID/stat`: the command's name stands in parentheses and may hold anything.
+fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(Process {
+        pid,
+        dead: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+fn processes() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(Process::read)
+        .collect()
+}
+
+/// This process and those above it, which are never killed, whatever marks they carry.
+fn own_line() -> HashSet<i32> {
+    let mut line = HashSet::new();
+    let mut pid = i32::try_from(std::process::id()).unwrap_or(0);
+    while pid > 0 && line.insert(pid) {
+        pid = Process::read(pid).map_or(0, |process| process.parent);
+    }
+    line
+}
+
+/// What is marked or in one of the groups, and everything below that.
+fn find(mark: &[u8], groups: &[i32], spared: &HashSet<i32>) -> Vec<Process> {
+    let all: Vec<Process> = processes()
+        .into_iter()
+        .filter(|process| !process.dead && !spared.contains(&process.pid))
+        .collect();
+    let mut found: HashSet<i32> = all
+        .iter()
+        .filter(|process| groups.contains(&process.group) || process.is_marked(mark))
+        .map(|process| process.pid)
+        .collect();
+    loop {
+        let before = found.len();
+        let below: Vec<i32> = all
+            .iter()
+            .filter(|process| found.contains(&process.parent))
+            .map(|process| process.pid)
+            .collect();
+        found.extend(below);
+        if found.len() == before {
+            break;
+        }
+    }
+    all.into_iter()
+        .filter(|process| found.contains(&process.pid))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn names_with_parentheses_are_read() {
+        let stat = "7 (a) S 1 (b)) S 3 4 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
+        assert_eq!(
+            parse_stat(7, stat),
+            Some(Process {
+                pid: 7,
+                parent: 3,
+                group: 4,
+                started: 12345,
+                dead: false
+            })
+        );
+        assert_eq!(parse_stat(7, "7 (a"), None);
+    }
+
+    #[test]
+    fn detached_orphan_is_found_by_its_mark() {
+        let mark = format!("test-{}", std::process::id());
+        let mut parent = Command::new("sh")
+            .args(["-c", "setsid sh -c 'echo $$; exec sleep 600' & wait"])
+            .env(MARK, &mark)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = parent.stdout.take().unwrap();
+        let mut pid = String::new();
+        while !pid.ends_with('\n') {
+            let mut byte = [0];
+            stdout.read_exact(&mut byte).unwrap();
+            pid.push(char::from(byte[0]));
+        }
+        parent.kill().unwrap();
+        parent.wait().unwrap();
+        assert_eq!(kill_leftovers("another-mark"), 0);
+        assert_eq!(kill_leftovers(&mark), 1);
+        let orphan = Process::read(pid.trim().parse().unwrap());
+        assert!(orphan.is_none_or(|process| process.dead));
+        assert_eq!(kill_leftovers(&mark), 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! When a session has to end (SPEC 3.4): a decision on facts and the time.
+
+use std::time::{Duration, Instant};
+
+use ralph_shared::wire::{SessionLimit, SessionLimits};
+
+/// Longest time from the agent's start to a session that is ready for its prompt. Real agents take up to 12 s.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a session has done so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
+    /// When its process started.
+    pub started: Instant,
+    /// When the agent last said something.
+    pub heard: Instant,
+    /// All that it sent. Bytes.
+    pub output_bytes: u64,
+    /// How many tools it called.
+    pub tool_calls: u32,
+}
+
+/// What to do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing, but ask again at this time at the latest.
+    Go {
+        /// When the next limit is reached unless something happens.
+        until: Instant,
+    },
+    /// End it for this reason.
+    End(SessionLimit),
+}
+
+/// Whether a session may go on. A limit of zero tool calls or bytes is a limit too.
+pub fn judge(limits: &SessionLimits, facts: &Facts, now: Instant) -> Verdict {
+    let session_end = facts.started + Duration::from_millis(limits.session_ms);
+    let idle_end = facts.heard + Duration::from_millis(limits.idle_ms);
+    if facts.output_bytes > limits.output_bytes {
+        return Verdict::End(SessionLimit::Output);
+    }
+    if facts.tool_calls > limits.tool_calls {
+        return Verdict::End(SessionLimit::ToolCalls);
+    }
+    if now >= session_end {
+        return Verdict::End(SessionLimit::Session);
+    }
+    if now >= idle_end {
+        return Verdict::End(SessionLimit::Idle);
+    }
+    Verdict::Go {
+        until: session_end.min(idle_end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_ends_the_session_for_its_own_reason() {
+        let limits = SessionLimits {
+            session_ms: 1000,
+            idle_ms: 100,
+            output_bytes: 10,
+            tool_calls: 2,
+            grace_ms: 1,
+        };
+        let started = Instant::now();
+        let at = |ms| started + Duration::from_millis(ms);
+        let check = |heard_ms, output_bytes, tool_calls, now_ms, expected| {
+            let facts = Facts {
+                started,
+                heard: at(heard_ms),
+                output_bytes,
+                tool_calls,
+            };
+            let verdict = judge(&limits, &facts, at(now_ms));
+            assert_eq!(
+                verdict, expected,
+                "{heard_ms} {output_bytes} {tool_calls} {now_ms}"
+            );
+        };
+        let end = Verdict::End;
+        check(0, 0, 0, 0, Verdict::Go { until: at(100) });
+        check(50, 10, 2, 149, Verdict::Go { until: at(150) });
+        check(950, 0, 0, 960, Verdict::Go { until: at(1000) });
+        check(0, 0, 0, 100, end(SessionLimit::Idle));
+        check(999, 0, 0, 1000, end(SessionLimit::Session));
+        check(0, 0, 0, 1000, end(SessionLimit::Session));
+        check(0, 11, 0, 1, end(SessionLimit::Output));
+        check(0, 0, 3, 1, end(SessionLimit::ToolCalls));
+    }
+}

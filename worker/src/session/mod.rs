@@ -1,0 +1,47 @@
+//! One ACP session: an agent process in a workspace, from its handshake to its last descendant's end (SPEC 3.2, 3.4,
+//! 3.6, 5, 7.2, 7.3; DESIGN 5).
+//!
+//! An agent is untrusted. Whatever it does, [`run()`] returns within its limits and leaves no process behind, its memory is
+//! bounded, and what it says is redacted before it leaves. Retries, sigils, git and where the transcript is published
+//! are others' business.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`spec`] | what a session is given, and what it leaves |
+//! | [`mod@run`] | start, conversation, cleaning up |
+//! | [`story`] | what is said to the agent in which order, and how it is ended |
+//! | [`conversation`] | the event loop: one step, one event |
+//! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
+//! | [`lines`], [`peer`] | lines and JSON-RPC messages |
+//! | [`record`], [`usage`], [`model`] | what updates add up to; tokens and cost; choosing a model |
+//! | [`requests`], [`files`], [`terminal`], [`permissions`] | what the agent asks for |
+//! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
+//! | [`transcript`], [`redact`] | what is shown while it runs, without secrets |
+
+mod agent;
+mod conversation;
+mod door;
+mod files;
+mod leftovers;
+mod limits;
+mod lines;
+mod model;
+mod peer;
+mod permissions;
+mod record;
+mod redact;
+mod requests;
+mod run;
+mod spec;
+mod story;
+mod tail;
+mod terminal;
+mod transcript;
+mod usage;
+
+pub use leftovers::{MARK, kill_leftovers};
+pub use limits::HANDSHAKE_LIMIT;
+pub use redact::{REDACTED, RedactedStream, Redactor, secret_values};
+pub use run::{run, words};
+pub use spec::{AgentCommand, SessionEnd, SessionSpec};
+pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -1,0 +1,272 @@
+//! JSON-RPC to the agent and from it, one JSON object a line.
+//!
+//! The messages' types are the protocol crate's. The connection is our own, because both queues of the crate's are
+//! without a bound, and an agent is untrusted: one that asks faster than it reads answers would fill the worker's
+//! memory. Here large answers are few at a time, and lines are bounded before they are parsed.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::Error as RpcError;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// How many answers that can be large (files, terminal output) are made and not yet written at a time.
+pub const LARGE_ANSWERS: usize = 4;
+
+/// One message of the agent's.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// It asks.
+    Request {
+        /// Its id, as it wrote it.
+        id: Box<RawValue>,
+        /// What it asks.
+        method: Cow<'a, str>,
+        /// The parameters, `null` when there are none.
+        params: &'a str,
+    },
+    /// It tells.
+    Notification {
+        /// What it tells.
+        method: Cow<'a, str>,
+        /// The parameters, `null` when there are none.
+        params: &'a str,
+    },
+    /// It answers.
+    Response {
+        /// The request's id; `None` when it is none that we could have sent.
+        id: Option<u64>,
+        /// The answer.
+        result: Result<&'a str, RpcError>,
+    },
+    /// Something else.
+    Junk,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(default, borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Reads one line.
+pub fn parse(line: &str) -> Incoming<'_> {
+    // An array would be read as the fields in their order.
+    let object = line.trim_start().starts_with('{');
+    let Some(envelope) = object
+        .then(|| serde_json::from_str::<Envelope>(line).ok())
+        .flatten()
+    else {
+        return Incoming::Junk;
+    };
+    let params = envelope.params.map_or("null", RawValue::get);
+    match (envelope.method, envelope.id) {
+        (Some(method), Some(id)) => Incoming::Request {
+            id: id.to_owned(),
+            method,
+            params,
+        },
+        (Some(method), None) => Incoming::Notification { method, params },
+        (None, Some(id)) => {
+            // Some peers give a number back as a string.
+            let id = id.get().trim_matches('"').parse().ok();
+            let result = match envelope.error {
+                Some(error) => Err(read_error(error.get())),
+                None => Ok(envelope.result.map_or("null", RawValue::get)),
+            };
+            Incoming::Response { id, result }
+        }
+        (None, None) => Incoming::Junk,
+    }
+}
+
+/// An error object, or whatever an agent sends in its place.
+fn read_error(json: &str) -> RpcError {
+    serde_json::from_str(json)
+        .unwrap_or_else(|_| RpcError::internal_error().data(serde_json::Value::from(json.to_owned())))
+}
+
+/// A line on its way to the agent.
+struct Outgoing {
+    line: Vec<u8>,
+    /// Given back when the line is written.
+    _slot: Option<OwnedSemaphorePermit>,
+}
+
+/// Sends to the agent; never waits. Cheap to clone; the agent's input is closed with the last clone.
+#[derive(Clone)]
+pub struct Outbox {
+    lines: mpsc::UnboundedSender<Outgoing>,
+    large: Arc<Semaphore>,
+}
+
+/// The right to give one large answer.
+pub struct LargeSlot(OwnedSemaphorePermit);
+
+/// An outbox, and what writes its lines: a future that ends when the last clone is gone or the agent reads no more.
+pub fn outbox<W: AsyncWrite + Unpin>(mut sink: W) -> (Outbox, impl Future<Output = ()>) {
+    let (lines, mut queue) = mpsc::unbounded_channel::<Outgoing>();
+    let outbox = Outbox {
+        lines,
+        large: Arc::new(Semaphore::new(LARGE_ANSWERS)),
+    };
+    let write = async move {
+        while let Some(outgoing) = queue.recv().await {
+            if sink.write_all(&outgoing.line).await.is_err() || sink.flush().await.is_err() {
+                return;
+            }
+        }
+    };
+    (outbox, write)
+}
+
+impl Outbox {
+    /// Waits until one more large answer may be made.
+    pub async fn large_slot(&self) -> Option<LargeSlot> {
+        self.large.clone().acquire_owned().await.ok().map(LargeSlot)
+    }
+
+    /// Asks.
+    pub fn request(&self, id: u64, method: &str, params: &impl Serialize) {
+        self.send(
+            &serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }),
+            None,
+        );
+    }
+
+    /// Tells.
+    pub fn notify(&self, method: &str, params: &impl Serialize) {
+        self.send(
+            &serde_json::json!({ "jsonrpc": "2.0", "method": method, "params": params }),
+            None,
+        );
+    }
+
+    /// Answers. What is not known to be small needs a slot.
+    pub fn answer(
+        &self,
+        id: &RawValue,
+        result: Result<serde_json::Value, RpcError>,
+        slot: Option<LargeSlot>,
+    ) {
+        #[derive(Serialize)]
+        struct Response<'a> {
+            jsonrpc: &'static str,
+            id: &'a RawValue,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            result: Option<serde_json::Value>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<RpcError>,
+        }
+        let (result, error) = match result {
+            Ok(result) => (Some(result), None),
+            Err(error) => (None, Some(error)),
+        };
+        self.send(
+            &Response {
+                jsonrpc: "2.0",
+                id,
+                result,
+                error,
+            },
+            slot,
+        );
+    }
+
+    fn send(&self, message: &impl Serialize, slot: Option<LargeSlot>) {
+        let Ok(mut line) = serde_json::to_vec(message) else {
+            return;
+        };
+        line.push(b'\n');
+        // A closed queue means an agent that reads no more: the conversation hears of that by itself.
+        let _ = self.lines.send(Outgoing {
+            line,
+            _slot: slot.map(|slot| slot.0),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(line: &str) -> String {
+        match parse(line) {
+            Incoming::Request { id, method, params } => format!("request {} {method} {params}", id.get()),
+            Incoming::Notification { method, params } => format!("notification {method} {params}"),
+            Incoming::Response { id, result } => match result {
+                Ok(result) => format!("response {id:?} {result}"),
+                Err(error) => format!("error {id:?} {} {}", i32::from(error.code), error.message),
+            },
+            Incoming::Junk => "junk".to_owned(),
+        }
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        let check = |line: &str, expected: &str| assert_eq!(kind(line), expected, "{line}");
+        check(
+            r#"{"jsonrpc":"2.0","id":"a\"b","method":"x/y","params":{"a":1}}"#,
+            r#"request "a\"b" x/y {"a":1}"#,
+        );
+        check(r#"{"method":"x","id":1}"#, "request 1 x null");
+        check(
+            r#"{"jsonrpc":"2.0","method":"x","params":[]}"#,
+            "notification x []",
+        );
+        check(r#"{"id":7,"result":null}"#, "response Some(7) null");
+        check(r#"{"id":"7","result":{"a":2}}"#, r#"response Some(7) {"a":2}"#);
+        check(r#"{"id":"z","result":1}"#, "response None 1");
+        check(
+            r#"{"id":1,"error":{"code":-32000,"message":"log in"}}"#,
+            "error Some(1) -32000 log in",
+        );
+        check(r#"{"id":1,"error":"no"}"#, "error Some(1) -32603 Internal error");
+        for junk in [
+            "",
+            "hello",
+            "[1]",
+            "{}",
+            "null",
+            "{\"id\":null}",
+            "[{\"id\":1,\"result\":1}]",
+            "{\"method\":5}",
+        ] {
+            check(junk, "junk");
+        }
+    }
+
+    #[tokio::test]
+    async fn large_answers_wait_for_the_agent_to_read() {
+        let (near, far) = tokio::io::duplex(64);
+        let (outbox, write) = outbox(near);
+        let writer = tokio::spawn(write);
+        let id = RawValue::from_string("1".to_owned()).unwrap();
+        for _ in 0..LARGE_ANSWERS {
+            let slot = outbox.large_slot().await;
+            outbox.answer(&id, Ok("x".repeat(1000).into()), slot);
+        }
+        let next = outbox.large.clone().acquire_owned();
+        tokio::pin!(next);
+        assert!(futures::poll!(&mut next).is_pending());
+        let mut reader = far;
+        tokio::io::AsyncReadExt::read_exact(&mut reader, &mut vec![0; 1200])
+            .await
+            .unwrap();
+        drop(next.await.unwrap());
+        drop(reader);
+        drop(outbox);
+        writer.await.unwrap();
+    }
+}

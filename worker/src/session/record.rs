@@ -1,0 +1,370 @@
+//! What a session's updates add up to: the text, the tools, the plan, the usage. Everything also goes into the
+//! transcript.
+
+use std::collections::{HashMap, VecDeque};
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, Plan, SessionNotification, SessionUpdate, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolKind, UsageUpdate,
+};
+use ralph_shared::wire::{AgentInfo, TranscriptUpdate, Usage};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::transcript::{TranscriptSender, bounded};
+use super::usage;
+
+/// How many tool titles and how many plan entries are remembered.
+const REMEMBERED: usize = 20;
+
+/// Longest title, plan entry or id that is kept. Bytes.
+const TITLE_BYTES: usize = 300;
+
+/// Longest input or output of a tool that is kept. Bytes.
+const TOOL_BYTES: usize = 8 * 1024;
+
+/// How many oddities are noted in the transcript, so that junk doesn't fill it.
+const MOST_ODDITIES: u32 = 10;
+
+/// Longest sample of an oddity. Bytes.
+const SAMPLE_BYTES: usize = 200;
+
+/// A session so far.
+pub struct Record {
+    /// Where everything is shown.
+    pub transcript: TranscriptSender,
+    /// The agent's message text, not redacted yet.
+    pub text: String,
+    /// Whether text was left out.
+    pub text_truncated: bool,
+    /// What was used.
+    pub usage: Usage,
+    /// How many tools were called.
+    pub tool_calls: u32,
+    /// What is known of the agent.
+    pub agent: AgentInfo,
+    /// Output of the last tool call that failed.
+    pub last_tool_error: Option<String>,
+    session: Option<String>,
+    /// Kind of each tool call, by its id.
+    tools: HashMap<String, ToolKind>,
+    /// The last output that a call showed, in case it fails without a word.
+    last_output: Option<(String, String)>,
+    plan: Vec<String>,
+    titles: VecDeque<String>,
+    message: Option<String>,
+    after_tool: bool,
+    oddities: u32,
+}
+
+impl Record {
+    /// An empty one, for an agent of the configuration.
+    pub fn new(transcript: TranscriptSender, agent: &str) -> Self {
+        Self {
+            transcript,
+            text: String::new(),
+            text_truncated: false,
+            usage: Usage::default(),
+            tool_calls: 0,
+            agent: AgentInfo {
+                configured: agent.to_owned(),
+                ..AgentInfo::default()
+            },
+            last_tool_error: None,
+            session: None,
+            tools: HashMap::new(),
+            last_output: None,
+            plan: Vec::new(),
+            titles: VecDeque::new(),
+            message: None,
+            after_tool: false,
+            oddities: 0,
+        }
+    }
+
+    /// From here on only this session's updates count.
+    pub fn session_began(&mut self, session: &str) {
+        self.session = Some(session.to_owned());
+    }
+
+    /// Takes the parameters of a `session/update`.
+    pub fn update(&mut self, params: &str) {
+        let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
+            self.odd("an update of a kind that is not known", params);
+            return;
+        };
+        if self
+            .session
+            .as_deref()
+            .is_some_and(|session| *session != *notification.session_id.0)
+        {
+            self.odd("an update of another session", params);
+            return;
+        }
+        match notification.update {
+            SessionUpdate::AgentMessageChunk(chunk) => self.message_chunk(&chunk),
+            SessionUpdate::AgentThoughtChunk(chunk) => self.transcript.thought(&words(&chunk.content)),
+            SessionUpdate::ToolCall(call) => self.tool(call.into()),
+            SessionUpdate::ToolCallUpdate(update) => self.tool(update),
+            SessionUpdate::Plan(plan) => self.plan(&plan),
+            SessionUpdate::UsageUpdate(update) => self.usage_update(&update),
+            // The prompt's echo, commands, modes, titles: nothing that anybody needs later.
+            _ => {}
+        }
+    }
+
+    /// The kind of a tool call that was announced before.
+    pub fn tool_kind(&self, id: &str) -> Option<ToolKind> {
+        self.tools.get(&bounded(id, TITLE_BYTES)).copied()
+    }
+
+    /// Usage from the answer to the prompt.
+    pub fn answered(&mut self, answer: &Value) {
+        usage::merge(&mut self.usage, usage::of_answer(answer));
+        let text = usage::words(&self.usage);
+        if !text.is_empty() {
+            self.transcript.push(TranscriptUpdate::Usage { text });
+        }
+    }
+
+    /// Notes something that no well-behaved agent sends; only the first few are shown.
+    pub fn odd(&mut self, what: &str, sample: &str) {
+        self.oddities += 1;
+        if self.oddities <= MOST_ODDITIES {
+            let sample = bounded(sample, SAMPLE_BYTES);
+            self.transcript.note(format!("the agent sent {what}: {sample}"));
+        }
+        tracing::debug!(what, "the agent sent something odd");
+    }
+
+    /// The last plan entries and tool titles, newest last (SPEC 4.3).
+    pub fn attempted(&self) -> Vec<String> {
+        self.plan.iter().chain(&self.titles).cloned().collect()
+    }
+
+    fn message_chunk(&mut self, chunk: &ContentChunk) {
+        let mut text = words(&chunk.content);
+        let message = chunk.message_id.as_ref().map(|id| bounded(&id.0, TITLE_BYTES));
+        let another = message.is_some() && self.message.is_some() && message != self.message;
+        let apart = (another || self.after_tool) && !self.text.is_empty() && !self.text.ends_with('\n');
+        if apart {
+            text.insert(0, '\n');
+        }
+        self.message = message.or(self.message.take());
+        self.after_tool = false;
+        self.transcript.text(&text);
+        if !self.text_truncated {
+            self.text.push_str(&text);
+        }
+    }
+
+    fn tool(&mut self, update: ToolCallUpdate) {
+        let id = bounded(&update.tool_call_id.0, TITLE_BYTES);
+        let fields = update.fields;
+        if !self.tools.contains_key(&id) {
+            self.tool_calls = self.tool_calls.saturating_add(1);
+            self.after_tool = true;
+        }
+        let kind = self.tools.entry(id.clone()).or_default();
+        *kind = fields.kind.unwrap_or(*kind);
+        let title = fields.title.map(|title| bounded(&title, TITLE_BYTES));
+        if let Some(title) = title.as_ref().filter(|title| self.titles.back() != Some(title)) {
+            self.titles.push_back(title.clone());
+            self.titles.drain(..self.titles.len().saturating_sub(REMEMBERED));
+        }
+        let output = fields
+            .content
+            .filter(|content| !content.is_empty())
+            .map(|content| {
+                bounded(
+                    &content.iter().map(tool_words).collect::<Vec<_>>().join("\n"),
+                    TOOL_BYTES,
+                )
+            })
+            .or_else(|| {
+                fields
+                    .raw_output
+                    .as_ref()
+                    .map(|output| bounded(&json_words(output), TOOL_BYTES))
+            });
+        if let Some(output) = &output {
+            self.last_output = Some((id.clone(), output.clone()));
+        }
+        if fields.status == Some(ToolCallStatus::Failed) {
+            let shown = self
+                .last_output
+                .take()
+                .filter(|(of, _)| *of == id)
+                .map(|(_, output)| output);
+            self.last_tool_error = shown.or_else(|| title.clone());
+        }
+        self.transcript.push(TranscriptUpdate::Tool {
+            id,
+            title,
+            status: fields.status.map(|status| name(&status)),
+            input: fields
+                .raw_input
+                .as_ref()
+                .map(|input| bounded(&input.to_string(), TOOL_BYTES)),
+            output,
+        });
+    }
+
+    fn plan(&mut self, plan: &Plan) {
+        let entries: Vec<String> = plan
+            .entries
+            .iter()
+            .map(|entry| {
+                bounded(
+                    &format!("{}: {}", name(&entry.status), entry.content),
+                    TITLE_BYTES,
+                )
+            })
+            .collect();
+        self.plan = entries[entries.len().saturating_sub(REMEMBERED)..].to_vec();
+        self.transcript.push(TranscriptUpdate::Plan {
+            entries: self.plan.clone(),
+        });
+    }
+
+    fn usage_update(&mut self, update: &UsageUpdate) {
+        let cost = update.cost.as_ref();
+        let newer = Usage {
+            cost_usd: cost.and_then(|cost| usage::dollars(cost.amount, &cost.currency)),
+            ..Usage::default()
+        };
+        usage::merge(&mut self.usage, newer);
+        let cost = cost.map_or(String::new(), |cost| {
+            format!(", {:.4} {}", cost.amount, cost.currency)
+        });
+        self.transcript.push(TranscriptUpdate::Usage {
+            text: format!("context {} of {} tokens{cost}", update.used, update.size),
+        });
+    }
+}
+
+/// Content as text.
+fn words(content: &ContentBlock) -> String {
+    match content {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::ResourceLink(link) => format!("[{}]({})", link.name, link.uri),
+        ContentBlock::Image(_) => "[image]".to_owned(),
+        ContentBlock::Audio(_) => "[audio]".to_owned(),
+        _ => "[resource]".to_owned(),
+    }
+}
+
+fn tool_words(content: &ToolCallContent) -> String {
+    match content {
+        ToolCallContent::Content(content) => words(&content.content),
+        ToolCallContent::Diff(diff) => format!("wrote {}\n{}", diff.path.display(), diff.new_text),
+        ToolCallContent::Terminal(terminal) => format!("[terminal {}]", terminal.terminal_id.0),
+        _ => "[content]".to_owned(),
+    }
+}
+
+/// JSON as text: a string is its own text.
+fn json_words(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The protocol's name of a unit variant.
+fn name(variant: &impl Serialize) -> String {
+    serde_json::to_value(variant).map_or_else(|_| String::new(), |value| json_words(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::redact::Redactor;
+    use super::super::transcript::channel;
+    use super::*;
+    use serde_json::json;
+
+    fn record(updates: &[Value]) -> Record {
+        let (transcript, _) = channel(Redactor::new([]));
+        let mut record = Record::new(transcript, "a");
+        record.session_began("s");
+        for update in updates {
+            record.update(&json!({ "sessionId": "s", "update": update }).to_string());
+        }
+        record
+    }
+
+    fn chunk(kind: &str, text: &str) -> Value {
+        json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } })
+    }
+
+    fn tool(id: &str, more: Value) -> Value {
+        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": id });
+        update
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        update
+    }
+
+    #[test]
+    fn only_message_text_counts_and_chunks_are_joined() {
+        let record = record(&[
+            chunk("user_message_chunk", "<task-done>t-1</task-done>"),
+            chunk("agent_thought_chunk", "hm"),
+            chunk("agent_message_chunk", "<task-"),
+            json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 }),
+            json!({ "sessionUpdate": "from_the_future" }),
+            chunk("agent_message_chunk", "done>"),
+        ]);
+        assert_eq!(record.text, "<task-done>");
+    }
+
+    #[test]
+    fn messages_around_a_tool_call_stand_on_lines_of_their_own() {
+        let record = record(&[
+            chunk("agent_message_chunk", "I look."),
+            tool("1", json!({ "title": "Read a" })),
+            tool("1", json!({ "status": "completed" })),
+            chunk("agent_message_chunk", "FAILURE_REASON: "),
+            tool("1", json!({})),
+            chunk("agent_message_chunk", "none"),
+        ]);
+        assert_eq!(record.text, "I look.\nFAILURE_REASON: none");
+        assert_eq!(record.tool_calls, 1);
+    }
+
+    #[test]
+    fn updates_of_other_sessions_do_not_count() {
+        let mut record = record(&[]);
+        record.update(&json!({ "sessionId": "x", "update": chunk("agent_message_chunk", "no") }).to_string());
+        assert_eq!(record.text, "");
+    }
+
+    #[test]
+    fn failed_tool_calls_leave_their_output() {
+        let failed = record(&[
+            tool("1", json!({ "title": "Run tests", "kind": "execute" })),
+            tool(
+                "1",
+                json!({ "content": [{ "type": "content", "content": { "type": "text", "text": "E1" } }] }),
+            ),
+            tool("1", json!({ "status": "failed" })),
+            tool(
+                "2",
+                json!({ "title": "Edit", "status": "completed", "rawOutput": { "a": 1 } }),
+            ),
+        ]);
+        assert_eq!(failed.last_tool_error.as_deref(), Some("E1"));
+        assert_eq!(failed.tool_kind("1"), Some(ToolKind::Execute));
+        assert_eq!(failed.attempted(), ["Run tests", "Edit"]);
+        let silent = record(&[tool("1", json!({ "title": "Run", "status": "failed" }))]);
+        assert_eq!(silent.last_tool_error.as_deref(), Some("Run"));
+    }
+
+    #[test]
+    fn cost_is_the_newest_sum_and_other_currencies_are_unknown() {
+        let usage = |amount: f64, currency: &str| {
+            json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2,
+                    "cost": { "amount": amount, "currency": currency } })
+        };
+        let both = record(&[usage(0.5, "USD"), usage(0.75, "USD"), usage(9.0, "EUR")]);
+        assert_eq!(both.usage.cost_usd, Some(0.75));
+    }
+}

@@ -1,0 +1,497 @@
+//! Secrets taken out of everything that leaves the worker (DESIGN 5): values that it was told, and the key shapes of
+//! common providers. A stream gives the same however it is cut into chunks: what could still become a secret is held
+//! back until more has come.
+
+use std::sync::Arc;
+
+/// What stands where a secret stood.
+pub const REDACTED: &str = "[redacted]";
+
+/// Values shorter than this are no secrets but words that stand everywhere. Bytes.
+const SHORTEST_SECRET_BYTES: usize = 8;
+
+/// Most that is swallowed of a private key whose end never comes. Bytes.
+const LONGEST_PEM_BYTES: usize = 64 * 1024;
+
+/// Longest name between `-----BEGIN ` and the dashes after it. Bytes.
+const LONGEST_PEM_LABEL_BYTES: usize = 40;
+
+/// Characters that a key consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Alnum,
+    UpperAlnum,
+    Word,
+    Token,
+}
+
+impl Class {
+    fn holds(self, byte: u8) -> bool {
+        match self {
+            Self::Alnum => byte.is_ascii_alphanumeric(),
+            Self::UpperAlnum => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            Self::Word => byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-',
+            Self::Token => byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte),
+        }
+    }
+}
+
+/// A key: what it begins with, and how many characters of which class follow at least.
+struct Shape {
+    prefix: &'static str,
+    class: Class,
+    least: usize,
+}
+
+const fn shape(prefix: &'static str, class: Class, least: usize) -> Shape {
+    Shape { prefix, class, least }
+}
+
+const SHAPES: &[Shape] = &[
+    shape("sk-", Class::Word, 20),
+    shape("sk_live_", Class::Alnum, 16),
+    shape("rk_live_", Class::Alnum, 16),
+    shape("ghp_", Class::Alnum, 20),
+    shape("gho_", Class::Alnum, 20),
+    shape("ghu_", Class::Alnum, 20),
+    shape("ghs_", Class::Alnum, 20),
+    shape("ghr_", Class::Alnum, 20),
+    shape("github_pat_", Class::Word, 20),
+    shape("glpat-", Class::Word, 16),
+    shape("npm_", Class::Alnum, 30),
+    shape("hf_", Class::Alnum, 30),
+    shape("AKIA", Class::UpperAlnum, 16),
+    shape("ASIA", Class::UpperAlnum, 16),
+    shape("AIza", Class::Word, 30),
+    shape("xoxa-", Class::Word, 10),
+    shape("xoxb-", Class::Word, 10),
+    shape("xoxe-", Class::Word, 10),
+    shape("xoxp-", Class::Word, 10),
+    shape("xoxr-", Class::Word, 10),
+    shape("xoxs-", Class::Word, 10),
+    shape("xapp-", Class::Word, 10),
+    shape("eyJ", Class::Token, 40),
+    shape("Bearer ", Class::Token, 16),
+    shape("bearer ", Class::Token, 16),
+];
+
+/// Knows what is secret. Cheap to clone.
+#[derive(Clone)]
+pub struct Redactor(Arc<Rules>);
+
+struct Rules {
+    /// Longest first, so that a secret that begins with another one goes whole.
+    secrets: Vec<String>,
+    /// Bytes with which something secret can begin.
+    starts: [bool; 256],
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} secrets)", self.0.secrets.len())
+    }
+}
+
+impl Redactor {
+    /// Knows the key shapes and these values, also as they stand inside JSON strings.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut secrets: Vec<String> = values
+            .into_iter()
+            .filter(|value| value.len() >= SHORTEST_SECRET_BYTES)
+            .flat_map(|value| {
+                let quoted = serde_json::Value::from(value.as_str()).to_string();
+                let escaped = quoted[1..quoted.len() - 1].to_owned();
+                [value, escaped]
+            })
+            .collect();
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        let mut starts = [false; 256];
+        let prefixes = SHAPES.iter().map(|shape| shape.prefix);
+        for text in prefixes.chain(secrets.iter().map(String::as_str)).chain(["-"]) {
+            starts[usize::from(text.as_bytes()[0])] = true;
+        }
+        Self(Arc::new(Rules { secrets, starts }))
+    }
+
+    /// A whole text.
+    pub fn text(&self, text: &str) -> String {
+        let mut stream = self.stream();
+        let mut out = stream.push(text);
+        out.push_str(&stream.finish());
+        out
+    }
+
+    /// A text that comes in chunks.
+    pub fn stream(&self) -> RedactedStream {
+        RedactedStream {
+            rules: self.0.clone(),
+            held: String::new(),
+            state: State::Plain,
+            before: None,
+        }
+    }
+}
+
+/// The values of variables whose names or values look secret.
+pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+    const SECRET: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
+    const PLACE: &[&str] = &["_SOCK", "_FILE", "_PATH", "_DIR", "_FD"];
+    let mut values = Vec::new();
+    for (name, value) in variables {
+        let name = name.to_ascii_uppercase();
+        let password = value
+            .split_once("://")
+            .and_then(|(_, rest)| rest.split('/').next())
+            .and_then(|authority| authority.rsplit_once('@'))
+            .and_then(|(user, _)| user.split_once(':'))
+            .map(|(_, password)| password.to_owned());
+        let secret = SECRET.iter().any(|word| name.contains(word))
+            && !PLACE.iter().any(|ending| name.ends_with(ending));
+        values.extend(password);
+        if secret {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// What the stream is inside of.
+enum State {
+    Plain,
+    /// The rest of a key.
+    Key(Class),
+    /// A private key, until its end marker.
+    Pem(PemEnd),
+}
+
+/// How much of `-----END …-----` has been seen.
+struct PemEnd {
+    marker: usize,
+    dashes: usize,
+    swallowed_bytes: usize,
+}
+
+const PEM_BEGIN: &[u8] = b"-----BEGIN ";
+const PEM_END: &[u8] = b"-----END ";
+const PEM_DASHES: &[u8] = b"-----";
+
+/// One text that comes in chunks.
+pub struct RedactedStream {
+    rules: Arc<Rules>,
+    held: String,
+    state: State,
+    /// The last byte before what is held.
+    before: Option<u8>,
+}
+
+/// What stands at a place.
+enum Found {
+    Nothing,
+    /// More has to come before that can be told.
+    Perhaps,
+    Secret {
+        len: usize,
+        then: State,
+    },
+}
+
+impl RedactedStream {
+    /// Adds a chunk; gives what is certain by now.
+    pub fn push(&mut self, chunk: &str) -> String {
+        self.held.push_str(chunk);
+        self.scan(false)
+    }
+
+    /// The rest. The stream begins anew after it.
+    pub fn finish(&mut self) -> String {
+        let rest = self.scan(true);
+        self.state = State::Plain;
+        self.before = None;
+        rest
+    }
+
+    fn scan(&mut self, whole: bool) -> String {
+        let text = std::mem::take(&mut self.held);
+        let bytes = text.as_bytes();
+        let mut out = String::with_capacity(bytes.len());
+        let mut at = 0;
+        let mut plain = 0;
+        while at < bytes.len() {
+            match &mut self.state {
+                State::Key(class) => {
+                    let class = *class;
+                    at += bytes[at..].iter().take_while(|byte| class.holds(**byte)).count();
+                    plain = at;
+                    if at < bytes.len() {
+                        self.state = State::Plain;
+                    }
+                }
+                State::Pem(end) => {
+                    let ended = end.take(bytes[at]);
+                    at += 1;
+                    while !text.is_char_boundary(at) {
+                        at += 1;
+                    }
+                    plain = at;
+                    if ended {
+                        self.state = State::Plain;
+                    }
+                }
+                State::Plain if !self.rules.starts[usize::from(bytes[at])] => at += 1,
+                State::Plain => {
+                    let before = if at > 0 { Some(bytes[at - 1]) } else { self.before };
+                    match self.rules.find(&bytes[at..], before, whole) {
+                        Found::Nothing => at += 1,
+                        Found::Perhaps => break,
+                        Found::Secret { len, then } => {
+                            out.push_str(&text[plain..at]);
+                            out.push_str(REDACTED);
+                            at += len;
+                            plain = at;
+                            self.state = then;
+                        }
+                    }
+                }
+            }
+        }
+        out.push_str(&text[plain..at]);
+        if at > 0 {
+            self.before = Some(bytes[at - 1]);
+        }
+        self.held.push_str(&text[at..]);
+        out
+    }
+}
+
+impl Rules {
+    /// What stands at the start of `rest`. Only looks at what decides: the answer for a longer `rest` is the same
+    /// unless this one is `Perhaps`.
+    fn find(&self, rest: &[u8], before: Option<u8>, whole: bool) -> Found {
+        for secret in self.secrets.iter().map(String::as_bytes) {
+            if rest.starts_with(secret) {
+                return Found::Secret {
+                    len: secret.len(),
+                    then: State::Plain,
+                };
+            }
+            if !whole && secret.starts_with(rest) {
+                return Found::Perhaps;
+            }
+        }
+        let pem = find_pem(rest, whole);
+        if !matches!(pem, Found::Nothing) {
+            return pem;
+        }
+        if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Found::Nothing;
+        }
+        for shape in SHAPES {
+            match find_shape(shape, rest, whole) {
+                Found::Nothing => {}
+                found => return found,
+            }
+        }
+        Found::Nothing
+    }
+}
+
+fn find_shape(shape: &Shape, rest: &[u8], whole: bool) -> Found {
+    let prefix = shape.prefix.as_bytes();
+    let Some(body) = rest.strip_prefix(prefix) else {
+        let perhaps = !whole && prefix.starts_with(rest);
+        return if perhaps { Found::Perhaps } else { Found::Nothing };
+    };
+    let run = body
+        .iter()
+        .take(shape.least)
+        .take_while(|byte| shape.class.holds(**byte))
+        .count();
+    if run == shape.least {
+        Found::Secret {
+            len: prefix.len() + run,
+            then: State::Key(shape.class),
+        }
+    } else if run == body.len() && !whole {
+        Found::Perhaps
+    } else {
+        Found::Nothing
+    }
+}
+
+fn find_pem(rest: &[u8], whole: bool) -> Found {
+    let perhaps = || if whole { Found::Nothing } else { Found::Perhaps };
+    let Some(body) = rest.strip_prefix(PEM_BEGIN) else {
+        return if PEM_BEGIN.starts_with(rest) {
+            perhaps()
+        } else {
+            Found::Nothing
+        };
+    };
+    let label = body
+        .iter()
+        .take(LONGEST_PEM_LABEL_BYTES)
+        .take_while(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || **byte == b' ')
+        .count();
+    let (label, after) = body.split_at(label);
+    if after.starts_with(PEM_DASHES) {
+        let private = label.windows(11).any(|words| words == b"PRIVATE KEY");
+        if !private {
+            return Found::Nothing;
+        }
+        Found::Secret {
+            len: PEM_BEGIN.len() + label.len() + PEM_DASHES.len(),
+            then: State::Pem(PemEnd {
+                marker: 0,
+                dashes: 0,
+                swallowed_bytes: 0,
+            }),
+        }
+    } else if PEM_DASHES.starts_with(after) {
+        perhaps()
+    } else {
+        Found::Nothing
+    }
+}
+
+impl PemEnd {
+    /// Takes the first byte of the next character; whether the key ended with it.
+    fn take(&mut self, byte: u8) -> bool {
+        self.swallowed_bytes += 1;
+        if self.marker < PEM_END.len() {
+            self.marker = if byte == PEM_END[self.marker] {
+                self.marker + 1
+            } else if byte == b'-' {
+                // A sixth dash: the last five of them still begin the marker.
+                if self.marker == PEM_DASHES.len() {
+                    self.marker
+                } else {
+                    1
+                }
+            } else {
+                0
+            };
+        } else {
+            self.dashes = if byte == b'-' { self.dashes + 1 } else { 0 };
+        }
+        self.dashes == PEM_DASHES.len() || self.swallowed_bytes >= LONGEST_PEM_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn redactor() -> Redactor {
+        Redactor::new([
+            "hunter2hunter2".to_owned(),
+            "line\n\"two\" of it".to_owned(),
+            "short".to_owned(),
+            "hunter2hunter2-long".to_owned(),
+        ])
+    }
+
+    #[test]
+    fn secrets_and_key_shapes_go_and_the_rest_stays() {
+        let check = |text: &str, expected: &str| assert_eq!(redactor().text(text), expected);
+        check("plain text, short and sk-learn", "plain text, short and sk-learn");
+        check("a hunter2hunter2!", "a [redacted]!");
+        check("xhunter2hunter2-longy", "x[redacted]y");
+        check("hunter2hunter2-lon", "[redacted]-lon");
+        check(r#"{"v":"line\n\"two\" of it"}"#, r#"{"v":"[redacted]"}"#);
+        check("line\n\"two\" of it", "[redacted]");
+        check("key=sk-ant-api03-abcdefghijklmnop_QRS end", "key=[redacted] end");
+        check(
+            "task-abcdefghijklmnopqrstuvwxyz",
+            "task-abcdefghijklmnopqrstuvwxyz",
+        );
+        check("ghp_abcdefghijklmnopqrstuvwxyz0123456789.", "[redacted].");
+        check("AKIAABCDEFGHIJKLMNOP", "[redacted]");
+        check("AKIAABC", "AKIAABC");
+        check("xoxb-123456789012-abc", "[redacted]");
+        check("AIzaSyA-bcdefghijklmnopqrstuvwxyz012345", "[redacted]");
+        check(
+            "Authorization: Bearer abcdefghijklmnop.qrs\n",
+            "Authorization: [redacted]\n",
+        );
+        check("Bearer of news", "Bearer of news");
+        let pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\u{e9}\n------END RSA PRIVATE KEY----- after";
+        check(pem, "[redacted] after");
+        check(
+            "-----BEGIN CERTIFICATE-----\nMIIE",
+            "-----BEGIN CERTIFICATE-----\nMIIE",
+        );
+        check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
+        check("ünïcödé -----", "ünïcödé -----");
+    }
+
+    #[test]
+    fn endless_key_is_not_swallowed_for_ever() {
+        let text = format!("-----BEGIN PRIVATE KEY-----{}", "é".repeat(LONGEST_PEM_BYTES + 3));
+        assert_eq!(redactor().text(&text), format!("{REDACTED}ééé"));
+    }
+
+    #[test]
+    fn only_what_may_become_a_secret_is_held_back() {
+        let mut stream = redactor().stream();
+        assert_eq!(stream.push("good morning, s"), "good morning, ");
+        assert_eq!(stream.push("un"), "sun");
+        assert_eq!(stream.push("-----BEGIN PRIV"), "");
+        assert_eq!(stream.push("ATE KEY-----abc"), REDACTED);
+        assert_eq!(stream.push("-----END PRIVATE KEY-----."), ".");
+        assert_eq!(stream.finish(), "");
+    }
+
+    #[test]
+    fn variables_that_look_secret_are_found() {
+        let values = secret_values(
+            [
+                ("ANTHROPIC_API_KEY", "abc"),
+                ("GITHUB_TOKEN", "def"),
+                ("SSH_AUTH_SOCK", "/run/agent"),
+                ("DATABASE_URL", "postgres://ralph:pass:word@host:5432/db"),
+                ("PATH", "/bin"),
+                ("LINK", "https://example.org/a@b:c"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        assert_eq!(values, ["abc", "def", "pass:word"]);
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    Just("hunter2hunter2".to_owned()),
+                    Just("hunter2hunter2-lo".to_owned()),
+                    Just("ng".to_owned()),
+                    Just("-----BEGIN RSA PRIVATE KEY-----".to_owned()),
+                    Just("-----END RSA PRIVATE KEY-----".to_owned()),
+                    Just("Bearer ".to_owned()),
+                    Just("sk-".to_owned()),
+                    Just("AKIA".to_owned()),
+                    "[A-Za-z0-9_-]{0,30}",
+                    "[ \\n\"é😀.-]{0,4}",
+                ],
+                0..12,
+            ),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let text = parts.concat();
+            let mut cuts: Vec<usize> = cuts
+                .iter()
+                .map(|index| index.index(text.len() + 1))
+                .filter(|at| text.is_char_boundary(*at))
+                .chain([0, text.len()])
+                .collect();
+            cuts.sort_unstable();
+            let mut stream = redactor().stream();
+            let mut joined: String = cuts.windows(2).map(|pair| stream.push(&text[pair[0]..pair[1]])).collect();
+            joined.push_str(&stream.finish());
+            prop_assert_eq!(&joined, &redactor().text(&text));
+            prop_assert!(!joined.contains("hunter2hunter2"));
+        }
+    }
+}

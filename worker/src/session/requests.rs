@@ -1,0 +1,261 @@
+//! What an agent asks for: permissions, files, terminals. Answered in order of arrival where that is quick, else by a
+//! task of its own, so that a slow file never holds up a cancel. Every request and its answer stand in the transcript.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest,
+    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionRequest,
+    RequestPermissionResponse, TerminalOutputRequest, WaitForTerminalExitRequest,
+    WaitForTerminalExitResponse, WriteTextFileRequest,
+};
+use ralph_shared::wire::{Access, TranscriptUpdate};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::files::{Files, refused};
+use super::peer::{LargeSlot, Outbox};
+use super::permissions;
+use super::record::Record;
+use super::terminal::Terminals;
+use super::transcript::{TranscriptSender, bounded};
+
+/// Longest description of a request in the transcript. Bytes.
+const DETAIL_BYTES: usize = 400;
+
+/// Serves one session's requests. Dropped, it ends the terminals and forgets what is not answered yet.
+pub struct Desk {
+    access: Access,
+    files: Arc<Files>,
+    terminals: Terminals,
+    environment: BTreeMap<OsString, OsString>,
+    outbox: Outbox,
+    jobs: JoinSet<()>,
+}
+
+/// An open request.
+struct Ticket {
+    id: Box<RawValue>,
+    method: String,
+    detail: String,
+    outbox: Outbox,
+    transcript: TranscriptSender,
+}
+
+impl Desk {
+    /// A desk for a session.
+    pub fn new(
+        access: Access,
+        files: Files,
+        environment: BTreeMap<OsString, OsString>,
+        outbox: Outbox,
+    ) -> Self {
+        Self {
+            access,
+            files: Arc::new(files),
+            terminals: Terminals::default(),
+            environment,
+            outbox,
+            jobs: JoinSet::new(),
+        }
+    }
+
+    /// Takes one request. Gives the process group that it made, if it made one.
+    pub fn serve(&mut self, id: Box<RawValue>, method: &str, params: &str, record: &Record) -> Option<i32> {
+        while self.jobs.try_join_next().is_some() {}
+        let ticket = Ticket {
+            id,
+            method: bounded(method, DETAIL_BYTES),
+            detail: String::new(),
+            outbox: self.outbox.clone(),
+            transcript: record.transcript.clone(),
+        };
+        match method {
+            "session/request_permission" => {
+                ticket.take(params, |ticket, request| {
+                    self.permission(ticket, &request, record)
+                });
+            }
+            "fs/read_text_file" => ticket.take(params, |ticket, request| self.read(ticket, request)),
+            "fs/write_text_file" => ticket.take(params, |ticket, request| self.write(ticket, request)),
+            "terminal/create" => return self.create(ticket, params),
+            "terminal/output" => ticket.take(params, |ticket, request| self.output(ticket, &request)),
+            "terminal/wait_for_exit" => ticket.take(params, |ticket, request| self.wait(ticket, &request)),
+            "terminal/kill" => ticket.take(params, |ticket, request: KillTerminalRequest| {
+                ticket.done(self.terminals.kill(&request.terminal_id.0));
+            }),
+            "terminal/release" => ticket.take(params, |ticket, request: ReleaseTerminalRequest| {
+                ticket.done(self.terminals.release(&request.terminal_id.0));
+            }),
+            "elicitation/create" => {
+                // A question to a person.
+                let detail = bounded(params, DETAIL_BYTES);
+                let words = "declined: nobody is there, decide and say so".to_owned();
+                ticket
+                    .about(detail)
+                    .answer(Ok(json!({ "action": "decline" })), words, None);
+            }
+            _ => {
+                let words = "refused: the method is not known".to_owned();
+                ticket.answer(Err(RpcError::method_not_found()), words, None);
+            }
+        }
+        None
+    }
+
+    fn permission(&self, ticket: Ticket, request: &RequestPermissionRequest, record: &Record) {
+        let call = &request.tool_call;
+        let kind = call
+            .fields
+            .kind
+            .or_else(|| record.tool_kind(&call.tool_call_id.0))
+            .unwrap_or_default();
+        let answer = permissions::answer(self.access, kind, &request.options);
+        let title = call.fields.title.as_deref().unwrap_or("a tool");
+        ticket.about(format!("{title} ({kind:?})")).answer(
+            Ok(value(RequestPermissionResponse::new(answer.outcome))),
+            answer.words,
+            None,
+        );
+    }
+
+    fn read(&mut self, ticket: Ticket, request: ReadTextFileRequest) {
+        let ticket = ticket.about(request.path.display().to_string());
+        let files = self.files.clone();
+        self.jobs.spawn(async move {
+            let slot = ticket.outbox.large_slot().await;
+            let read = blocking(move || files.read(&request)).await;
+            let words = read
+                .as_ref()
+                .map_or_else(ToString::to_string, |content| format!("{} bytes", content.len()));
+            ticket.answer(
+                read.map(|content| value(ReadTextFileResponse::new(content))),
+                words,
+                slot,
+            );
+        });
+    }
+
+    fn write(&mut self, ticket: Ticket, request: WriteTextFileRequest) {
+        let ticket = ticket.about(format!(
+            "{}, {} bytes",
+            request.path.display(),
+            request.content.len()
+        ));
+        let files = self.files.clone();
+        self.jobs.spawn(async move {
+            let slot = ticket.outbox.large_slot().await;
+            let written = blocking(move || files.write(&request)).await;
+            drop(slot);
+            ticket.done(written);
+        });
+    }
+
+    fn create(&mut self, ticket: Ticket, params: &str) -> Option<i32> {
+        let mut group = None;
+        ticket.take(params, |ticket, request: CreateTerminalRequest| {
+            let line = std::iter::once(&request.command).chain(&request.args);
+            let ticket = ticket.about(line.cloned().collect::<Vec<_>>().join(" "));
+            let cwd = request.cwd.clone().unwrap_or_else(|| ".".into());
+            let made = match self.access {
+                Access::ReadOnly => Err(refused("this session may not run commands".to_owned())),
+                Access::Workspace | Access::Commands => self
+                    .files
+                    .folder(&cwd)
+                    .and_then(|cwd| self.terminals.create(&request, &cwd, &self.environment)),
+            };
+            group = made.as_ref().ok().map(|made| made.group);
+            let words = made
+                .as_ref()
+                .map_or_else(ToString::to_string, |made| made.id.clone());
+            let answer = made.map(|made| value(CreateTerminalResponse::new(made.id)));
+            ticket.answer(answer, words, None);
+        });
+        group
+    }
+
+    fn output(&mut self, ticket: Ticket, request: &TerminalOutputRequest) {
+        match self.terminals.output(&request.terminal_id.0) {
+            Ok(output) => {
+                self.jobs.spawn(async move {
+                    let slot = ticket.outbox.large_slot().await;
+                    let response = output.read();
+                    let words = format!("{} bytes", response.output.len());
+                    ticket.answer(Ok(value(response)), words, slot);
+                });
+            }
+            Err(error) => ticket.done(Err(error)),
+        }
+    }
+
+    fn wait(&mut self, ticket: Ticket, request: &WaitForTerminalExitRequest) {
+        match self.terminals.exit(&request.terminal_id.0) {
+            Ok(exit) => {
+                self.jobs.spawn(async move {
+                    let exit = exit.await;
+                    let words = match (&exit.exit_code, &exit.signal) {
+                        (Some(code), _) => format!("exited with code {code}"),
+                        (None, Some(signal)) => format!("killed by {signal}"),
+                        (None, None) => "exited".to_owned(),
+                    };
+                    ticket.answer(Ok(value(WaitForTerminalExitResponse::new(exit))), words, None);
+                });
+            }
+            Err(error) => ticket.done(Err(error)),
+        }
+    }
+}
+
+impl Ticket {
+    /// Reads the parameters; those that can't be read are answered as such.
+    fn take<P: DeserializeOwned>(self, params: &str, serve: impl FnOnce(Self, P)) {
+        match serde_json::from_str(params) {
+            Ok(params) => serve(self, params),
+            Err(error) => {
+                let error = RpcError::invalid_params().data(Value::from(error.to_string()));
+                self.about(bounded(params, DETAIL_BYTES)).done(Err(error));
+            }
+        }
+    }
+
+    fn about(mut self, detail: String) -> Self {
+        self.detail = bounded(&detail, DETAIL_BYTES);
+        self
+    }
+
+    /// Answers with nothing but success, or an error.
+    fn done(self, result: Result<(), RpcError>) {
+        let words = result
+            .as_ref()
+            .map_or_else(ToString::to_string, |()| "done".to_owned());
+        self.answer(result.map(|()| json!({})), words, None);
+    }
+
+    fn answer(self, result: Result<Value, RpcError>, words: String, slot: Option<LargeSlot>) {
+        self.outbox.answer(&self.id, result, slot);
+        self.transcript.push(TranscriptUpdate::Request {
+            method: self.method,
+            detail: self.detail,
+            answer: words,
+        });
+    }
+}
+
+/// Work on files, off the conversation's thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(_) => Err(RpcError::internal_error()),
+    }
+}
+
+fn value(response: impl Serialize) -> Value {
+    serde_json::to_value(response).unwrap_or(Value::Null)
+}

@@ -1,0 +1,128 @@
+//! One session from start to end.
+
+use ralph_shared::wire::{EndReason, Ended, TranscriptUpdate};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use super::agent::{self, Agent, Pipes};
+use super::conversation::{Conversation, Voice};
+use super::files::Files;
+use super::peer;
+use super::record::Record;
+use super::redact::Redactor;
+use super::requests::Desk;
+use super::spec::{SessionEnd, SessionSpec};
+use super::story;
+use super::transcript::TranscriptSender;
+
+/// Runs one session and cleans up after it: when this returns, no process of it is left. It never fails; whatever goes
+/// wrong is a way to end.
+///
+/// A reason in `end` cancels the session in order (SPEC 3.6), and is how it ended whatever the agent then answers.
+/// Dropping the future kills everything at once.
+pub async fn run(
+    spec: SessionSpec,
+    transcript: TranscriptSender,
+    end: watch::Receiver<Option<EndReason>>,
+) -> SessionEnd {
+    let mut record = Record::new(transcript.clone(), &spec.agent.name);
+    let (ended, stderr_tail) = hold(&spec, &mut record, end).await;
+    let redactor = transcript.redactor();
+    let ended = redact_end(redactor, ended);
+    transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
+    let text = |text: &String| redactor.text(text);
+    SessionEnd {
+        ended,
+        text: redactor.text(&record.text),
+        text_truncated: record.text_truncated,
+        usage: record.usage,
+        tool_calls: record.tool_calls,
+        attempted: record.attempted().iter().map(text).collect(),
+        last_tool_error: record.last_tool_error.as_ref().map(text),
+        stderr_tail: redactor.text(&stderr_tail),
+        agent: record.agent,
+    }
+}
+
+/// The session itself. Gives how it ended and the end of the agent's standard error.
+async fn hold(
+    spec: &SessionSpec,
+    record: &mut Record,
+    end: watch::Receiver<Option<EndReason>>,
+) -> (Ended, String) {
+    let none = String::new();
+    if let Some(reason) = *end.borrow() {
+        return (Ended::Told { reason }, none);
+    }
+    let environment = agent::environment(spec, std::env::vars_os());
+    let files = match Files::open(&spec.cwd, spec.access) {
+        Ok(files) => files,
+        Err(error) => {
+            let message = format!(
+                "failed to open the session's folder {}: {error}",
+                spec.cwd.display()
+            );
+            return (Ended::Workspace { message }, none);
+        }
+    };
+    let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone()) {
+        Ok(started) => started,
+        Err(ended) => return (ended, none),
+    };
+    let probe = match second_handle(&stdin) {
+        Ok(probe) => probe,
+        Err(error) => {
+            let message = format!("failed to watch the agent's input: {error}");
+            let (_, stderr_tail) = agent.clean_up().await;
+            return (Ended::Workspace { message }, stderr_tail);
+        }
+    };
+    let (outbox, write) = peer::outbox(stdin);
+    let writer = tokio::spawn(write);
+    let desk = Desk::new(spec.access, files, environment, outbox.clone());
+    let voice = Voice { outbox, desk, probe };
+    let mut conversation = Conversation::new(&mut agent, record, stdout, voice, spec.limits, end);
+    let ended = story::tell(spec, &mut conversation).await;
+    drop(conversation);
+    writer.abort();
+    let (killed, stderr_tail) = agent.clean_up().await;
+    if killed > 0 {
+        record
+            .transcript
+            .note(format!("{killed} processes outlived the session and were killed"));
+    }
+    (ended, stderr_tail)
+}
+
+fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {
+    use std::os::fd::AsFd;
+    pipe::Sender::from_owned_fd(stdin.as_fd().try_clone_to_owned()?)
+}
+
+fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
+    match &mut ended {
+        Ended::Turn { stop_reason: text }
+        | Ended::Protocol { message: text }
+        | Ended::Door { message: text, .. }
+        | Ended::Workspace { message: text } => *text = redactor.text(text),
+        Ended::Told { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } => {}
+    }
+    ended
+}
+
+/// How a session ended, in words.
+pub fn words(ended: &Ended) -> String {
+    match ended {
+        Ended::Turn { stop_reason } => format!("the agent ended its turn: {stop_reason}"),
+        Ended::Told { reason } => format!("ended by the worker: {reason:?}").to_lowercase(),
+        Ended::Limit { limit } => format!("ended by a limit of the session: {limit:?}").to_lowercase(),
+        Ended::AgentExited { code: Some(code), .. } => format!("the agent exited with code {code}"),
+        Ended::AgentExited {
+            signal: Some(signal), ..
+        } => format!("the agent was killed by signal {signal}"),
+        Ended::AgentExited { .. } => "the agent exited".to_owned(),
+        Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message } => {
+            message.clone()
+        }
+    }
+}

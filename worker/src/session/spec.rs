@@ -1,0 +1,68 @@
+//! What a session is given, and what it leaves.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
+
+/// An agent of the worker's configuration (SPEC 8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentCommand {
+    /// Its name among the worker's agents.
+    pub name: String,
+    /// Program and arguments; never empty.
+    pub argv: Vec<String>,
+    /// Variables that it gets besides the allow list, with their final values.
+    pub env: BTreeMap<String, String>,
+    /// Names of the worker's own variables that it gets as well, where they are set.
+    pub pass_env: Vec<String>,
+}
+
+/// One session.
+#[derive(Debug, Clone)]
+pub struct SessionSpec {
+    /// The dispatch's whole id. Every process of the session carries it as [`super::leftovers::MARK`], so that even
+    /// those that detach themselves are found at the end.
+    pub dispatch: String,
+    /// The agent.
+    pub agent: AgentCommand,
+    /// The workspace: the agent's working directory, and the only place that file requests reach. Absolute.
+    pub cwd: PathBuf,
+    /// `HOME` of the agent, private to the slot.
+    pub home: PathBuf,
+    /// `TMPDIR` of the agent, private to the slot.
+    pub tmp: PathBuf,
+    /// The prompt.
+    pub prompt: String,
+    /// The model; the agent's own default when `None`.
+    pub model: Option<ModelChoice>,
+    /// What the session may write.
+    pub access: Access,
+    /// When it is ended.
+    pub limits: SessionLimits,
+    /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a session ended and what it left behind, redacted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionEnd {
+    /// How it ended.
+    pub ended: Ended,
+    /// The agent's message text, joined; never thoughts, tool output or an echoed prompt (SPEC 4.1).
+    pub text: String,
+    /// Whether the session's output limit cut it.
+    pub text_truncated: bool,
+    /// What it used, as far as the agent said so.
+    pub usage: Usage,
+    /// How many tools it called.
+    pub tool_calls: u32,
+    /// What is known of the agent.
+    pub agent: AgentInfo,
+    /// The last plan entries and tool titles, newest last (SPEC 4.3).
+    pub attempted: Vec<String>,
+    /// Output of the last tool call that failed.
+    pub last_tool_error: Option<String>,
+    /// The agent's last lines on standard error.
+    pub stderr_tail: String,
+}

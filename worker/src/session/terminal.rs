@@ -1,0 +1,353 @@
+//! Terminals that agents ask for: children in process groups of their own whose newest output is kept.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{
+    CreateTerminalRequest, Error as RpcError, TerminalExitStatus, TerminalOutputResponse,
+};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::files::refused;
+use super::tail::Tail;
+
+/// How many terminals a session may hold at a time.
+pub const MOST_TERMINALS: usize = 32;
+
+/// Most output that is kept of one, whatever the agent asks for. Bytes.
+pub const LONGEST_OUTPUT_BYTES: u64 = 1024 * 1024;
+
+/// From TERM to KILL.
+const KILL_GRACE: Duration = Duration::from_secs(1);
+
+/// How long output is awaited from those who hold a terminal's pipe after its command exited.
+const OUTPUT_WAIT: Duration = Duration::from_millis(100);
+
+/// The terminals of one session; dropped, their process groups are killed.
+#[derive(Default)]
+pub struct Terminals {
+    live: HashMap<String, Terminal>,
+    made: u64,
+}
+
+struct Terminal {
+    group: i32,
+    tail: Arc<Mutex<Tail>>,
+    exit: watch::Receiver<Option<TerminalExitStatus>>,
+    watcher: JoinHandle<()>,
+}
+
+/// A terminal that was made.
+pub struct Made {
+    /// Its id.
+    pub id: String,
+    /// Its process group.
+    pub group: i32,
+}
+
+/// The output of one terminal.
+pub struct Output {
+    tail: Arc<Mutex<Tail>>,
+    exit: watch::Receiver<Option<TerminalExitStatus>>,
+}
+
+impl Output {
+    /// What it printed, and how it exited if it did.
+    pub fn read(&self) -> TerminalOutputResponse {
+        let exit = self.exit.borrow().clone();
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        TerminalOutputResponse::new(tail.text(), tail.is_cut()).exit_status(exit)
+    }
+}
+
+impl Terminals {
+    /// Starts a command. One without arguments that holds blanks goes through a shell, as agents expect.
+    ///
+    /// # Errors
+    /// When there are too many, or the command can't be started.
+    pub fn create(
+        &mut self,
+        request: &CreateTerminalRequest,
+        cwd: &Path,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> Result<Made, RpcError> {
+        if self.live.len() >= MOST_TERMINALS {
+            return Err(refused(format!(
+                "there are {MOST_TERMINALS} terminals already: release one first"
+            )));
+        }
+        let fail = |error: std::io::Error| refused(format!("failed to run `{}`: {error}", request.command));
+        let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
+        let mut command = Command::new(if line { "/bin/sh" } else { &request.command });
+        if line {
+            command.args(["-c", &request.command]);
+        }
+        let (output, input) = std::io::pipe().map_err(fail)?;
+        command
+            .args(&request.args)
+            .current_dir(cwd)
+            .env_clear()
+            .envs(environment)
+            .envs(
+                request
+                    .env
+                    .iter()
+                    .map(|variable| (&variable.name, &variable.value)),
+            )
+            // The mark is not the agent's to change.
+            .envs(environment.get_key_value(super::leftovers::MARK.as_ref() as &std::ffi::OsStr))
+            .stdin(Stdio::null())
+            .stdout(input.try_clone().map_err(fail)?)
+            .stderr(input)
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = command.spawn().map_err(fail)?;
+        // The command holds the pipe's writing end: without it, the end of the output is seen.
+        drop(command);
+        let group = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+        let output = pipe::Receiver::from_owned_fd(output.into()).map_err(fail)?;
+        let limit = request
+            .output_byte_limit
+            .unwrap_or(LONGEST_OUTPUT_BYTES)
+            .min(LONGEST_OUTPUT_BYTES);
+        let tail = Arc::new(Mutex::new(Tail::new(usize::try_from(limit).unwrap_or(0))));
+        let (exited, exit) = watch::channel(None);
+        let watcher = tokio::spawn(watch_over(child, output, tail.clone(), exited));
+        self.made += 1;
+        let id = format!("term-{}", self.made);
+        self.live.insert(
+            id.clone(),
+            Terminal {
+                group,
+                tail,
+                exit,
+                watcher,
+            },
+        );
+        Ok(Made { id, group })
+    }
+
+    /// What tells its output when it is asked.
+    ///
+    /// # Errors
+    /// For an id that is none of the session's.
+    pub fn output(&self, id: &str) -> Result<Output, RpcError> {
+        let terminal = self.get(id)?;
+        Ok(Output {
+            tail: terminal.tail.clone(),
+            exit: terminal.exit.clone(),
+        })
+    }
+
+    /// Becomes ready when it has exited.
+    ///
+    /// # Errors
+    /// For an id that is none of the session's.
+    pub fn exit(&self, id: &str) -> Result<impl Future<Output = TerminalExitStatus> + use<>, RpcError> {
+        let mut exit = self.get(id)?.exit.clone();
+        Ok(async move {
+            match exit.wait_for(Option::is_some).await {
+                Ok(status) => status.clone().unwrap_or_default(),
+                Err(_) => TerminalExitStatus::new().signal("SIGKILL".to_owned()),
+            }
+        })
+    }
+
+    /// Ends its command: TERM, and KILL soon after for those who ignore it.
+    ///
+    /// # Errors
+    /// For an id that is none of the session's.
+    pub fn kill(&self, id: &str) -> Result<(), RpcError> {
+        let terminal = self.get(id)?;
+        terminal.signal(Signal::SIGTERM);
+        let (group, mut exit) = (terminal.group, terminal.exit.clone());
+        tokio::spawn(async move {
+            let exited = tokio::time::timeout(KILL_GRACE, exit.wait_for(Option::is_some));
+            if exited.await.is_err() {
+                let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends its command at once and forgets it.
+    ///
+    /// # Errors
+    /// For an id that is none of the session's.
+    pub fn release(&mut self, id: &str) -> Result<(), RpcError> {
+        self.live.remove(id).map(drop).ok_or_else(|| unknown(id))
+    }
+
+    fn get(&self, id: &str) -> Result<&Terminal, RpcError> {
+        self.live.get(id).ok_or_else(|| unknown(id))
+    }
+}
+
+fn unknown(id: &str) -> RpcError {
+    RpcError::resource_not_found(Some(format!("terminal {id}")))
+}
+
+impl Terminal {
+    /// Signals the group while its leader is not reaped: after that the number could be somebody else's.
+    fn signal(&self, signal: Signal) {
+        if self.exit.borrow().is_none() && self.group > 0 {
+            let _ = killpg(Pid::from_raw(self.group), signal);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.watcher.abort();
+    }
+}
+
+/// Keeps the newest output until nobody can write any more, and tells when the command exits.
+async fn watch_over(
+    mut child: Child,
+    mut output: pipe::Receiver,
+    tail: Arc<Mutex<Tail>>,
+    exited: watch::Sender<Option<TerminalExitStatus>>,
+) {
+    let reading = async {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = output.read(&mut buffer).await {
+            tail.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(&buffer[..count]);
+        }
+    };
+    tokio::pin!(reading);
+    let mut open = true;
+    let exit = loop {
+        tokio::select! {
+            exit = child.wait() => break exit,
+            () = &mut reading, if open => open = false,
+        }
+    };
+    if open {
+        open = tokio::time::timeout(OUTPUT_WAIT, &mut reading).await.is_err();
+    }
+    let _ = exited.send(Some(exit.map(status).unwrap_or_default()));
+    if open {
+        reading.await;
+    }
+}
+
+fn status(exit: ExitStatus) -> TerminalExitStatus {
+    let signal = exit.signal().map(|number| {
+        Signal::try_from(number).map_or_else(|_| number.to_string(), |signal| signal.as_str().to_owned())
+    });
+    TerminalExitStatus::new()
+        .exit_code(exit.code().and_then(|code| u32::try_from(code).ok()))
+        .signal(signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> BTreeMap<OsString, OsString> {
+        BTreeMap::from([
+            ("PATH".into(), std::env::var_os("PATH").unwrap()),
+            (super::super::leftovers::MARK.into(), "d-mark".into()),
+        ])
+    }
+
+    fn shell(line: &str) -> CreateTerminalRequest {
+        CreateTerminalRequest::new("s", "sh").args(vec!["-c".to_owned(), line.to_owned()])
+    }
+
+    fn create(terminals: &mut Terminals, request: &CreateTerminalRequest) -> String {
+        terminals
+            .create(request, Path::new("/"), &environment())
+            .unwrap()
+            .id
+    }
+
+    #[tokio::test]
+    async fn output_of_both_streams_and_the_exit_are_told() {
+        use agent_client_protocol::v1::schema::EnvVariable;
+        let mut terminals = Terminals::default();
+        let request = shell("echo $A; pwd; echo $RALPH_DISPATCH; echo err >&2; exit 3").env(vec![
+            EnvVariable::new("A", "a b"),
+            EnvVariable::new("RALPH_DISPATCH", "forged"),
+        ]);
+        let id = create(&mut terminals, &request);
+        let exit = terminals.exit(&id).unwrap().await;
+        assert_eq!(exit.exit_code, Some(3));
+        let output = terminals.output(&id).unwrap().read();
+        assert_eq!(output.output, "a b\n/\nd-mark\nerr\n");
+        assert_eq!(output.exit_status, Some(exit));
+        terminals.release(&id).unwrap();
+        assert!(terminals.output(&id).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_command_line_goes_through_a_shell() {
+        let mut terminals = Terminals::default();
+        let id = create(
+            &mut terminals,
+            &CreateTerminalRequest::new("s", "printf one; printf two"),
+        );
+        terminals.exit(&id).unwrap().await;
+        assert_eq!(terminals.output(&id).unwrap().read().output, "onetwo");
+        let missing = CreateTerminalRequest::new("s", "no-such-command");
+        assert!(
+            terminals
+                .create(&missing, Path::new("/"), &environment())
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn only_the_newest_output_is_kept() {
+        let mut terminals = Terminals::default();
+        let request = shell("yes é | head -c 50000000; printf done").output_byte_limit(8);
+        let id = create(&mut terminals, &request);
+        terminals.exit(&id).unwrap().await;
+        let output = terminals.output(&id).unwrap().read();
+        assert_eq!((output.output.as_str(), output.truncated), ("\nédone", true));
+    }
+
+    #[tokio::test]
+    async fn killed_even_when_it_ignores_term() {
+        let mut terminals = Terminals::default();
+        let id = create(
+            &mut terminals,
+            &shell("trap '' TERM; echo up; while :; do sleep 1; done"),
+        );
+        let tail = terminals.live[&id].tail.clone();
+        while tail.lock().unwrap().text().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        terminals.kill(&id).unwrap();
+        let exit = terminals.exit(&id).unwrap().await;
+        assert_eq!(exit.signal.as_deref(), Some("SIGKILL"));
+    }
+
+    #[tokio::test]
+    async fn terminals_are_few() {
+        let mut terminals = Terminals::default();
+        for _ in 0..MOST_TERMINALS {
+            create(&mut terminals, &shell("exec sleep 600"));
+        }
+        assert!(
+            terminals
+                .create(&shell("true"), Path::new("/"), &environment())
+                .is_err()
+        );
+    }
+}
