@@ -1,3 +1,4 @@
 //! Ralph's worker crate.
 
+pub mod faults;
 pub mod session;
