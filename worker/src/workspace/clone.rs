@@ -1,0 +1,88 @@
+//! An agent's private clone: its own `.git`, objects borrowed from the mirror, nothing writable shared with anybody.
+//!
+//! The worker checks the tree out with its own git directory and index, and gives the agent a `.git` of its own beside
+//! the files. What the agent does to that one, nobody reads.
+
+use std::fs;
+use std::path::Path;
+
+use super::address;
+use super::environment::Identity;
+use super::error::{GitError, WorkspaceError};
+use super::git::Git;
+use super::gitdir::{self, Head, ObjectFormat};
+
+/// Checks `start` out into `tree` with the worker's git directory, which is made here.
+///
+/// # Errors
+/// When an object can't be read (the mirror is broken then), or the disk doesn't take it.
+pub(super) async fn check_out(git: &Git, start: &str, objects: &Path) -> Result<(), WorkspaceError> {
+    gitdir::make(
+        git.dir(),
+        ObjectFormat::of(start),
+        Head::Commit(start),
+        Some(objects),
+        false,
+        "",
+    )
+    .map_err(WorkspaceError::io("make the git directory", git.dir()))?;
+    read_tree(git, start).await?;
+    Ok(())
+}
+
+/// Checks `start` out with a git directory that is there.
+pub(super) async fn read_tree(git: &Git, start: &str) -> Result<(), GitError> {
+    git.run("read-tree")
+        .args(["--reset", "-u", start])
+        .output()
+        .await?;
+    Ok(())
+}
+
+/// What an agent's `.git` says.
+pub(super) struct AgentClone<'a> {
+    /// The branch that is checked out, without `refs/heads/`.
+    pub branch: &'a str,
+    /// The commit that is checked out.
+    pub start: &'a str,
+    /// The branch's head at the remote, if it is there.
+    pub head: Option<&'a str>,
+    /// The repository's address.
+    pub address: &'a str,
+    /// By whom the agent commits, if it does.
+    pub author: &'a Identity,
+}
+
+impl AgentClone<'_> {
+    /// Writes `.git` into the checked-out `tree`, with a copy of the worker's index, so that nothing looks changed.
+    ///
+    /// # Errors
+    /// When the disk doesn't take it.
+    pub(super) fn write(&self, git: &Git, tree: &Path, objects: &Path) -> Result<(), WorkspaceError> {
+        let dir = tree.join(".git");
+        let local = format!("refs/heads/{}", self.branch);
+        let config = format!(
+            "[remote \"origin\"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n{}",
+            gitdir::quoted(&address::public(self.address)),
+            gitdir::user_section(self.author),
+        );
+        let mut refs = format!(
+            "# pack-refs with: peeled fully-peeled sorted \n{} {local}\n",
+            self.start
+        );
+        if let Some(head) = self.head {
+            refs.push_str(&format!("{head} refs/remotes/origin/{}\n", self.branch));
+        }
+        gitdir::make(
+            &dir,
+            ObjectFormat::of(self.start),
+            Head::Ref(&local),
+            Some(objects),
+            false,
+            &config,
+        )
+        .and_then(|()| fs::write(dir.join("packed-refs"), refs))
+        .and_then(|()| fs::copy(git.dir().join("index"), dir.join("index")).map(drop))
+        .map_err(WorkspaceError::io("make the clone", &dir))
+    }
+}

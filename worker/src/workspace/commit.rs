@@ -1,0 +1,126 @@
+//! Commits that the worker makes: their message, trailers, author, and signature where the user signs.
+
+use std::collections::BTreeMap;
+
+use super::environment::Identity;
+use super::error::GitError;
+use super::git::Git;
+
+/// Longest first line. Characters.
+const SUBJECT_CHARS: usize = 200;
+/// Longest text below it. Characters.
+const BODY_CHARS: usize = 16_000;
+
+/// What a commit says, without its trailers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommitMessage {
+    /// The first line.
+    pub subject: String,
+    /// The text below it; may be empty.
+    pub body: String,
+}
+
+impl CommitMessage {
+    /// The whole message: the trailers are a paragraph of their own at the end, so that nothing in the body is one.
+    pub(super) fn render(&self, trailers: &BTreeMap<String, String>) -> String {
+        let line = |text: &str| {
+            text.split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace('\0', "")
+        };
+        let subject: String = line(&self.subject).chars().take(SUBJECT_CHARS).collect();
+        let subject = if subject.is_empty() {
+            "Work of an agent"
+        } else {
+            &subject
+        };
+        let body: String = self
+            .body
+            .trim()
+            .replace('\0', "")
+            .chars()
+            .take(BODY_CHARS)
+            .collect();
+        let trailers: Vec<_> = trailers
+            .iter()
+            .filter(|(key, _)| is_trailer_key(key))
+            .map(|(key, value)| format!("{key}: {}", line(value)))
+            .collect();
+        let parts = [subject.to_owned(), body, trailers.join("\n")];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join("\n\n") + "\n"
+    }
+}
+
+fn is_trailer_key(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+/// Who commits: as ordered, else as git knows this user, else Ralph.
+pub(super) fn author(git: &Git, ordered: Option<&str>) -> Identity {
+    ordered
+        .and_then(Identity::parse)
+        .or_else(|| git.environment().identity.clone())
+        .unwrap_or_else(|| Identity {
+            name: "Ralph".to_owned(),
+            email: "ralph@localhost".to_owned(),
+        })
+}
+
+/// Whether a commit is signed as the user has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signature {
+    AsConfigured,
+    Never,
+}
+
+/// Makes a commit of `tree` on `parent`.
+pub(super) async fn commit_tree(
+    git: &Git,
+    tree: &str,
+    parent: &str,
+    message: &str,
+    author: &Identity,
+    signature: Signature,
+) -> Result<String, GitError> {
+    let signs = signature == Signature::AsConfigured && git.environment().signs;
+    let sign = if signs { &["-S"][..] } else { &["--no-gpg-sign"] };
+    let commit = git
+        .run("commit-tree")
+        .args(sign)
+        .args(["-p", parent, "-F", "-", tree])
+        .variable("GIT_AUTHOR_NAME", &author.name)
+        .variable("GIT_AUTHOR_EMAIL", &author.email)
+        .variable("GIT_COMMITTER_NAME", &author.name)
+        .variable("GIT_COMMITTER_EMAIL", &author.email)
+        .input(message)
+        .output()
+        .await?;
+    Ok(commit.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trailers_are_the_last_paragraph_and_one_line_each() {
+        let message = CommitMessage {
+            subject: " Add\nit ".into(),
+            body: "Why.\n\nRalph-Task: t-0\n".into(),
+        };
+        let trailers = [("Ralph-Task", "t-1"), ("Ralph-Run", "a\nb"), ("bad key", "x")];
+        let trailers = trailers
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        assert_eq!(
+            message.render(&trailers),
+            "Add it\n\nWhy.\n\nRalph-Task: t-0\n\nRalph-Run: a b\nRalph-Task: t-1\n"
+        );
+        assert_eq!(
+            CommitMessage::default().render(&BTreeMap::new()),
+            "Work of an agent\n"
+        );
+    }
+}

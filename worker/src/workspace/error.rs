@@ -1,0 +1,126 @@
+//! What can go wrong with a workspace, in words that say what was tried, on what, and what to do next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::trouble::Trouble;
+
+/// Why there is no workspace, snapshot or integration.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The order can't be followed by anybody.
+    #[error("the order for the workspace is wrong: {0}")]
+    Order(String),
+    /// The repository has no commits.
+    #[error("{address} has no commits yet: push a first commit to it, then retry")]
+    EmptyRepository {
+        /// The repository.
+        address: String,
+    },
+    /// A commit that the work needs is not in the repository.
+    #[error(
+        "{address} has no commit {commit} ({role}): push it there, or submit again with a base that is there"
+    )]
+    CommitMissing {
+        /// The repository.
+        address: String,
+        /// The commit. Hex object id.
+        commit: String,
+        /// What it is needed for.
+        role: &'static str,
+    },
+    /// Somebody holds the workspace of this dispatch, or its work is not pushed yet.
+    #[error("the workspace of {dispatch} is in use, or holds work that is not pushed yet")]
+    Busy {
+        /// The dispatch.
+        dispatch: String,
+    },
+    /// Git on this machine can't be used.
+    #[error("{0}: install git 2.38 or newer on the worker's machine")]
+    NoGit(String),
+    /// A git command failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// A file or folder of the worker's could not be used.
+    #[error("failed to {tried} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        tried: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl WorkspaceError {
+    /// Whether trying again without a person can help.
+    pub fn retry_can_help(&self) -> bool {
+        match self {
+            Self::Git(error) => error.trouble.retry_can_help(),
+            Self::Io { .. } | Self::Busy { .. } => true,
+            Self::Order(_) | Self::EmptyRepository { .. } | Self::CommitMissing { .. } | Self::NoGit(_) => {
+                false
+            }
+        }
+    }
+
+    /// For `map_err` on file operations.
+    pub(super) fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            tried,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// A git command that failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("`git {command}` failed: {trouble}: {words}; to do: {}", trouble.advice())]
+pub struct GitError {
+    /// The subcommand and, where it helps, what it was used on.
+    pub command: String,
+    /// What kind of trouble it was.
+    pub trouble: Trouble,
+    /// Git's own words, bounded, without logins.
+    pub words: String,
+    /// Its exit code, if it ended by itself.
+    pub code: Option<i32>,
+}
+
+/// Git's words for a repository of its own that is broken. All lower case.
+const BROKEN: &[&str] = &[
+    "corrupt",
+    "bad object",
+    "bad tree",
+    "not a git repository",
+    "not a valid object",
+    "unable to read",
+    "unable to parse",
+    "could not parse",
+    "could not read",
+    "cannot read",
+    "missing blob",
+    "missing tree",
+    "missing commit",
+    "invalid object",
+    "inflate",
+    "bad config",
+    "bad ref",
+    "broken",
+    "cannot lock ref",
+    "unable to resolve reference",
+    "packfile",
+    "object file",
+    "revision walk setup failed",
+    "did not send all necessary objects",
+];
+
+impl GitError {
+    /// Whether the worker's own copy of the repository may be broken.
+    pub(super) fn suspects_objects(&self) -> bool {
+        let words = self.words.to_lowercase();
+        !self.trouble.is_remote() && BROKEN.iter().any(|broken| words.contains(broken))
+    }
+}

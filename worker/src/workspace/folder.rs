@@ -1,0 +1,236 @@
+//! One workspace: the folder that an agent gets, and what the worker does with it when the agent is gone.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
+
+use super::commit::{self, CommitMessage, Signature};
+use super::error::WorkspaceError;
+use super::git::Git;
+use super::push;
+use super::record::{Folders, Purpose, Record, State};
+use super::snapshot;
+use crate::faults;
+
+/// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
+/// could not be pushed stays for [`super::Workspaces::unpushed`].
+#[derive(Debug)]
+pub struct Workspace {
+    folders: Folders,
+    dispatch: String,
+    tree: PathBuf,
+    repository: Option<Repository>,
+    _lock: File,
+}
+
+/// The worker's side of a clone.
+#[derive(Debug)]
+struct Repository {
+    git: Git,
+    order: GitOrder,
+    purpose: Purpose,
+    start: String,
+}
+
+impl Workspace {
+    pub(super) fn scratch(dispatch: &str, folders: Folders, lock: File) -> Self {
+        let tree = folders.tree();
+        Self {
+            folders,
+            dispatch: dispatch.to_owned(),
+            tree,
+            repository: None,
+            _lock: lock,
+        }
+    }
+
+    pub(super) fn git(
+        record: &Record,
+        order: &GitOrder,
+        start: &str,
+        folders: Folders,
+        lock: File,
+        git: Git,
+    ) -> Self {
+        let repository = Repository {
+            git,
+            order: order.clone(),
+            purpose: record.purpose,
+            start: start.to_owned(),
+        };
+        Self {
+            repository: Some(repository),
+            ..Self::scratch(&record.dispatch, folders, lock)
+        }
+    }
+
+    /// The dispatch that it was made for.
+    pub fn dispatch(&self) -> &str {
+        &self.dispatch
+    }
+
+    /// The agent's working directory.
+    pub fn path(&self) -> &Path {
+        &self.tree
+    }
+
+    /// An empty folder for the agent's `HOME`.
+    pub fn home(&self) -> PathBuf {
+        self.folders.home()
+    }
+
+    /// An empty folder for temporary files.
+    pub fn tmp(&self) -> PathBuf {
+        self.folders.tmp()
+    }
+
+    /// The folder outside the agent's reach from which its clone borrows objects: it has to be readable in a sandbox.
+    pub fn borrowed_objects(&self) -> Option<PathBuf> {
+        let alternates = self
+            .repository
+            .as_ref()?
+            .git
+            .dir()
+            .join("objects/info/alternates");
+        Some(PathBuf::from(
+            std::fs::read_to_string(alternates).ok()?.trim_end(),
+        ))
+    }
+
+    /// The commit that the work started from. Hex object id; `None` without a repository.
+    pub fn start(&self) -> Option<&str> {
+        self.repository
+            .as_ref()
+            .map(|repository| repository.start.as_str())
+    }
+
+    /// Commits everything that changed, untracked files too and ignored ones not, and pushes it to the dispatch's
+    /// attempt ref; without changes the ref is created at the start. Safe to repeat. Nothing of the agent's may run
+    /// any more. What fails stands in `push_error`; the folder then has to stay. A workspace that is to be thrown
+    /// away is only looked at.
+    pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        if let Some(repository) = &self.repository {
+            snapshot.start = Some(repository.start.clone());
+            if let Err(error) = self.finish_in(repository, message, &mut snapshot).await {
+                tracing::warn!(dispatch = %self.dispatch, %error, "failed to push a workspace's work");
+                snapshot.push_error = Some(error.to_string());
+            }
+        }
+        snapshot
+    }
+
+    async fn finish_in(
+        &self,
+        repository: &Repository,
+        message: &CommitMessage,
+        snapshot: &mut Snapshot,
+    ) -> Result<(), WorkspaceError> {
+        let Repository {
+            git,
+            order,
+            purpose,
+            start,
+        } = repository;
+        let staged = snapshot::stage(git, &self.tree, start, &self.folders.worker.join("nested")).await?;
+        staged.describe(snapshot);
+        if *purpose == Purpose::ThrowAway {
+            return Ok(());
+        }
+        let commit = if staged.changed.is_empty() {
+            start.clone()
+        } else {
+            self.commit_once(repository, &staged.tree, message).await?
+        };
+        snapshot.commit = Some(commit.clone());
+        faults::point("snapshot.before_push");
+        push::create(git, &commit, &order.attempt_ref).await?;
+        faults::point("snapshot.after_push");
+        snapshot.pushed_ref = Some(order.attempt_ref.clone());
+        self.write_state(
+            repository,
+            State::Pushed {
+                start: start.clone(),
+                commit,
+            },
+        )
+    }
+
+    /// Commits `tree`, or finds the commit that an earlier try made of it: the attempt ref may hold that one already.
+    async fn commit_once(
+        &self,
+        repository: &Repository,
+        tree: &str,
+        message: &CommitMessage,
+    ) -> Result<String, WorkspaceError> {
+        let Repository {
+            git, order, start, ..
+        } = repository;
+        if let Some(State::Committed {
+            commit,
+            tree: committed,
+            ..
+        }) = self.folders.read().map(|record| record.state)
+            && committed == tree
+        {
+            return Ok(commit);
+        }
+        faults::point("snapshot.before_commit");
+        let author = commit::author(git, order.author.as_deref());
+        let message = message.render(&order.trailers);
+        let commit = commit::commit_tree(git, tree, start, &message, &author, Signature::Never).await?;
+        let state = State::Committed {
+            start: start.clone(),
+            commit: commit.clone(),
+            tree: tree.to_owned(),
+        };
+        self.write_state(repository, state)?;
+        Ok(commit)
+    }
+
+    fn write_state(&self, repository: &Repository, state: State) -> Result<(), WorkspaceError> {
+        self.folders.write(&Record {
+            dispatch: self.dispatch.clone(),
+            order: WorkspaceOrder::Git(repository.order.clone()),
+            purpose: repository.purpose,
+            state,
+        })
+    }
+
+    /// Paths of tracked files that differ from the start, lossily as UTF-8: a verdict on the start is void then
+    /// (SPEC 5).
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn changed_tracked_files(&self) -> Result<Vec<String>, WorkspaceError> {
+        let Some(Repository { git, start, .. }) = &self.repository else {
+            return Ok(Vec::new());
+        };
+        git.run("update-index")
+            .args(["-q", "--refresh"])
+            .accept(&[0, 1])
+            .output()
+            .await?;
+        let changed = git
+            .run("diff-index")
+            .args(["-z", "--name-only", "--no-renames", start])
+            .output()
+            .await?;
+        let paths = changed
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty());
+        Ok(paths
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect())
+    }
+
+    /// Deletes the workspace, pushed or not.
+    ///
+    /// # Errors
+    /// When something in it can't be deleted.
+    pub async fn remove(self) -> Result<(), WorkspaceError> {
+        self.folders.remove_later().await
+    }
+}

@@ -1,0 +1,289 @@
+//! Runs the git command line: where it works, which of the user's settings hold, how long it may take.
+//!
+//! The user's credentials, protocols, ssh settings and identity go on working: global configuration is read, and so are
+//! the variables that choose programs and keys. Everything that could run code of an agent's is off: git is always told
+//! its directory, index and work tree, hooks and file-system monitors are switched off by configuration in the
+//! environment (which git itself keeps from a remote on a local path, so a server's own hooks run), and prompts are refused.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::address;
+use super::environment::Environment;
+use super::error::GitError;
+use super::process::{self, Bounds, RunError};
+use super::trouble::Trouble;
+
+/// What is kept of standard output; the longest is a list of changed paths.
+const STDOUT_BYTES: usize = 64 << 20;
+/// What is kept of standard error.
+const STDERR_BYTES: usize = 16 << 10;
+/// What a message shows of git's words. Characters.
+const WORDS_CHARS: usize = 2_000;
+
+/// Settings that hold whatever the user's configuration says.
+const SETTINGS: &[(&str, &str)] = &[
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.splitIndex", "false"),
+    ("core.sparseCheckout", "false"),
+    ("core.safecrlf", "false"),
+    ("core.logAllRefUpdates", "false"),
+    ("checkout.workers", "0"),
+    // A mirror that lends objects of a broken one must not offer that one's refs.
+    ("core.alternateRefsCommand", "true"),
+    ("merge.conflictStyle", "diff3"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("push.followTags", "false"),
+    ("push.default", "nothing"),
+    ("log.showSignature", "false"),
+    ("http.lowSpeedLimit", "1000"),
+    ("http.lowSpeedTime", "60"),
+];
+
+/// Asks git something that has to do with no repository.
+///
+/// # Errors
+/// When git can't be started or has no answer.
+pub(super) async fn ask(
+    arguments: &[&str],
+    variables: &[(OsString, OsString)],
+    time: Duration,
+) -> Result<String, GitError> {
+    let mut command = Command::new("git");
+    let variables = variables.iter().map(|(key, value)| (key, value));
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(variables)
+        .current_dir("/");
+    let run = process::run(command, b"", bounds(time)).await;
+    finished(&arguments.join(" "), run, &[0], "").map(|output| output.text())
+}
+
+fn bounds(time: Duration) -> Bounds {
+    Bounds {
+        time,
+        stdout_bytes: STDOUT_BYTES,
+        stderr_bytes: STDERR_BYTES,
+    }
+}
+
+/// Name under which the repository's address is known to git, in the environment only: an address can hold a login.
+pub(super) const REMOTE: &str = "origin";
+
+/// A git directory of the worker's own and, where there is one, the work tree that it looks at.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    environment: Arc<Environment>,
+    dir: PathBuf,
+    tree: Option<PathBuf>,
+    address: String,
+}
+
+impl Git {
+    pub(super) fn new(environment: Arc<Environment>, dir: PathBuf, address: &str) -> Self {
+        Self {
+            environment,
+            dir,
+            tree: None,
+            address: address.to_owned(),
+        }
+    }
+
+    pub(super) fn with_tree(mut self, tree: PathBuf) -> Self {
+        self.tree = Some(tree);
+        self
+    }
+
+    /// The same repository, seen from another git directory.
+    pub(super) fn at(&self, dir: PathBuf) -> Self {
+        Self {
+            dir,
+            tree: None,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// A run of a subcommand with arguments.
+    pub(super) fn run<'a>(&'a self, subcommand: &'a str) -> Run<'a> {
+        Run {
+            git: self,
+            arguments: vec![subcommand.into()],
+            input: Vec::new(),
+            accepted: &[0],
+            stdout_bytes: STDOUT_BYTES,
+            variables: Vec::new(),
+            remote: false,
+        }
+    }
+
+    fn command(&self, run: &Run<'_>) -> Command {
+        let mut command = Command::new("git");
+        command.args(&run.arguments).env_clear();
+        command.envs(self.environment.variables.iter().map(|(key, value)| (key, value)));
+        command
+            .env("GIT_DIR", &self.dir)
+            .env("GIT_INDEX_FILE", self.dir.join("index"));
+        match &self.tree {
+            Some(tree) => command.env("GIT_WORK_TREE", tree).current_dir(tree),
+            None => command.current_dir(&self.dir),
+        };
+        let remote_url = format!("remote.{REMOTE}.url");
+        let address = (remote_url.as_str(), self.address.as_str());
+        let settings = SETTINGS.iter().copied().chain([address]);
+        let mut count = 0;
+        for (key, value) in settings {
+            command
+                .env(format!("GIT_CONFIG_KEY_{count}"), key)
+                .env(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        command.env("GIT_CONFIG_COUNT", count.to_string());
+        command.envs(run.variables.iter().map(|(key, value)| (key, value)));
+        command
+    }
+}
+
+/// One run of git, while it is put together.
+pub(super) struct Run<'a> {
+    git: &'a Git,
+    arguments: Vec<OsString>,
+    input: Vec<u8>,
+    accepted: &'a [i32],
+    stdout_bytes: usize,
+    variables: Vec<(&'a str, String)>,
+    remote: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn args<I: IntoIterator<Item: Into<OsString>>>(mut self, arguments: I) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    pub(super) fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// Exit codes that are an answer.
+    pub(super) fn accept(mut self, codes: &'a [i32]) -> Self {
+        self.accepted = codes;
+        self
+    }
+
+    /// Keeps only the beginning of the output.
+    pub(super) fn first_bytes(mut self, limit: usize) -> Self {
+        self.stdout_bytes = limit;
+        self
+    }
+
+    pub(super) fn variable(mut self, name: &'a str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
+        self
+    }
+
+    /// The run talks to the remote: it may take longer.
+    pub(super) fn remote(mut self) -> Self {
+        self.remote = true;
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When git can't be started, takes too long or ends with a code that is no answer.
+    pub(super) async fn output(self) -> Result<Output, GitError> {
+        let time = self.git.environment.time;
+        let bounds = Bounds {
+            stdout_bytes: self.stdout_bytes,
+            ..bounds(if self.remote { time.remote } else { time.local })
+        };
+        let name = self.arguments[0].to_string_lossy().into_owned();
+        let name = if self.remote {
+            format!("{name} {}", address::public(&self.git.address))
+        } else {
+            name
+        };
+        let run = process::run(self.git.command(&self), &self.input, bounds).await;
+        finished(&name, run, self.accepted, &self.git.address)
+    }
+}
+
+/// What git said.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub code: i32,
+    pub stdout: Vec<u8>,
+}
+
+impl Output {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The output as one word: an object id, say.
+    pub(super) fn word(&self) -> String {
+        self.text().trim().to_owned()
+    }
+}
+
+fn finished(
+    command: &str,
+    run: Result<process::Finished, RunError>,
+    accepted: &[i32],
+    address: &str,
+) -> Result<Output, GitError> {
+    let failed = |trouble, words: &str, code| GitError {
+        command: command.to_owned(),
+        trouble,
+        words: last_chars(&address::redacted(words.trim(), address), WORDS_CHARS),
+        code,
+    };
+    let finished = match run {
+        Ok(finished) => finished,
+        Err(error @ RunError::TimedOut(_)) => {
+            return Err(failed(Trouble::TimedOut, &error.to_string(), None));
+        }
+        Err(RunError::Io(error)) => return Err(failed(Trouble::Other, &error.to_string(), None)),
+    };
+    match finished.status.code() {
+        Some(code) if accepted.contains(&code) => Ok(Output {
+            code,
+            stdout: finished.stdout,
+        }),
+        code => {
+            let mut words = String::from_utf8_lossy(&finished.stderr).into_owned();
+            if command.starts_with("push") {
+                words.push_str(&String::from_utf8_lossy(&finished.stdout));
+            }
+            if words.trim().is_empty() {
+                words = finished.status.to_string();
+            }
+            Err(failed(Trouble::of(&words), &words, code))
+        }
+    }
+}
+
+fn last_chars(text: &str, limit: usize) -> String {
+    let excess = text.chars().count().saturating_sub(limit);
+    text.chars().skip(excess).collect()
+}

@@ -1,0 +1,122 @@
+//! Git directories made by hand: no template, no hook, nothing but what is written here, and no process for it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::environment::Identity;
+
+/// How a repository names its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ObjectFormat {
+    Sha1,
+    Sha256,
+}
+
+impl ObjectFormat {
+    /// The format of a whole object id.
+    pub(super) fn of(object_id: &str) -> Self {
+        if object_id.len() == 64 {
+            Self::Sha256
+        } else {
+            Self::Sha1
+        }
+    }
+
+    /// The id that stands for "no object".
+    pub(super) fn zeros(self) -> String {
+        "0".repeat(match self {
+            Self::Sha1 => 40,
+            Self::Sha256 => 64,
+        })
+    }
+}
+
+/// What `HEAD` of a new git directory says.
+pub(super) enum Head<'a> {
+    /// A whole ref name, which needn't exist.
+    Ref(&'a str),
+    /// A commit.
+    Commit(&'a str),
+}
+
+/// Makes or completes a git directory whose objects may be borrowed from the object folder `borrowed`. `HEAD` is written
+/// last: where it is, the rest is there.
+///
+/// # Errors
+/// When the disk doesn't take it.
+pub(super) fn make(
+    dir: &Path,
+    format: ObjectFormat,
+    head: Head<'_>,
+    borrowed: Option<&Path>,
+    bare: bool,
+    more_config: &str,
+) -> io::Result<()> {
+    for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
+        fs::create_dir_all(dir.join(folder))?;
+    }
+    if let Some(objects) = borrowed {
+        borrow(dir, objects)?;
+    }
+    let (version, extension) = match format {
+        ObjectFormat::Sha1 => (0, ""),
+        ObjectFormat::Sha256 => (1, "[extensions]\n\tobjectFormat = sha256\n"),
+    };
+    let config = format!(
+        "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{extension}{more_config}"
+    );
+    fs::write(dir.join("config"), config)?;
+    fs::write(dir.join("info/exclude"), "/.ralph/context/\n")?;
+    let head = match head {
+        Head::Ref(name) => format!("ref: {name}\n"),
+        Head::Commit(id) => format!("{id}\n"),
+    };
+    fs::write(dir.join("HEAD"), head)
+}
+
+/// Lets the git directory find objects in the object folder `objects`, which must stay.
+pub(super) fn borrow(dir: &Path, objects: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut line = objects.as_os_str().as_bytes().to_vec();
+    line.push(b'\n');
+    fs::write(dir.join("objects/info/alternates"), line)
+}
+
+/// The `[user]` section that makes commits by `identity`.
+pub(super) fn user_section(identity: &Identity) -> String {
+    format!(
+        "[user]\n\tname = {}\n\temail = {}\n",
+        quoted(&identity.name),
+        quoted(&identity.email)
+    )
+}
+
+/// A value as a configuration file takes it.
+pub(super) fn quoted(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+/// Removes lock files that a killed git left, beside `HEAD` and among the refs; the caller is sure that none runs there.
+pub(super) fn remove_stale_locks(dir: &Path) -> io::Result<()> {
+    remove_locks_in(dir, false)?;
+    remove_locks_in(&dir.join("refs"), true)
+}
+
+fn remove_locks_in(dir: &Path, below: bool) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            if below {
+                remove_locks_in(&entry.path(), true)?;
+            }
+        } else if entry.file_name().to_string_lossy().ends_with(".lock") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

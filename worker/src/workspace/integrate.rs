@@ -1,0 +1,338 @@
+//! Brings one attempt onto the feature branch: decided before it is pushed, and finished by anyone (DESIGN 6).
+//!
+//! ```text
+//! fetch ─► trailer there? ─► rebase ─► gate ─► push to the attempt ref ─► decide ─► land
+//!              └► Merged        └► Conflict └► GateFailed                     └► Told
+//! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
+//! ```
+//!
+//! Until the decision, an end from outside ends it; afterwards the push is carried through.
+
+use std::future::pending;
+
+use ralph_shared::wire::{Decided, EndReason, GitOrder, IntegrateOrder, IntegrationEnd, WorkspaceOrder};
+use tokio::sync::watch;
+
+use super::clone::{self, AgentClone};
+use super::commit::{self, CommitMessage, Signature};
+use super::error::WorkspaceError;
+use super::git::Git;
+use super::gitdir::{self, Head, ObjectFormat};
+use super::mirror::{Fetched, Mirror, Wanted};
+use super::rebase::{self, Rebased};
+use super::record::{Folders, Purpose};
+use super::workspaces::{self, Settings, Workspaces};
+use super::{address, gate, land, push};
+use crate::faults;
+
+/// The trailer that says which task a commit landed.
+pub const TASK_TRAILER: &str = "Ralph-Task";
+
+/// The coordinator's answer to a rebased commit, asked for again by the caller until there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The integration is stored: push it.
+    Push,
+    /// The dispatch is not the task's current one, or holds no turn: push nothing.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// Nobody answered in time. It may be stored all the same, and is left to whoever resumes it then.
+    Unanswered {
+        /// What was tried.
+        reason: String,
+    },
+}
+
+impl Workspaces {
+    /// Integrates `order.commit` into the feature branch of `git`. `decide` is asked once, with the new commit already
+    /// on the attempt ref; `end` can end everything before its answer. The order needs the trailer [`TASK_TRAILER`].
+    pub async fn integrate<F, D>(
+        &self,
+        dispatch: &str,
+        git: &GitOrder,
+        order: &IntegrateOrder,
+        decide: F,
+        mut end: watch::Receiver<Option<EndReason>>,
+    ) -> IntegrationEnd
+    where
+        F: FnOnce(Decided) -> D + Send,
+        D: Future<Output = Decision> + Send,
+    {
+        let failed = |error: WorkspaceError| IntegrationEnd::Failed {
+            retry: error.retry_can_help(),
+            message: format!(
+                "failed to integrate {} into {} of {}: {error}",
+                order.commit,
+                git.feature_branch,
+                address::public(&git.repository.address)
+            ),
+        };
+        let workspace = WorkspaceOrder::Git(git.clone());
+        let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
+        let (folders, lock, _) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return failed(error),
+        };
+        let integration = Integration {
+            git: self.git(&folders, git),
+            mirror: self.mirror(git),
+            feature_ref: workspaces::feature_ref(git),
+            folders: &folders,
+            settings: self.settings(),
+            git_order: git,
+            order,
+        };
+        let ended = integration.run(decide, &mut end).await.unwrap_or_else(failed);
+        if let Err(error) = folders.remove_later().await {
+            tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
+        }
+        drop(lock);
+        ended
+    }
+}
+
+/// One integration and what it works with.
+pub(super) struct Integration<'a> {
+    pub(super) git: Git,
+    pub(super) mirror: Mirror,
+    /// The feature branch's whole name.
+    pub(super) feature_ref: String,
+    pub(super) git_order: &'a GitOrder,
+    folders: &'a Folders,
+    settings: &'a Settings,
+    order: &'a IntegrateOrder,
+}
+
+/// How far an integration is before the decision.
+enum Step<T> {
+    Next(T),
+    Ended(IntegrationEnd),
+}
+
+/// A commit that could be the branch's next head.
+struct Candidate {
+    decided: Decided,
+    empty: bool,
+}
+
+impl Integration<'_> {
+    async fn run<F, D>(
+        &self,
+        decide: F,
+        end: &mut watch::Receiver<Option<EndReason>>,
+    ) -> Result<IntegrationEnd, WorkspaceError>
+    where
+        F: FnOnce(Decided) -> D,
+        D: Future<Output = Decision>,
+    {
+        let format = ObjectFormat::of(&self.git_order.base);
+        let borrowed = self.mirror.objects();
+        gitdir::make(
+            self.git.dir(),
+            format,
+            Head::Ref("refs/ralph/none"),
+            Some(&borrowed),
+            false,
+            "",
+        )
+        .map_err(WorkspaceError::io("make the git directory", self.git.dir()))?;
+        if let Some(decided) = &self.order.resume {
+            return self.resume(decided).await;
+        }
+        let step = tokio::select! {
+            biased;
+            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            step = self.until_decided(decide) => step?,
+        };
+        match step {
+            Step::Ended(ended) => Ok(ended),
+            Step::Next(Candidate { decided, empty }) => {
+                faults::point("integrate.after_decide");
+                land::land(self, &decided, empty).await
+            }
+        }
+    }
+
+    async fn until_decided<F, D>(&self, decide: F) -> Result<Step<Candidate>, WorkspaceError>
+    where
+        F: FnOnce(Decided) -> D,
+        D: Future<Output = Decision>,
+    {
+        let candidate = match self.rebase().await? {
+            Step::Next(candidate) => candidate,
+            ended => return Ok(ended),
+        };
+        faults::point("integrate.after_rebase");
+        let Decided { new, new_ref, .. } = &candidate.decided;
+        if let Some(ended) = self.gate(new).await? {
+            return Ok(Step::Ended(ended));
+        }
+        push::create(&self.git, new, new_ref).await?;
+        faults::point("integrate.before_decide");
+        Ok(match decide(candidate.decided.clone()).await {
+            Decision::Push => Step::Next(candidate),
+            Decision::Refused { reason } => {
+                tracing::info!(%reason, "integration refused");
+                Step::Ended(IntegrationEnd::Told {
+                    reason: EndReason::Fenced,
+                })
+            }
+            Decision::Unanswered { reason } => {
+                let message = format!("asked whether {new} may land, but there was no answer: {reason}");
+                Step::Ended(IntegrationEnd::Failed { message, retry: true })
+            }
+        })
+    }
+
+    /// Fetches and rebases; once more with a mirror made anew when objects in it turn out to be broken.
+    async fn rebase(&self) -> Result<Step<Candidate>, WorkspaceError> {
+        let feature_ref = self.feature_ref.as_str();
+        let refs = [feature_ref]
+            .into_iter()
+            .chain(self.git_order.start_ref.as_deref())
+            .collect();
+        let wanted = Wanted {
+            refs,
+            base: &self.git_order.base,
+            commit: Some(&self.order.commit),
+        };
+        let fetched = self.mirror.fetch(&wanted).await?;
+        match self.rebase_onto(fetched).await {
+            Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
+                let fetched = self.mirror.rebuild(&wanted).await?;
+                self.rebase_onto(fetched).await
+            }
+            other => other,
+        }
+    }
+
+    async fn rebase_onto(&self, fetched: Fetched) -> Result<Step<Candidate>, WorkspaceError> {
+        let Self {
+            git,
+            git_order,
+            order,
+            ..
+        } = self;
+        let task = git_order.trailers.get(TASK_TRAILER);
+        let task = task.ok_or_else(|| WorkspaceError::Order(format!("it has no trailer {TASK_TRAILER}")))?;
+        let head = fetched.refs.into_iter().next().flatten();
+        if let Some(head) = &head
+            && let Some(commit) =
+                rebase::find_trailer(git, head, fetched.base.as_deref(), TASK_TRAILER, task).await?
+        {
+            let empty = rebase::is_empty(git, &commit).await?;
+            return Ok(Step::Ended(IntegrationEnd::Merged { commit, empty }));
+        }
+        let Some(commit) = fetched.commit else {
+            return Err(WorkspaceError::CommitMissing {
+                address: address::public(&git_order.repository.address),
+                commit: order.commit.clone(),
+                role: "the attempt to integrate",
+            });
+        };
+        let onto = match head.clone().or(fetched.base) {
+            Some(onto) => onto,
+            None => return Err(workspaces::missing_base(git_order, &self.mirror).await),
+        };
+        let (tree, empty) = match rebase::rebase(git, &onto, &commit).await? {
+            Rebased::Clean { tree, empty } => (tree, empty),
+            Rebased::Conflict { paths, hunks } => {
+                return Ok(Step::Ended(IntegrationEnd::Conflict {
+                    paths,
+                    hunks,
+                    head: onto,
+                }));
+            }
+        };
+        let message = CommitMessage {
+            subject: order.subject.clone(),
+            body: order.body.clone(),
+        };
+        let message = message.render(&git_order.trailers);
+        let author = commit::author(git, git_order.author.as_deref());
+        let new = commit::commit_tree(git, &tree, &onto, &message, &author, Signature::AsConfigured).await?;
+        let old = head.unwrap_or_else(|| ObjectFormat::of(&onto).zeros());
+        let decided = Decided {
+            old,
+            new,
+            new_ref: git_order.attempt_ref.clone(),
+        };
+        Ok(Step::Next(Candidate { decided, empty }))
+    }
+
+    async fn gate(&self, new: &str) -> Result<Option<IntegrationEnd>, WorkspaceError> {
+        if self.order.gate.is_empty() {
+            return Ok(None);
+        }
+        let tree = self.folders.tree();
+        let git = self.git.clone().with_tree(tree.clone());
+        let objects = self.git.dir().join("objects");
+        clone::read_tree(&git, new).await?;
+        let clone = AgentClone {
+            branch: &self.git_order.feature_branch,
+            start: new,
+            head: None,
+            address: &self.git_order.repository.address,
+            author: &commit::author(&git, self.git_order.author.as_deref()),
+        };
+        clone.write(&git, &tree, &objects)?;
+        let failure = gate::run(&self.order.gate, &tree, self.folders, self.settings).await;
+        Ok(failure.map(|failure| IntegrationEnd::GateFailed {
+            command: failure.command,
+            output: failure.output,
+        }))
+    }
+
+    /// Finishes what somebody else decided.
+    async fn resume(&self, decided: &Decided) -> Result<IntegrationEnd, WorkspaceError> {
+        let Decided { old, new, new_ref } = decided;
+        if !address::is_object_id(old) || !address::is_object_id(new) || !address::is_ref(new_ref) {
+            return Err(WorkspaceError::Order(
+                "the integration to resume is not readable".to_owned(),
+            ));
+        }
+        let wanted = Wanted {
+            refs: vec![&self.feature_ref, new_ref],
+            base: &self.git_order.base,
+            commit: Some(new),
+        };
+        let fetched = self.mirror.fetch(&wanted).await?;
+        let head = fetched.refs.into_iter().next().flatten();
+        if let Some(merged) = land::merged_already(&self.git, decided, head.as_deref()).await? {
+            return Ok(merged);
+        }
+        let void = |reason: String| Ok(IntegrationEnd::Void { reason });
+        if head.as_deref() != land::expected(decided) {
+            let found = head.as_deref().unwrap_or("nowhere");
+            return void(format!(
+                "{} is at {found}, not at {old} and not after {new}",
+                self.feature_ref
+            ));
+        }
+        if fetched.commit.is_none() {
+            return void(format!(
+                "{new} is not at the remote any more, neither on {new_ref} nor elsewhere"
+            ));
+        }
+        if head.is_some() && !rebase::is_ancestor(&self.git, old, new).await? {
+            return void(format!("{new} does not come after {old}"));
+        }
+        let empty = rebase::is_empty(&self.git, new).await?;
+        land::land(self, decided, empty).await
+    }
+}
+
+/// Waits until the integration is told to end; for ever when nobody can tell it any more.
+async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
+    let told = end
+        .wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|reason| *reason);
+    match told {
+        Some(reason) => reason,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,293 @@
+//! A bare copy of a repository on this machine, of which clones borrow objects. It only ever gains objects: nothing
+//! is collected or repacked while it exists. Its refs are a cache; its lock file makes it safe to share between
+//! processes. A mirror that git can't use any more is put beside and fetched anew, and goes on lending what it still has.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::address;
+use super::error::{GitError, WorkspaceError};
+use super::git::{Git, REMOTE};
+use super::gitdir::{self, Head, ObjectFormat};
+use super::record;
+
+/// Longest wait for the mirror while somebody else fetches into it.
+const LOCK_WAIT: Duration = Duration::from_secs(20 * 60);
+
+/// The mirror of one repository.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    git: Git,
+    format: ObjectFormat,
+    address: String,
+}
+
+/// What a caller needs from the remote.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    /// Refs (whole names) to fetch as they are now; each may be missing.
+    pub refs: Vec<&'a str>,
+    /// A commit that is needed only if the first of the refs is missing.
+    pub base: &'a str,
+    /// A commit that must be there afterwards if the remote has it in any way.
+    pub commit: Option<&'a str>,
+}
+
+/// What is there after a fetch; `None` for what isn't.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    /// In the order in which they were wanted.
+    pub refs: Vec<Option<String>>,
+    pub base: Option<String>,
+    pub commit: Option<String>,
+}
+
+impl Fetched {
+    fn missing<'a>(&self, wanted: &Wanted<'a>) -> Vec<&'a str> {
+        let needs_base = self.base.is_none() && self.refs.first().is_none_or(Option::is_none);
+        let base = needs_base.then_some(wanted.base);
+        let commit = wanted.commit.filter(|_| self.commit.is_none());
+        base.into_iter().chain(commit).collect()
+    }
+}
+
+impl Mirror {
+    /// The mirror of `git`'s repository, in `git`'s directory; not touched yet.
+    pub(super) fn new(git: Git, format: ObjectFormat, address: &str) -> Self {
+        Self {
+            git,
+            format,
+            address: address.to_owned(),
+        }
+    }
+
+    /// The folder from which clones borrow.
+    pub(super) fn objects(&self) -> PathBuf {
+        self.git.dir().join("objects")
+    }
+
+    /// Brings what is wanted from the remote.
+    ///
+    /// # Errors
+    /// When the remote can't be reached or refuses; when the mirror can't be used even after it was made anew.
+    pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+        let _lock = self.lock().await?;
+        self.make_if_missing()?;
+        match self.fetch_locked(wanted).await {
+            Err(error) if error.suspects_objects() => {
+                tracing::warn!(%error, "mirror can't be used");
+                self.make_anew(wanted).await
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Makes the mirror anew because its use showed that objects in it are broken.
+    pub(super) async fn rebuild(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+        let _lock = self.lock().await?;
+        self.make_anew(wanted).await
+    }
+
+    /// Whether the remote has no branch at all.
+    pub(super) async fn remote_is_empty(&self) -> bool {
+        let heads = self
+            .git
+            .run("ls-remote")
+            .args(["--heads", REMOTE])
+            .first_bytes(1)
+            .remote()
+            .output();
+        heads.await.is_ok_and(|output| output.stdout.is_empty())
+    }
+
+    async fn fetch_locked(&self, wanted: &Wanted<'_>) -> Result<Fetched, GitError> {
+        self.fetch_refs(&wanted.refs).await?;
+        let mut fetched = self.look_up(wanted).await?;
+        let missing = fetched.missing(wanted);
+        if missing.is_empty() {
+            return Ok(fetched);
+        }
+        // Not every server gives out a commit by its id; then it may still be below a branch.
+        match self.fetch_arguments(missing).await {
+            Err(error) if error.trouble.is_remote() && !error.words.contains("not our ref") => {
+                return Err(error);
+            }
+            _ => fetched = self.look_up(wanted).await?,
+        }
+        if !fetched.missing(wanted).is_empty() {
+            self.fetch_arguments(["+refs/heads/*:refs/heads/*"]).await?;
+            fetched = self.look_up(wanted).await?;
+        }
+        Ok(fetched)
+    }
+
+    async fn fetch_refs(&self, refs: &[&str]) -> Result<(), GitError> {
+        let mut refs = refs.to_vec();
+        refs.dedup();
+        while !refs.is_empty() {
+            let refspecs = refs.iter().map(|name| format!("+{name}:{name}"));
+            let Err(error) = self.fetch_arguments(refspecs).await else {
+                break;
+            };
+            let Some(gone) = missing_ref(&error.words, &refs) else {
+                return Err(error);
+            };
+            self.git.run("update-ref").args(["-d", gone]).output().await?;
+            refs.retain(|name| *name != gone);
+        }
+        Ok(())
+    }
+
+    async fn fetch_arguments<I: IntoIterator<Item: Into<OsString>>>(
+        &self,
+        refspecs: I,
+    ) -> Result<(), GitError> {
+        let options = [
+            "--quiet",
+            "--no-tags",
+            "--no-auto-maintenance",
+            "--no-write-fetch-head",
+            REMOTE,
+        ];
+        self.git
+            .run("fetch")
+            .args(options)
+            .args(refspecs)
+            .remote()
+            .output()
+            .await?;
+        Ok(())
+    }
+
+    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Fetched, GitError> {
+        let names = wanted
+            .refs
+            .iter()
+            .copied()
+            .chain([wanted.base])
+            .chain(wanted.commit);
+        let input: String = names.map(|name| format!("{name}^{{commit}}\n")).collect();
+        let found = self
+            .git
+            .run("cat-file")
+            .args(["--batch-check"])
+            .input(input)
+            .output()
+            .await?
+            .text();
+        let mut found = found
+            .lines()
+            .map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+                [id, "commit", _] => Some(id.to_owned()),
+                _ => None,
+            });
+        let refs = found.by_ref().take(wanted.refs.len()).collect();
+        Ok(Fetched {
+            refs,
+            base: found.next().flatten(),
+            commit: found.next().flatten(),
+        })
+    }
+
+    async fn lock(&self) -> Result<File, WorkspaceError> {
+        let path = self.git.dir().with_extension("lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let file = file.map_err(WorkspaceError::io("open the lock", &path))?;
+        let waited = tokio::task::spawn_blocking(move || file.lock().map(|()| file));
+        match tokio::time::timeout(LOCK_WAIT, waited).await {
+            Ok(Ok(locked)) => locked.map_err(WorkspaceError::io("lock", &path)),
+            Ok(Err(stopped)) => Err(WorkspaceError::io("lock", &path)(stopped.into())),
+            Err(_) => Err(WorkspaceError::io("lock", &path)(
+                std::io::ErrorKind::TimedOut.into(),
+            )),
+        }
+    }
+
+    fn make_if_missing(&self) -> Result<(), WorkspaceError> {
+        let dir = self.git.dir();
+        if dir.join("HEAD").exists() {
+            return gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir));
+        }
+        self.make()
+    }
+
+    fn make(&self) -> Result<(), WorkspaceError> {
+        let dir = self.git.dir();
+        // No branch of this name is ever fetched, so that HEAD is never a real one.
+        let head = Head::Ref("refs/ralph/none");
+        gitdir::make(dir, self.format, head, None, true, "")
+            .map_err(WorkspaceError::io("make the mirror", dir))
+    }
+
+    /// Fetches into a new mirror, which then takes the old one's place. The old one stays beside it, and what is still
+    /// in it can be found from the new one: clones that borrow here lose nothing.
+    async fn make_anew(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+        let dir = self.git.dir();
+        let new = Self::new(self.git.at(dir.with_extension("new")), self.format, &self.address);
+        record::remove_tree(new.git.dir()).map_err(WorkspaceError::io("remove", new.git.dir()))?;
+        new.make()?;
+        let fetched = new.fetch_locked(wanted).await?;
+        let beside = (1_u32..)
+            .map(|number| dir.with_extension(format!("{BROKEN}{number}")))
+            .find(|path| !path.exists())
+            .unwrap_or_else(|| dir.with_extension(BROKEN));
+        gitdir::borrow(new.git.dir(), &beside.join("objects"))
+            .and_then(|()| fs::rename(dir, &beside))
+            .and_then(|()| fs::rename(new.git.dir(), dir))
+            .map_err(WorkspaceError::io("replace the mirror", dir))?;
+        tracing::warn!(address = %address::public(&self.address), old = %beside.display(), "mirror made anew");
+        Ok(fetched)
+    }
+}
+
+/// Begin of the extension of broken mirrors.
+const BROKEN: &str = "broken-";
+
+/// Deletes broken mirrors below `mirrors`; the caller is sure that no clone borrows from any.
+pub(super) fn delete_broken(mirrors: &Path) {
+    for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if !extension.is_some_and(|extension| extension.starts_with(BROKEN)) {
+            continue;
+        }
+        let lender = path.with_extension("").join("objects/info/alternates");
+        let _ = fs::remove_file(lender);
+        if let Err(error) = record::remove_tree(&path) {
+            tracing::warn!(mirror = %path.display(), %error, "failed to delete a broken mirror");
+        }
+    }
+}
+
+/// Which of `refs` the remote doesn't have, by git's words.
+fn missing_ref<'a>(words: &str, refs: &[&'a str]) -> Option<&'a str> {
+    let named = words
+        .lines()
+        .find_map(|line| line.split_once("couldn't find remote ref ").map(|(_, name)| name))?;
+    refs.iter().copied().find(|name| *name == named.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_refs_are_found_by_name() {
+        let refs = ["refs/heads/a", "refs/heads/ab"];
+        assert_eq!(
+            missing_ref("fatal: couldn't find remote ref refs/heads/ab\n", &refs),
+            Some("refs/heads/ab")
+        );
+        assert_eq!(
+            missing_ref("fatal: couldn't find remote ref refs/heads/c", &refs),
+            None
+        );
+        assert_eq!(missing_ref("fatal: bad object", &refs), None);
+    }
+}

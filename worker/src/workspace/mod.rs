@@ -1,0 +1,47 @@
+//! Where agents work, and how their work gets onto the feature branch (DESIGN 6).
+//!
+//! An agent gets a folder that it may wreck, `.git` included. The worker never runs git with what stands in there: it
+//! has a git directory of its own for each workspace, outside the folder, and looks at the folder as a work tree only.
+//! At the end of a session everything that changed is committed and pushed to the dispatch's own attempt ref; an
+//! integration brings one attempt onto the feature branch, decided before it is pushed.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `workspaces` | [`Workspaces`]: makes workspaces, finds those of an earlier life that are not pushed |
+//! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
+//! | `record` | folders, locks and the record of each workspace |
+//! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
+//! | `snapshot`, `commit` | the tree on disk as a commit |
+//! | `integrate`, `rebase`, `gate`, `land` | the way onto the feature branch |
+//! | `push`, `trouble`, `error`, `address` | pushes, what remotes refuse, and the words for it |
+//! | `git`, `environment`, `process` | the git command line in a process group: what it sees, how long it may take |
+//!
+//! It leaves to others: who may integrate when, what an outcome means for a task, sandboxing of the agent.
+
+mod address;
+mod clone;
+mod commit;
+mod environment;
+mod error;
+mod folder;
+mod gate;
+mod git;
+mod gitdir;
+mod integrate;
+mod land;
+mod mirror;
+mod process;
+mod push;
+mod rebase;
+mod record;
+mod snapshot;
+mod trouble;
+
+mod workspaces;
+
+pub use commit::CommitMessage;
+pub use error::{GitError, WorkspaceError};
+pub use folder::Workspace;
+pub use integrate::{Decision, TASK_TRAILER};
+pub use trouble::Trouble;
+pub use workspaces::{Settings, Workspaces};

@@ -1,0 +1,273 @@
+//! Runs one program in a process group of its own, with bounds on time and output, and leaves nothing of the group
+//! behind when it is dropped or too slow.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+
+/// How long pipes are still read after the program ended, when something that it left running (a credential cache,
+/// say) holds them open.
+const PIPE_GRACE: Duration = Duration::from_millis(200);
+
+/// What a program may use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Wall time until its group is killed.
+    pub time: Duration,
+    /// How much of the beginning of its standard output is kept.
+    pub stdout_bytes: usize,
+    /// How much of the end of its standard error is kept.
+    pub stderr_bytes: usize,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+/// Why there is no exit status.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error("could not be run")]
+    Io(#[from] io::Error),
+    #[error("was ended after {} s", .0.as_secs())]
+    TimedOut(Duration),
+}
+
+/// Runs `command` to its end with `input` as its standard input. Dropping the future kills the group.
+pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> Result<Finished, RunError> {
+    command
+        .stdin(if input.is_empty() {
+            Stdio::null()
+        } else {
+            Stdio::piped()
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let (mut child, group) = spawn(&mut command)?;
+    let stdin = child.stdin.take();
+    let mut stdout = Kept::head(bounds.stdout_bytes);
+    let mut stderr = Kept::tail(bounds.stderr_bytes);
+    let pipes = (child.stdout.take(), child.stderr.take());
+    let transfer = async {
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A program that doesn't read its input says why by its exit status.
+                let _ = stdin.write_all(input).await;
+            }
+        };
+        tokio::join!(write, stdout.fill(pipes.0), stderr.fill(pipes.1));
+    };
+    let status = tokio::time::timeout(bounds.time, wait_and(&mut child, transfer))
+        .await
+        .map_err(|_| RunError::TimedOut(bounds.time))??;
+    group.leave();
+    Ok(Finished {
+        status,
+        stdout: stdout.bytes,
+        stderr: stderr.bytes,
+    })
+}
+
+/// Runs `command` with standard output and error in one pipe, of which the last `tail_bytes` are kept. The whole group
+/// is killed when the program ends: nothing that it started in the background goes on.
+pub(super) async fn run_merged(
+    mut command: Command,
+    time: Duration,
+    tail_bytes: usize,
+) -> (Result<ExitStatus, RunError>, Vec<u8>) {
+    let mut output = Kept::tail(tail_bytes);
+    let status = async {
+        let (reader, writer) = io::pipe()?;
+        let writer = OwnedFd::from(writer);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(writer.try_clone()?))
+            .stderr(Stdio::from(writer));
+        let (mut child, _group) = spawn(&mut command)?;
+        // The command holds the parent's copies of the pipe's writing end.
+        drop(command);
+        let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+        tokio::time::timeout(time, wait_and(&mut child, output.fill(Some(reader))))
+            .await
+            .map_err(|_| RunError::TimedOut(time))?
+            .map_err(RunError::from)
+    }
+    .await;
+    (status, output.bytes)
+}
+
+fn spawn(command: &mut Command) -> io::Result<(Child, Group)> {
+    let child = command.process_group(0).kill_on_drop(true).spawn()?;
+    let group = Group(
+        child
+            .id()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .map(Pid::from_raw),
+    );
+    Ok((child, group))
+}
+
+/// Waits for the program's end while `transfer` runs, and then no longer than [`PIPE_GRACE`] for the pipes.
+async fn wait_and(child: &mut Child, transfer: impl Future<Output = ()>) -> io::Result<ExitStatus> {
+    tokio::pin!(transfer);
+    let mut transferred = false;
+    let status = loop {
+        tokio::select! {
+            () = &mut transfer, if !transferred => transferred = true,
+            status = child.wait() => break status?,
+        }
+    };
+    if !transferred {
+        let _ = tokio::time::timeout(PIPE_GRACE, transfer).await;
+    }
+    Ok(status)
+}
+
+/// A process group that dies with this value, unless it is left alone.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn leave(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
+    }
+}
+
+/// A bounded part of a stream; the rest is read and forgotten.
+struct Kept {
+    bytes: Vec<u8>,
+    limit: usize,
+    end: bool,
+}
+
+impl Kept {
+    fn head(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit,
+            end: false,
+        }
+    }
+
+    fn tail(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            limit,
+            end: true,
+        }
+    }
+
+    async fn fill(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+            self.push(&buffer[..count]);
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.end {
+            self.bytes.extend_from_slice(bytes);
+            let excess = self.bytes.len().saturating_sub(self.limit);
+            self.bytes.drain(..excess);
+        } else {
+            let room = self.limit - self.bytes.len();
+            self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn bounds(time: Duration) -> Bounds {
+        Bounds {
+            time,
+            stdout_bytes: 4,
+            stderr_bytes: 4,
+        }
+    }
+
+    #[tokio::test]
+    async fn keeps_the_head_of_output_and_the_tail_of_errors() {
+        let command = shell("cat; printf abcdefgh >&2; exit 3");
+        let finished = run(command, b"12345678", bounds(Duration::from_secs(20)))
+            .await
+            .unwrap();
+        assert_eq!(finished.status.code(), Some(3));
+        assert_eq!(
+            (finished.stdout.as_slice(), finished.stderr.as_slice()),
+            (&b"1234"[..], &b"efgh"[..])
+        );
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_too_slow_dies_with_its_children() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut command = shell("sleep 600 >&3 & echo $! >&3; wait");
+        // The children inherit the pipe as descriptor 3 by way of a shell that opens it.
+        let path = format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            std::os::fd::AsRawFd::as_raw_fd(&writer)
+        );
+        command = {
+            let script = command
+                .as_std()
+                .get_args()
+                .nth(1)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            shell(&format!("exec 3>{path}; {script}"))
+        };
+        let error = run(command, b"", bounds(Duration::from_millis(300)))
+            .await
+            .unwrap_err();
+        assert!(matches!(error, RunError::TimedOut(_)), "{error:?}");
+        drop(writer);
+        // The pipe ends only when the last process that holds it is dead.
+        let mut pid = String::new();
+        tokio::task::spawn_blocking(move || io::Read::read_to_string(&mut reader, &mut pid).map(|_| pid))
+            .await
+            .unwrap()
+            .unwrap()
+            .trim()
+            .parse::<i32>()
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn merged_output_keeps_its_order_and_ends_the_group() {
+        let script = "echo a; echo b >&2; echo c; sleep 600 & exit 1";
+        let (status, output) = run_merged(shell(script), Duration::from_secs(20), 100).await;
+        assert_eq!(status.unwrap().code(), Some(1));
+        assert_eq!(output, b"a\nb\nc\n");
+    }
+}

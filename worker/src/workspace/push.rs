@@ -1,0 +1,79 @@
+//! Pushing one commit to one ref, never forced: every push says what the ref must be before it.
+
+use std::time::Duration;
+
+use super::error::GitError;
+use super::git::{Git, REMOTE};
+use super::trouble::Trouble;
+
+/// How often a push that may work later is tried.
+pub(super) const PUSH_TRIES: u32 = 4;
+
+/// The pause after the `n`-th try, n from 1: 0.2 s, 0.8 s, 3.2 s.
+pub(super) fn pause(tries: u32) -> Duration {
+    Duration::from_millis(200 * 4_u64.pow(tries.saturating_sub(1).min(3)))
+}
+
+/// Pushes `commit` to `name` (a whole ref name) if that is at `expected` (`None`: if it isn't there). A ref that is at
+/// `commit` already is fine.
+///
+/// # Errors
+/// When git says that it failed; the ref may have moved all the same.
+pub(super) async fn push_once(
+    git: &Git,
+    commit: &str,
+    name: &str,
+    expected: Option<&str>,
+) -> Result<(), GitError> {
+    let lease = format!("--force-with-lease={name}:{}", expected.unwrap_or_default());
+    let refspec = format!("{commit}:{name}");
+    let options = ["--porcelain", "--no-verify", &lease, REMOTE, &refspec];
+    git.run("push").args(options).remote().output().await?;
+    Ok(())
+}
+
+/// Where `name` is at the remote now.
+pub(super) async fn look_up(git: &Git, name: &str) -> Result<Option<String>, GitError> {
+    let output = git
+        .run("ls-remote")
+        .args([REMOTE, name])
+        .remote()
+        .output()
+        .await?
+        .text();
+    let found = output
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .find(|(_, found)| *found == name);
+    Ok(found.map(|(id, _)| id.to_owned()))
+}
+
+/// Creates `name` at `commit`, looking up what became of a push that failed.
+///
+/// # Errors
+/// When the ref is somewhere else, or the remote refuses or can't be reached after [`PUSH_TRIES`].
+pub(super) async fn create(git: &Git, commit: &str, name: &str) -> Result<(), GitError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let Err(error) = push_once(git, commit, name, None).await else {
+            return Ok(());
+        };
+        match look_up(git, name).await {
+            Ok(Some(found)) if found == commit => return Ok(()),
+            Ok(Some(found)) => {
+                let words =
+                    format!("{name} is at {found} already, which is not {commit}; it is left as it is");
+                return Err(GitError {
+                    trouble: Trouble::Declined,
+                    words,
+                    ..error
+                });
+            }
+            Ok(None) | Err(_) if tries < PUSH_TRIES && error.trouble.retry_can_help() => {
+                tokio::time::sleep(pause(tries)).await;
+            }
+            Ok(None) | Err(_) => return Err(error),
+        }
+    }
+}

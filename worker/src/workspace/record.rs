@@ -1,0 +1,246 @@
+//! What the worker writes down about a workspace, so that a later life of it finds work that is not pushed yet.
+//!
+//! ```text
+//! workspaces/DISPATCH/{tree,home,tmp}             the agent's
+//! records/DISPATCH/{workspace.json,lock,git,…}    the worker's
+//! mirrors/NAME/                                   shared
+//! ```
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ralph_shared::wire::{GitOrder, WorkspaceOrder};
+use serde::{Deserialize, Serialize};
+
+use super::error::WorkspaceError;
+
+/// The folders of one workspace.
+#[derive(Debug, Clone)]
+pub(super) struct Folders {
+    /// The agent's, removed as a whole.
+    pub agent: PathBuf,
+    /// The worker's.
+    pub worker: PathBuf,
+}
+
+impl Folders {
+    pub(super) fn new(data: &Path, dispatch: &str) -> Result<Self, WorkspaceError> {
+        let fits = (1..=80).contains(&dispatch.len())
+            && dispatch
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if !fits {
+            return Err(WorkspaceError::Order(format!(
+                "`{dispatch}` can't be the name of a folder"
+            )));
+        }
+        Ok(Self {
+            agent: workspaces(data).join(dispatch),
+            worker: records(data).join(dispatch),
+        })
+    }
+
+    pub(super) fn tree(&self) -> PathBuf {
+        self.agent.join("tree")
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.agent.join("home")
+    }
+
+    pub(super) fn tmp(&self) -> PathBuf {
+        self.agent.join("tmp")
+    }
+
+    pub(super) fn git(&self) -> PathBuf {
+        self.worker.join("git")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.worker.join("workspace.json")
+    }
+
+    /// Makes the folders, readable by nobody else.
+    pub(super) fn make(&self) -> Result<(), WorkspaceError> {
+        for folder in [&self.worker, &self.tree(), &self.home(), &self.tmp()] {
+            make_private(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what an earlier life left, but not the lock.
+    pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
+        remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
+        remove_tree(&self.git()).map_err(WorkspaceError::io("remove", &self.git()))
+    }
+
+    /// Takes the workspace for this process; `None` when another one has it.
+    pub(super) fn lock(&self) -> Result<Option<File>, WorkspaceError> {
+        make_private(&self.worker)?;
+        let path = self.worker.join("lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let file = file.map_err(WorkspaceError::io("open the lock", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(WorkspaceError::io("lock", &path)(error)),
+        }
+    }
+
+    /// Reads the record; `None` when there is none that can be read: then nothing had begun.
+    pub(super) fn read(&self) -> Option<Record> {
+        let bytes = fs::read(self.file()).ok()?;
+        serde_json::from_slice(&bytes)
+            .inspect_err(
+                |error| tracing::error!(file = %self.file().display(), %error, "record can't be read"),
+            )
+            .ok()
+    }
+
+    /// Replaces the record at once.
+    pub(super) fn write(&self, record: &Record) -> Result<(), WorkspaceError> {
+        let path = self.file();
+        let new = self.worker.join("workspace.json.new");
+        let bytes = serde_json::to_vec_pretty(record)
+            .map_err(|error| WorkspaceError::io("write", &path)(error.into()))?;
+        fs::write(&new, bytes)
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(WorkspaceError::io("write", &path))
+    }
+
+    /// [`Self::remove`] on a thread that may wait.
+    pub(super) async fn remove_later(&self) -> Result<(), WorkspaceError> {
+        let folders = self.clone();
+        let removed = tokio::task::spawn_blocking(move || folders.remove()).await;
+        removed.unwrap_or_else(|stopped| Err(WorkspaceError::io("remove", &self.agent)(stopped.into())))
+    }
+
+    /// Deletes the folders, the record last.
+    pub(super) fn remove(&self) -> Result<(), WorkspaceError> {
+        for folder in [&self.agent, &self.worker] {
+            remove_tree(folder).map_err(WorkspaceError::io("remove", folder))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn workspaces(data: &Path) -> PathBuf {
+    data.join("workspaces")
+}
+
+pub(super) fn records(data: &Path) -> PathBuf {
+    data.join("records")
+}
+
+pub(super) fn mirrors(data: &Path) -> PathBuf {
+    data.join("mirrors")
+}
+
+/// What is known of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub dispatch: String,
+    pub order: WorkspaceOrder,
+    pub purpose: Purpose,
+    pub state: State,
+}
+
+/// Why a workspace was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Purpose {
+    /// What changes in it is work.
+    Work,
+    /// What changes in it is thrown away: it is judged, read or integrated.
+    ThrowAway,
+}
+
+/// How far a workspace is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(super) enum State {
+    /// It is being made; no agent has seen it.
+    Preparing,
+    /// An agent may have worked in it since this commit.
+    Ready { start: String },
+    /// Its work is in this commit and goes to the attempt ref.
+    Committed {
+        start: String,
+        commit: String,
+        tree: String,
+    },
+    /// Its work is on the attempt ref.
+    Pushed { start: String, commit: String },
+}
+
+impl Record {
+    /// Whether something in it could be lost with its folder.
+    pub(super) fn holds_work(&self) -> Option<&GitOrder> {
+        match (&self.order, self.purpose, &self.state) {
+            (WorkspaceOrder::Git(order), Purpose::Work, State::Ready { .. } | State::Committed { .. }) => {
+                Some(order)
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn make_private(folder: &Path) -> Result<(), WorkspaceError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(WorkspaceError::io("make the folder", folder))
+}
+
+/// Deletes a folder whatever modes an agent gave to those in it. A folder that isn't there is fine.
+pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
+    let removed = |result: io::Result<()>| match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    };
+    removed(fs::remove_dir_all(folder)).or_else(|_| {
+        open_up(folder)?;
+        removed(fs::remove_dir_all(folder))
+    })
+}
+
+fn open_up(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_belongs_to_one_process_at_a_time() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = Folders::new(data.path(), "d-1").unwrap();
+        let held = folders.lock().unwrap();
+        assert!(held.is_some());
+        assert!(folders.lock().unwrap().is_none());
+        drop(held);
+        assert!(folders.lock().unwrap().is_some());
+    }
+
+    #[test]
+    fn folders_of_others_have_no_name() {
+        for name in ["", "..", "a/b", "a b", "é"] {
+            assert!(Folders::new(Path::new("/"), name).is_err(), "{name}");
+        }
+    }
+}

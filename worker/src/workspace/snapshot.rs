@@ -1,0 +1,167 @@
+//! Turns whatever an agent left on disk into one commit on its start, without running anything that the agent set up.
+//!
+//! The tree on disk is what counts: the agent's own `.git` is not even read. Repositories that the agent made inside
+//! its tree lose their `.git` (kept in the worker's folder) and so become plain files.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ralph_shared::wire::Snapshot;
+
+use super::error::{GitError, WorkspaceError};
+use super::git::Git;
+use super::gitdir;
+
+/// How many changed paths a snapshot names.
+const NAMED_PATHS: usize = 500;
+/// How deep repositories inside repositories are looked for.
+const NESTING: usize = 32;
+
+/// The tree on disk as git stores it, compared with the start.
+#[derive(Debug)]
+pub(super) struct Staged {
+    /// Object id of the tree.
+    pub tree: String,
+    /// Paths that differ from the start.
+    pub changed: Vec<Vec<u8>>,
+    /// Whether a repository inside the tree was taken for a submodule.
+    nested: bool,
+}
+
+impl Staged {
+    /// Fills in what changed.
+    pub(super) fn describe(&self, snapshot: &mut Snapshot) {
+        snapshot.files_changed_count = self.changed.len() as u64;
+        let named = self.changed.iter().take(NAMED_PATHS);
+        snapshot.files_changed = named
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect();
+    }
+}
+
+/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` is a commit; `aside` a folder
+/// for the git directories of nested repositories.
+///
+/// # Errors
+/// When even what git can't read as it is told to could not be stored some other way.
+pub(super) async fn stage(
+    git: &Git,
+    work_tree: &Path,
+    start: &str,
+    aside: &Path,
+) -> Result<Staged, WorkspaceError> {
+    make_folder_again(work_tree)?;
+    gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
+    match stage_as_it_is(git, start, &[0]).await {
+        Ok(staged) if !staged.nested => return Ok(staged),
+        Ok(_) => {}
+        Err(error) => tracing::info!(%error, "work tree can't be stored as it is"),
+    }
+    // From here on it is slow, but whatever the agent did, its files are kept.
+    gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
+    git.run("read-tree").args([start]).output().await?;
+    unnest(git, work_tree, aside).await?;
+    if let Ok(staged) = stage_as_it_is(git, start, &[0]).await {
+        return Ok(staged);
+    }
+    let attributes = git.dir().join("info/attributes");
+    fs::write(
+        &attributes,
+        "* -text -eol -ident -filter -working-tree-encoding\n",
+    )
+    .map_err(WorkspaceError::io("write", &attributes))?;
+    let staged = stage_as_it_is(git, start, &[0, 1]).await?;
+    tracing::warn!(tree = %work_tree.display(), "stored without conversions; unreadable files may be missing");
+    Ok(staged)
+}
+
+async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Staged, GitError> {
+    let options = if accepted.len() > 1 {
+        &["-A", "--ignore-errors", "."][..]
+    } else {
+        &["-A", "."]
+    };
+    git.run("add").args(options).accept(accepted).output().await?;
+    let tree = git.run("write-tree").output().await?.word();
+    let raw = git
+        .run("diff-tree")
+        .args(["-r", "-z", "--raw", "--no-renames", start, &tree])
+        .output()
+        .await?;
+    let (changed, nested) = changes(&raw.stdout);
+    Ok(Staged {
+        tree,
+        changed,
+        nested,
+    })
+}
+
+/// Reads `diff-tree -z --raw`: the paths, and whether something became a submodule that was none.
+fn changes(raw: &[u8]) -> (Vec<Vec<u8>>, bool) {
+    let mut fields = raw.split(|byte| *byte == 0);
+    let mut paths = Vec::new();
+    let mut nested = false;
+    while let (Some(modes), Some(path)) = (fields.next(), fields.next()) {
+        let mut modes = modes
+            .strip_prefix(b":")
+            .unwrap_or(modes)
+            .split(|byte| *byte == b' ');
+        let (old, new) = (modes.next(), modes.next());
+        nested |= new == Some(b"160000") && old != Some(b"160000");
+        paths.push(path.to_vec());
+    }
+    (paths, nested)
+}
+
+/// Takes the git directories of repositories inside the tree away. Git names such a repository, which it doesn't look
+/// into, with a slash at the end; ignored ones stay ignored.
+async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), WorkspaceError> {
+    let mut count = 0;
+    for _ in 0..NESTING {
+        let others = git
+            .run("ls-files")
+            .args(["-z", "--others", "--exclude-standard"])
+            .output()
+            .await?;
+        let nested = others
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter(|path| path.ends_with(b"/"));
+        let before = count;
+        for path in nested {
+            let path = work_tree.join(std::ffi::OsStr::from_bytes(path)).join(".git");
+            fs::create_dir_all(aside).map_err(WorkspaceError::io("make the folder", aside))?;
+            fs::rename(&path, aside.join(count.to_string()))
+                .map_err(WorkspaceError::io("move away", &path))?;
+            count += 1;
+        }
+        if count == before {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// An agent may have deleted its folder; then everything in it is deleted, and that is its work.
+fn make_folder_again(work_tree: &Path) -> Result<(), WorkspaceError> {
+    if fs::symlink_metadata(work_tree).is_ok_and(|metadata| metadata.is_dir()) {
+        return Ok(());
+    }
+    let _ = fs::remove_file(work_tree);
+    fs::create_dir_all(work_tree).map_err(WorkspaceError::io("make the folder", work_tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_differences_are_read_with_any_name() {
+        let raw = b":100644 100644 a b M\0a\nb \xff\0:000000 100644 0 c A\0d\0";
+        assert_eq!(changes(raw), (vec![b"a\nb \xff".to_vec(), b"d".to_vec()], false));
+        assert!(changes(b":000000 160000 0 a A\0sub\0").1);
+        assert!(!changes(b":160000 160000 a b M\0sub\0").1);
+        assert_eq!(changes(b""), (vec![], false));
+    }
+}

@@ -1,0 +1,206 @@
+//! What kind of trouble a remote made, read from git's words (`LC_ALL=C`), and what a person can do about it.
+
+use std::fmt;
+
+/// Kinds of trouble with a remote, as far as they need different things to be done (issue text 4, remotes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The credentials are missing, wrong or not enough.
+    Authentication,
+    /// The server's ssh key is not known, or another one than before.
+    HostKey,
+    /// A hook or a rule of the server refused the push.
+    Declined,
+    /// The server has no space or no quota left.
+    NoSpace,
+    /// The server could not be reached, or hung up.
+    Unreachable,
+    /// There is no repository at this address.
+    NotFound,
+    /// Git refuses a repository on disk that belongs to somebody else.
+    Ownership,
+    /// The ref is not where the push expected it.
+    Moved,
+    /// Git ran into its time bound.
+    TimedOut,
+    /// Anything else.
+    Other,
+}
+
+/// Git's words and their meaning, the more telling first. All lower case.
+const WORDS: &[(&str, Trouble)] = &[
+    ("host key verification failed", Trouble::HostKey),
+    ("remote host identification has changed", Trouble::HostKey),
+    ("no space left on device", Trouble::NoSpace),
+    ("disk quota exceeded", Trouble::NoSpace),
+    ("quota exceeded", Trouble::NoSpace),
+    ("exceeds github's file size limit", Trouble::Declined),
+    ("stale info", Trouble::Moved),
+    ("fetch first", Trouble::Moved),
+    ("non-fast-forward", Trouble::Moved),
+    ("cannot lock ref", Trouble::Moved),
+    ("reference already exists", Trouble::Moved),
+    ("protected branch", Trouble::Declined),
+    ("hook declined", Trouble::Declined),
+    ("detected dubious ownership", Trouble::Ownership),
+    ("authentication failed", Trouble::Authentication),
+    ("could not read username", Trouble::Authentication),
+    ("could not read password", Trouble::Authentication),
+    ("terminal prompts disabled", Trouble::Authentication),
+    ("permission denied (", Trouble::Authentication),
+    ("access denied", Trouble::Authentication),
+    ("error: 401", Trouble::Authentication),
+    ("error: 403", Trouble::Authentication),
+    ("error: 404", Trouble::NotFound),
+    ("does not appear to be a git repository", Trouble::NotFound),
+    ("repository not found", Trouble::NotFound),
+    ("no such file or directory", Trouble::NotFound),
+    ("could not resolve host", Trouble::Unreachable),
+    ("could not resolve hostname", Trouble::Unreachable),
+    ("connection refused", Trouble::Unreachable),
+    ("connection reset", Trouble::Unreachable),
+    ("connection timed out", Trouble::Unreachable),
+    ("connection closed", Trouble::Unreachable),
+    ("network is unreachable", Trouble::Unreachable),
+    ("no route to host", Trouble::Unreachable),
+    ("failed to connect", Trouble::Unreachable),
+    ("couldn't connect", Trouble::Unreachable),
+    ("operation timed out", Trouble::Unreachable),
+    ("operation too slow", Trouble::Unreachable),
+    ("hung up unexpectedly", Trouble::Unreachable),
+    ("early eof", Trouble::Unreachable),
+    ("rpc failed", Trouble::Unreachable),
+    ("error: 5", Trouble::Unreachable),
+    ("could not read from remote repository", Trouble::Unreachable),
+    ("remote rejected", Trouble::Declined),
+];
+
+impl Trouble {
+    /// Reads git's words.
+    pub fn of(words: &str) -> Self {
+        let words = words.to_lowercase();
+        WORDS
+            .iter()
+            .find(|(pattern, _)| words.contains(pattern))
+            .map_or(Self::Other, |(_, trouble)| *trouble)
+    }
+
+    /// Whether trying again without a person can help.
+    pub fn retry_can_help(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable | Self::NoSpace | Self::Moved | Self::TimedOut | Self::Other
+        )
+    }
+
+    /// Whether the remote itself was the trouble, rather than something on this side.
+    pub fn is_remote(self) -> bool {
+        !matches!(self, Self::Other | Self::Moved | Self::NoSpace)
+    }
+
+    /// What a person can do.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Authentication => {
+                "give the worker's user credentials for this address (an ssh key in its agent, or a git credential helper) \
+                 with the right to write"
+            }
+            Self::HostKey => {
+                "check the server's key and add it to the worker's known_hosts (`ssh-keyscan HOST`), or repair the old entry"
+            }
+            Self::Declined => {
+                "let the worker push to this ref: look at the server's branch protection, push rules and hooks"
+            }
+            Self::NoSpace => "free space or raise the quota, on the server or where the message says",
+            Self::Unreachable => "check the address, the network and the server; Ralph tries again by itself",
+            Self::NotFound => "check the address of the repository, and that the worker's user may read it",
+            Self::Ownership => {
+                "run `git config --global --add safe.directory PATH` as the worker's user, or run the worker as the owner"
+            }
+            Self::Moved => "nothing: it is looked up and done again",
+            Self::TimedOut => "check the network and the server's load; Ralph tries again by itself",
+            Self::Other => "look at git's own words above",
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Authentication => "authentication failed",
+            Self::HostKey => "the server's ssh host key could not be verified",
+            Self::Declined => "the server declined it",
+            Self::NoSpace => "no space or quota left",
+            Self::Unreachable => "the server could not be reached",
+            Self::NotFound => "there is no such repository",
+            Self::Ownership => "the repository on disk belongs to another user",
+            Self::Moved => "the ref has moved",
+            Self::TimedOut => "it took too long",
+            Self::Other => "git failed",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gits_words_have_a_meaning() {
+        let rows = [
+            (
+                "fatal: Authentication failed for 'https://x/'",
+                Trouble::Authentication,
+            ),
+            (
+                "fatal: could not read Username for 'https://x': terminal prompts disabled",
+                Trouble::Authentication,
+            ),
+            (
+                "git@x: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+                Trouble::Authentication,
+            ),
+            (
+                "Host key verification failed.\nfatal: Could not read from remote repository.",
+                Trouble::HostKey,
+            ),
+            (
+                "! refs/heads/a:refs/heads/a [remote rejected] (pre-receive hook declined)",
+                Trouble::Declined,
+            ),
+            (
+                "! [remote rejected] a -> a (protected branch hook declined)",
+                Trouble::Declined,
+            ),
+            ("! a:refs/heads/a [rejected] (stale info)", Trouble::Moved),
+            (
+                "error: file write error: No space left on device",
+                Trouble::NoSpace,
+            ),
+            (
+                "ssh: connect to host x port 22: Connection refused",
+                Trouble::Unreachable,
+            ),
+            (
+                "fatal: unable to access 'https://x/': Could not resolve host: x",
+                Trouble::Unreachable,
+            ),
+            (
+                "fatal: unable to access 'https://x/': The requested URL returned error: 503",
+                Trouble::Unreachable,
+            ),
+            (
+                "fatal: '/x' does not appear to be a git repository",
+                Trouble::NotFound,
+            ),
+            (
+                "fatal: detected dubious ownership in repository at '/x'",
+                Trouble::Ownership,
+            ),
+            ("fatal: bad object", Trouble::Other),
+        ];
+        for (words, trouble) in rows {
+            assert_eq!(Trouble::of(words), trouble, "{words}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The way of an attempt to the decision.
+
+use std::sync::{Arc, Mutex};
+
+use ralph_shared::wire::{Decided, EndReason, IntegrateOrder, IntegrationEnd};
+use ralph_worker::workspace::{Decision, Workspaces};
+use tokio::sync::watch;
+
+use crate::remote::{BRANCH, FEATURE, Remote, integrate_order};
+
+#[tokio::test]
+async fn the_first_landing_makes_the_branch() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let asked = Arc::new(Mutex::new(None));
+    let decide = |decided: Decided| {
+        *asked.lock().unwrap() = Some(decided);
+        async { Decision::Push }
+    };
+    let (_sender, end) = watch::channel(None);
+    let git = remote.integration_order("t-1", "i-1");
+    let ended = workspaces
+        .integrate("i-1", &git, &integrate_order("t-1", &commit), decide, end)
+        .await;
+    let decided = asked.lock().unwrap().clone().unwrap();
+    assert_eq!(
+        ended,
+        IntegrationEnd::Merged {
+            commit: decided.new.clone(),
+            empty: false
+        }
+    );
+    assert_eq!(decided.old, "0".repeat(40));
+    assert_eq!(remote.head(FEATURE), Some(decided.new.clone()));
+    assert_eq!(remote.head(&decided.new_ref), Some(decided.new.clone()));
+    let shown = remote.git(&["show", "-s", "--format=%P|%an|%B", FEATURE]);
+    let message = "|Ann|Do t-1\n\nBecause.\n\nRalph-Attempt: 1\nRalph-Task: t-1";
+    assert_eq!(shown, format!("{}{message}", remote.base));
+}
+
+#[tokio::test]
+async fn a_task_lands_once_however_often_it_is_integrated() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let order = integrate_order("t-1", &commit);
+    let first = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    let again = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
+    assert!(matches!(first, IntegrationEnd::Merged { .. }), "{first:?}");
+    assert_eq!(again, first);
+    assert_eq!(remote.landings("t-1"), 1);
+}
+
+#[tokio::test]
+async fn changes_of_one_file_in_different_places_both_land() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let line = |number: usize| -> String {
+        (0..10)
+            .map(|n| {
+                if n == number {
+                    "changed\n".to_owned()
+                } else {
+                    format!("line {n}\n")
+                }
+            })
+            .collect()
+    };
+    let top = remote.attempt(&workspaces, "t-1", "shared.txt", &line(0)).await;
+    let bottom = remote.attempt(&workspaces, "t-2", "shared.txt", &line(9)).await;
+    remote
+        .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &top))
+        .await;
+    remote
+        .integrate(&workspaces, "t-2", "i-2", &integrate_order("t-2", &bottom))
+        .await;
+    let shown = remote.git(&["show", &format!("{FEATURE}:shared.txt")]);
+    assert_eq!(shown.matches("changed").count(), 2);
+    assert_eq!(remote.git(&["rev-list", "--count", "--merges", FEATURE]), "0");
+}
+
+#[tokio::test]
+async fn a_conflict_names_paths_and_hunks_and_moves_nothing() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let mine = remote.attempt(&workspaces, "t-1", "a.txt", "mine\n").await;
+    let theirs = remote.attempt(&workspaces, "t-2", "a.txt", "theirs\n").await;
+    remote
+        .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &mine))
+        .await;
+    let before = remote.head(FEATURE).unwrap();
+    let ended = remote
+        .integrate(&workspaces, "t-2", "i-2", &integrate_order("t-2", &theirs))
+        .await;
+    let IntegrationEnd::Conflict { paths, hunks, head } = ended else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(paths, ["a.txt"]);
+    assert!(hunks.contains("+<<<<<<<") && hunks.contains("+theirs"), "{hunks}");
+    assert_eq!(head, before);
+    assert_eq!(remote.head(FEATURE), Some(before));
+    assert_eq!(remote.head(&remote.order("t-2", "i-2").attempt_ref), None);
+}
+
+#[tokio::test]
+async fn an_empty_change_lands_as_an_empty_commit() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    remote.commit(BRANCH, &remote.base, "b.txt", "b\n");
+    let base = remote.base.clone();
+    let ended = remote
+        .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &base))
+        .await;
+    let IntegrationEnd::Merged { commit, empty: true } = ended.clone() else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(remote.head(FEATURE), Some(commit));
+    assert_eq!(remote.landings("t-1"), 1);
+    assert_eq!(
+        remote.git(&["diff", "--stat", &format!("{FEATURE}^"), FEATURE]),
+        ""
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_that_went_on_from_another_lands_as_one_commit() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let first = remote.attempt(&workspaces, "t-1", "one.txt", "1\n").await;
+    let order = ralph_shared::wire::GitOrder {
+        start: Some(first),
+        ..remote.order("t-1", "second")
+    };
+    let workspace = workspaces
+        .prepare("second", &ralph_shared::wire::WorkspaceOrder::Git(order))
+        .await
+        .unwrap();
+    std::fs::write(workspace.path().join("two.txt"), "2\n").unwrap();
+    let commit = crate::remote::finish(&workspace).await.commit.unwrap();
+    remote.commit(BRANCH, &remote.base, "b.txt", "b\n");
+    let ended = remote
+        .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &commit))
+        .await;
+    assert!(
+        matches!(ended, IntegrationEnd::Merged { empty: false, .. }),
+        "{ended:?}"
+    );
+    let files = remote.git(&["diff", "--name-only", &format!("{FEATURE}^"), FEATURE]);
+    assert_eq!(files, "one.txt\ntwo.txt");
+}
+
+#[tokio::test]
+async fn the_gate_sees_exactly_the_commit_that_would_land() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    remote.commit(BRANCH, &remote.base, "b.txt", "b\n");
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let gate = |commands: &[&str]| IntegrateOrder {
+        gate: commands.iter().map(|command| (*command).to_owned()).collect(),
+        ..integrate_order("t-1", &commit)
+    };
+    let failing = gate(&[
+        "test -f b.txt && test -f new.txt",
+        "echo out; echo err >&2; sleep 600 & exit 7",
+        "touch never",
+    ]);
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &failing).await;
+    let IntegrationEnd::GateFailed { command, output } = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(command.ends_with("exit 7"), "{command}");
+    assert_eq!(output, "out\nerr\n\n[exit status: 7]\n");
+    assert_eq!(remote.landings("t-1"), 0);
+    let passing = gate(&[
+        "test \"$(git status --porcelain)\" = ''",
+        "test \"$(git log -1 --format=%s)\" = 'Do t-1'",
+    ]);
+    let ended = remote.integrate(&workspaces, "t-1", "i-2", &passing).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+}
+
+#[tokio::test]
+async fn an_end_from_outside_stops_the_gate() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let started = remote.data("started");
+    nix::unistd::mkfifo(&started, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let gate = vec![format!("echo go > {}; sleep 600", started.display())];
+    let order = IntegrateOrder {
+        gate,
+        ..integrate_order("t-1", &commit)
+    };
+    let (sender, end) = watch::channel(None);
+    let git = remote.integration_order("t-1", "i-1");
+    let waiting = tokio::spawn(async move {
+        workspaces
+            .integrate("i-1", &git, &order, |_| async { Decision::Push }, end)
+            .await
+    });
+    tokio::task::spawn_blocking(move || std::fs::read(started))
+        .await
+        .unwrap()
+        .unwrap();
+    sender.send(Some(EndReason::Drain)).unwrap();
+    assert_eq!(
+        waiting.await.unwrap(),
+        IntegrationEnd::Told {
+            reason: EndReason::Drain
+        }
+    );
+    assert_eq!(remote.head(FEATURE), None);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_not_pushed() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let refuse = |_| async {
+        Decision::Refused {
+            reason: "older".to_owned(),
+        }
+    };
+    let (_sender, end) = watch::channel(None);
+    let git = remote.integration_order("t-1", "i-1");
+    let ended = workspaces
+        .integrate("i-1", &git, &integrate_order("t-1", &commit), refuse, end)
+        .await;
+    assert_eq!(
+        ended,
+        IntegrationEnd::Told {
+            reason: EndReason::Fenced
+        }
+    );
+    assert_eq!(remote.head(FEATURE), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_at_once_from_several_workers_all_land_once() {
+    let remote = Arc::new(Remote::new());
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let remote = remote.clone();
+        tasks.spawn(async move {
+            // Two in one data folder, from four workers.
+            let workspaces = Workspaces::open(&remote.data(&format!("data-{}", number / 2)))
+                .await
+                .unwrap();
+            let task = format!("t-{number}");
+            let commit = remote
+                .attempt(&workspaces, &task, &format!("{task}.txt"), "x\n")
+                .await;
+            let order = integrate_order(&task, &commit);
+            for turn in 0..40 {
+                match remote
+                    .integrate(&workspaces, &task, &format!("{task}-i{turn}"), &order)
+                    .await
+                {
+                    IntegrationEnd::Merged { .. } => return,
+                    IntegrationEnd::Void { .. } => {}
+                    ended => panic!("{ended:?}"),
+                }
+            }
+            panic!("{task} never landed");
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(
+        remote.git(&["rev-list", "--count", &format!("{}..{FEATURE}", remote.base)]),
+        "8"
+    );
+    assert!((0..8).all(|number| remote.landings(&format!("t-{number}")) == 1));
+    remote.git(&["fsck", "--strict"]);
+}

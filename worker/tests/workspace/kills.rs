@@ -1,0 +1,95 @@
+//! The worker is killed at every named point; a later life loses nothing and lands once.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+use ralph_shared::wire::{Decided, IntegrateOrder, IntegrationEnd};
+use ralph_worker::faults::POINTS;
+use ralph_worker::workspace::{CommitMessage, Decision, Workspaces};
+use tokio::sync::watch;
+
+use crate::remote::{FEATURE, Remote, integrate_order};
+
+/// Where the killed life finds the remote; its presence says that this process is that life.
+const LIFE: &str = "RALPH_TEST_LIFE";
+
+/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+#[tokio::test]
+async fn life_that_is_killed() {
+    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+        return;
+    };
+    let remote = Remote::at(&dir);
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
+    fs::write(dir.join("worked"), "").unwrap();
+    let snapshot = crate::remote::finish(&workspace).await;
+    workspace.remove().await.unwrap();
+    let decide = |decided: Decided| {
+        fs::write(dir.join("decided"), serde_json::to_vec(&decided).unwrap()).unwrap();
+        async { Decision::Push }
+    };
+    let (_sender, end) = watch::channel(None);
+    let git = remote.integration_order("t-1", "i-1");
+    let order = integrate_order("t-1", &snapshot.commit.unwrap());
+    workspaces.integrate("i-1", &git, &order, decide, end).await;
+}
+
+#[tokio::test]
+async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
+    for point in POINTS {
+        let remote = Remote::new();
+        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kills::life_that_is_killed"])
+            .env(LIFE, remote.dir.path())
+            .env("RALPH_FAULT", format!("{point}:kill"))
+            .env("RALPH_FAULT_ONCE", remote.data("killed"))
+            .output()
+            .await
+            .unwrap()
+            .status;
+        assert_eq!(status.signal(), Some(9), "{point}: {status}");
+
+        let workspaces = remote.workspaces().await;
+        let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
+        let attempt_ref = remote.order("t-1", "t-1").attempt_ref;
+        if remote.data("worked").exists() {
+            let show = format!("{attempt_ref}:new.txt");
+            assert_eq!(remote.git(&["show", &show]), "new", "{point}: {rescued:?}");
+        } else {
+            workspaces_lost_before_the_agent(&remote, &workspaces).await;
+        }
+        let commit = remote.head(&attempt_ref).unwrap();
+        let resume = fs::read(remote.data("decided"))
+            .ok()
+            .map(|bytes| serde_json::from_slice(&bytes).unwrap());
+        let order = IntegrateOrder {
+            resume,
+            ..integrate_order("t-1", &commit)
+        };
+        let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
+        assert!(
+            matches!(ended, IntegrationEnd::Merged { empty: false, .. }),
+            "{point}: {ended:?}"
+        );
+        assert_eq!(remote.landings("t-1"), 1, "{point}");
+        assert_eq!(
+            remote.git(&["rev-list", "--count", &format!("{}..{FEATURE}", remote.base)]),
+            "1"
+        );
+        remote.git(&["fsck", "--strict"]);
+        assert_eq!(
+            fs::read_dir(remote.data("data/records")).unwrap().count(),
+            0,
+            "{point}"
+        );
+    }
+}
+
+/// The agent never ran: the task is simply done by another dispatch.
+async fn workspaces_lost_before_the_agent(remote: &Remote, workspaces: &Workspaces) {
+    remote.git(&["update-ref", "-d", &remote.order("t-1", "t-1").attempt_ref]);
+    remote.attempt(workspaces, "t-1", "new.txt", "new\n").await;
+}

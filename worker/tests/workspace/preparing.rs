@@ -1,0 +1,219 @@
+//! Making workspaces: where they start, what they share, what is refused.
+
+use std::fs;
+
+use ralph_shared::wire::{GitOrder, WorkspaceOrder};
+use ralph_worker::workspace::{WorkspaceError, Workspaces};
+
+use crate::remote::{BRANCH, FEATURE, Remote, finish, git};
+
+#[tokio::test]
+async fn a_clone_starts_at_the_base_and_then_at_the_feature_branch() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let first = remote.prepare(&workspaces, "t-1").await;
+    assert_eq!(first.start(), Some(remote.base.as_str()));
+    assert_eq!(fs::read_to_string(first.path().join("a.txt")).unwrap(), "a\n");
+    let head = remote.commit(BRANCH, &remote.base, "b.txt", "b\n");
+    let second = remote.prepare(&workspaces, "t-2").await;
+    assert_eq!(second.start(), Some(head.as_str()));
+    assert!(second.path().join("b.txt").exists());
+    assert!(!first.path().join("b.txt").exists());
+}
+
+#[tokio::test]
+async fn an_agent_finds_a_clean_clone_with_its_branch_and_history() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    assert_eq!(git(workspace.path(), &["status", "--porcelain"]), "");
+    assert_eq!(git(workspace.path(), &["branch", "--show-current"]), BRANCH);
+    assert_eq!(git(workspace.path(), &["log", "--format=%s"]), "Begin");
+    assert_eq!(
+        git(workspace.path(), &["config", "user.email"]),
+        "ann@example.org"
+    );
+    assert_eq!(git(workspace.path(), &["fsck"]), "");
+}
+
+#[tokio::test]
+async fn the_next_attempt_starts_from_what_the_last_one_pushed() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let elsewhere = Workspaces::open(&remote.data("other")).await.unwrap();
+    let order = GitOrder {
+        start: Some(commit.clone()),
+        start_ref: Some(remote.order("t-1", "t-1").attempt_ref),
+        ..remote.order("t-1", "second")
+    };
+    let next = elsewhere
+        .prepare("second", &WorkspaceOrder::Git(order))
+        .await
+        .unwrap();
+    assert_eq!(next.start(), Some(commit.as_str()));
+    assert_eq!(fs::read_to_string(next.path().join("new.txt")).unwrap(), "new\n");
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_pruned_is_done_without() {
+    let remote = Remote::new();
+    let order = GitOrder {
+        start: Some("1".repeat(40)),
+        start_ref: Some("refs/heads/ralph-attempts/demo/gone".to_owned()),
+        ..remote.order("t-1", "t-1")
+    };
+    let workspaces = remote.workspaces().await;
+    let workspace = workspaces
+        .prepare("t-1", &WorkspaceOrder::Git(order))
+        .await
+        .unwrap();
+    assert_eq!(workspace.start(), Some(remote.base.as_str()));
+}
+
+#[tokio::test]
+async fn many_prepare_at_once_in_one_data_folder() {
+    let remote = Remote::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let (data, order) = (remote.data("data"), remote.order("t", &number.to_string()));
+        tasks.spawn(async move {
+            let workspaces = Workspaces::open(&data).await.unwrap();
+            workspaces
+                .prepare(&number.to_string(), &WorkspaceOrder::Git(order))
+                .await
+                .unwrap()
+        });
+    }
+    for workspace in tasks.join_all().await {
+        assert!(workspace.path().join("a.txt").exists());
+    }
+    assert_eq!(
+        fs::read_dir(remote.data("data/mirrors")).unwrap().count(),
+        2,
+        "one mirror and its lock"
+    );
+}
+
+#[tokio::test]
+async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let before = remote.prepare(&workspaces, "t-0").await;
+    let mirror = fs::read_dir(remote.data("data/mirrors")).unwrap().flatten();
+    let mirror = mirror
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .unwrap();
+    let empty_objects = || {
+        for folder in fs::read_dir(mirror.join("objects")).unwrap().flatten() {
+            for object in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+                fs::remove_file(object.path()).unwrap();
+                fs::write(object.path(), "").unwrap();
+            }
+        }
+    };
+    type Damage<'a> = (&'a str, &'a dyn Fn());
+    let damages: &[Damage] = &[
+        ("objects", &empty_objects),
+        ("head", &|| fs::write(mirror.join("HEAD"), "nonsense").unwrap()),
+        ("config", &|| {
+            fs::write(mirror.join("config"), "[nonsense").unwrap()
+        }),
+        ("lock", &|| fs::write(mirror.join("config.lock"), "").unwrap()),
+        ("refs", &|| {
+            fs::create_dir_all(mirror.join("refs/heads/ralph")).unwrap();
+            fs::write(mirror.join(FEATURE), "nonsense").unwrap();
+            fs::write(mirror.join("refs/heads/ralph/demo.lock"), "").unwrap();
+        }),
+        ("gone", &|| fs::remove_dir_all(&mirror).unwrap()),
+    ];
+    remote.commit(BRANCH, &remote.base, "b.txt", "b\n");
+    for (name, damage) in damages {
+        damage();
+        let workspace = remote.prepare(&workspaces, name).await;
+        assert!(workspace.path().join("b.txt").exists(), "{name}");
+        assert_eq!(
+            git(
+                workspace.path(),
+                &["fsck", "--no-dangling", "--connectivity-only"]
+            ),
+            "",
+            "{name}"
+        );
+    }
+    assert_eq!(
+        git(before.path(), &["fsck", "--no-dangling", "--connectivity-only"]),
+        ""
+    );
+    fs::write(before.path().join("c.txt"), "c\n").unwrap();
+    finish(&before).await;
+}
+
+#[tokio::test]
+async fn what_is_missing_is_said() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let prepare = async |order: GitOrder| {
+        let dispatch = order.attempt_ref.rsplit('-').next().unwrap().to_owned();
+        workspaces
+            .prepare(&dispatch, &WorkspaceOrder::Git(order))
+            .await
+            .unwrap_err()
+    };
+    let missing = prepare(GitOrder {
+        base: "1".repeat(40),
+        ..remote.order("t", "missing")
+    })
+    .await;
+    assert!(
+        matches!(missing, WorkspaceError::CommitMissing { .. }),
+        "{missing}"
+    );
+    assert!(!missing.retry_can_help());
+
+    git(remote.dir.path(), &["init", "-q", "--bare", "empty.git"]);
+    let mut order = remote.order("t", "empty");
+    order.repository.address = remote.data("empty.git").to_str().unwrap().to_owned();
+    let empty = prepare(order.clone()).await;
+    assert!(matches!(empty, WorkspaceError::EmptyRepository { .. }), "{empty}");
+
+    order.repository.address = remote.data("nowhere").to_str().unwrap().to_owned();
+    let nowhere = prepare(order.clone()).await.to_string();
+    assert!(
+        nowhere.contains("there is no such repository") && nowhere.contains("check the address"),
+        "{nowhere}"
+    );
+
+    order.repository.address = "http://127.0.0.1:9/x".to_owned();
+    let unreachable = prepare(order).await;
+    assert!(unreachable.retry_can_help(), "{unreachable}");
+    assert!(
+        unreachable.to_string().contains("could not be reached"),
+        "{unreachable}"
+    );
+
+    let wrong = prepare(GitOrder {
+        attempt_ref: "refs/heads/a:b-x".to_owned(),
+        ..remote.order("t", "t")
+    })
+    .await;
+    assert!(matches!(wrong, WorkspaceError::Order(_)), "{wrong}");
+}
+
+#[tokio::test]
+async fn scratch_is_an_empty_folder() {
+    let remote = Remote::new();
+    let workspace = remote
+        .workspaces()
+        .await
+        .prepare("d-1", &WorkspaceOrder::Scratch)
+        .await
+        .unwrap();
+    assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0);
+    assert!(workspace.home().is_dir() && workspace.tmp().is_dir());
+    let snapshot = finish(&workspace).await;
+    assert_eq!((snapshot.commit, snapshot.start), (None, None));
+    let path = workspace.path().to_owned();
+    workspace.remove().await.unwrap();
+    assert!(!path.exists());
+}

@@ -1,0 +1,217 @@
+//! A repository on disk as the remote, and orders for it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ralph_shared::wire::{
+    Decided, GitOrder, IntegrateOrder, IntegrationEnd, Repository, Snapshot, WorkspaceOrder,
+};
+use ralph_worker::workspace::{CommitMessage, Decision, TASK_TRAILER, Workspace, Workspaces};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+pub const BRANCH: &str = "ralph/demo";
+pub const FEATURE: &str = "refs/heads/ralph/demo";
+
+/// A bare repository with one commit, and a data folder for a worker.
+pub struct Remote {
+    pub dir: Dir,
+    pub base: String,
+}
+
+/// A folder of this process's, or of another one that runs it.
+pub enum Dir {
+    Own(TempDir),
+    Others(PathBuf),
+}
+
+impl Dir {
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Own(dir) => dir.path(),
+            Self::Others(path) => path,
+        }
+    }
+}
+
+impl Remote {
+    /// The one that another process made in `dir`.
+    pub fn at(dir: &Path) -> Self {
+        let base = git(&dir.join("repo.git"), &["rev-parse", "main"]);
+        Self {
+            dir: Dir::Others(dir.to_owned()),
+            base,
+        }
+    }
+
+    /// With the files `shared.txt` (ten lines), `a.txt` and `.gitignore` (`*.log`).
+    pub fn new() -> Self {
+        let dir = Dir::Own(tempfile::tempdir().unwrap());
+        let remote = Self {
+            dir,
+            base: String::new(),
+        };
+        git(
+            remote.dir.path(),
+            &["init", "-q", "--bare", "-b", "main", "repo.git"],
+        );
+        let seed = remote.dir.path().join("seed");
+        git(remote.dir.path(), &["clone", "-q", "repo.git", "seed"]);
+        let lines: String = (0..10).map(|n| format!("line {n}\n")).collect();
+        fs::write(seed.join("shared.txt"), lines).unwrap();
+        fs::write(seed.join("a.txt"), "a\n").unwrap();
+        fs::write(seed.join(".gitignore"), "*.log\n").unwrap();
+        git(&seed, &["add", "-A"]);
+        git(&seed, &["commit", "-q", "-m", "Begin"]);
+        git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+        let base = git(&seed, &["rev-parse", "HEAD"]);
+        Self { base, ..remote }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("repo.git")
+    }
+
+    pub fn data(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub async fn workspaces(&self) -> Workspaces {
+        Workspaces::open(&self.data("data")).await.unwrap()
+    }
+
+    pub fn git(&self, arguments: &[&str]) -> String {
+        git(&self.path(), arguments)
+    }
+
+    pub fn head(&self, name: &str) -> Option<String> {
+        let found = self.git(&["for-each-ref", "--format=%(objectname)", name]);
+        (!found.is_empty()).then_some(found)
+    }
+
+    /// Commits a file onto a branch, as somebody else would.
+    pub fn commit(&self, branch: &str, from: &str, file: &str, text: &str) -> String {
+        let seed = self.dir.path().join("seed");
+        git(&seed, &["fetch", "-q", "origin"]);
+        git(&seed, &["checkout", "-q", "--detach", from]);
+        fs::write(seed.join(file), text).unwrap();
+        git(&seed, &["add", "-A"]);
+        git(&seed, &["commit", "-q", "-m", "Something else"]);
+        git(
+            &seed,
+            &["push", "-q", "origin", &format!("HEAD:refs/heads/{branch}")],
+        );
+        git(&seed, &["rev-parse", "HEAD"])
+    }
+
+    pub fn hook(&self, name: &str, script: &str) {
+        let path = self.path().join("hooks").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// How often the feature branch has the task's trailer.
+    pub fn landings(&self, task: &str) -> usize {
+        let format = format!("--format=%(trailers:key={TASK_TRAILER},valueonly)");
+        let found = self.git(&["log", &format, FEATURE]);
+        found.lines().filter(|line| *line == task).count()
+    }
+
+    pub fn order(&self, task: &str, dispatch: &str) -> GitOrder {
+        let trailers = [(TASK_TRAILER, task), ("Ralph-Attempt", "1")];
+        GitOrder {
+            repository: Repository {
+                address: self.path().to_str().unwrap().to_owned(),
+            },
+            feature_branch: BRANCH.to_owned(),
+            base: self.base.clone(),
+            start: None,
+            start_ref: None,
+            attempt_ref: format!("refs/heads/ralph-attempts/demo/{task}/1-{dispatch}"),
+            author: Some("Ann <ann@example.org>".to_owned()),
+            trailers: trailers
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+        }
+    }
+
+    /// A workspace for a task, whose dispatch has the task's name.
+    pub async fn prepare(&self, workspaces: &Workspaces, task: &str) -> Workspace {
+        workspaces
+            .prepare(task, &WorkspaceOrder::Git(self.order(task, task)))
+            .await
+            .unwrap()
+    }
+
+    /// A task's work: one file, pushed. The commit.
+    pub async fn attempt(&self, workspaces: &Workspaces, task: &str, file: &str, text: &str) -> String {
+        let workspace = self.prepare(workspaces, task).await;
+        fs::write(workspace.path().join(file), text).unwrap();
+        let snapshot = finish(&workspace).await;
+        workspace.remove().await.unwrap();
+        snapshot.commit.unwrap()
+    }
+
+    /// Integrates the attempt of a task; `dispatch` is a fresh one.
+    pub async fn integrate(
+        &self,
+        workspaces: &Workspaces,
+        task: &str,
+        dispatch: &str,
+        order: &IntegrateOrder,
+    ) -> IntegrationEnd {
+        let decide = |_: Decided| async { Decision::Push };
+        let (_sender, end) = watch::channel(None);
+        let git = self.integration_order(task, dispatch);
+        workspaces.integrate(dispatch, &git, order, decide, end).await
+    }
+
+    /// As the coordinator orders the integration of a task's attempt.
+    pub fn integration_order(&self, task: &str, dispatch: &str) -> GitOrder {
+        GitOrder {
+            start_ref: Some(self.order(task, task).attempt_ref),
+            ..self.order(task, dispatch)
+        }
+    }
+}
+
+/// An order to integrate `commit`, without a gate.
+pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
+    IntegrateOrder {
+        commit: commit.to_owned(),
+        subject: format!("Do {task}"),
+        body: "Because.".to_owned(),
+        gate: Vec::new(),
+        resume: None,
+    }
+}
+
+pub async fn finish(workspace: &Workspace) -> Snapshot {
+    let message = CommitMessage {
+        subject: "Work".to_owned(),
+        body: String::new(),
+    };
+    let snapshot = workspace.finish(&message).await;
+    assert_eq!(snapshot.push_error, None);
+    snapshot
+}
+
+/// Runs git as some user would, and gives its output.
+pub fn git(dir: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .envs([("GIT_AUTHOR_NAME", "T"), ("GIT_AUTHOR_EMAIL", "t@t")])
+        .envs([("GIT_COMMITTER_NAME", "T"), ("GIT_COMMITTER_EMAIL", "t@t")])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "git {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}

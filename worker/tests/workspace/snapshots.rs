@@ -1,0 +1,299 @@
+//! Whatever an agent leaves on disk is committed and pushed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use ralph_shared::wire::WorkspaceOrder;
+use ralph_worker::workspace::CommitMessage;
+
+use crate::remote::{Remote, finish, git};
+
+/// Lets `mess` work in a fresh clone beside `work.txt`, and looks at what was pushed. The files, with a space between.
+async fn pushed_after(mess: impl Fn(&Path)) -> String {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    fs::write(workspace.path().join("work.txt"), "work\n").unwrap();
+    mess(workspace.path());
+    let snapshot = finish(&workspace).await;
+    let attempt_ref = remote.order("t-1", "t-1").attempt_ref;
+    assert_eq!(remote.head(&attempt_ref), snapshot.commit);
+    assert_eq!(
+        remote.git(&["rev-parse", &format!("{attempt_ref}^")]),
+        remote.base,
+        "one commit on the start"
+    );
+    remote.git(&["fsck", "--strict"]);
+    assert_eq!(remote.git(&["show", &format!("{attempt_ref}:work.txt")]), "work");
+    remote
+        .git(&["ls-tree", "-r", "--name-only", &attempt_ref])
+        .replace('\n', " ")
+}
+
+const SEED: &str = ".gitignore a.txt shared.txt work.txt";
+
+#[tokio::test]
+async fn changes_are_one_commit_with_author_and_trailers() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    fs::write(workspace.path().join("a.txt"), "changed\n").unwrap();
+    fs::create_dir(workspace.path().join("new")).unwrap();
+    fs::write(workspace.path().join("new/x y.txt"), "x\n").unwrap();
+    fs::write(workspace.path().join("ignored.log"), "x\n").unwrap();
+    fs::create_dir_all(workspace.path().join(".ralph/context")).unwrap();
+    fs::write(workspace.path().join(".ralph/context/spec.md"), "x\n").unwrap();
+    fs::remove_file(workspace.path().join("shared.txt")).unwrap();
+    let message = CommitMessage {
+        subject: "Do it".to_owned(),
+        body: "Why.".to_owned(),
+    };
+    let snapshot = workspace.finish(&message).await;
+    assert_eq!(snapshot.files_changed, ["a.txt", "new/x y.txt", "shared.txt"]);
+    assert_eq!(snapshot.files_changed_count, 3);
+    assert_eq!(snapshot.pushed_ref, Some(remote.order("t-1", "t-1").attempt_ref));
+    let commit = snapshot.commit.unwrap();
+    let shown = remote.git(&["show", "-s", "--format=%P|%an <%ae>|%cn|%B", &commit]);
+    let expected = "|Ann <ann@example.org>|Ann|Do it\n\nWhy.\n\nRalph-Attempt: 1\nRalph-Task: t-1";
+    assert_eq!(shown, format!("{}{expected}", remote.base));
+}
+
+#[tokio::test]
+async fn without_changes_the_attempt_ref_is_the_start() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    let snapshot = finish(&workspace).await;
+    assert_eq!(snapshot.commit.as_ref(), Some(&remote.base));
+    assert_eq!(snapshot.files_changed_count, 0);
+    assert_eq!(
+        remote.head(&snapshot.pushed_ref.unwrap()),
+        Some(remote.base.clone())
+    );
+    finish(&workspace).await;
+}
+
+#[tokio::test]
+async fn finishing_again_pushes_the_same_commit_and_never_another() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    fs::write(workspace.path().join("a.txt"), "1\n").unwrap();
+    let first = finish(&workspace).await;
+    assert_eq!(finish(&workspace).await.commit, first.commit);
+    fs::write(workspace.path().join("a.txt"), "2\n").unwrap();
+    let error = workspace
+        .finish(&CommitMessage::default())
+        .await
+        .push_error
+        .unwrap();
+    assert!(error.contains("is left as it is"), "{error}");
+    assert_eq!(remote.head(&first.pushed_ref.unwrap()), first.commit);
+}
+
+#[tokio::test]
+async fn the_agents_git_directory_does_not_matter() {
+    type Wreck<'a> = (&'a str, &'a dyn Fn(&Path));
+    let wreck: &[Wreck] = &[
+        ("deleted", &|tree| fs::remove_dir_all(tree.join(".git")).unwrap()),
+        ("garbage", &|tree| {
+            fs::write(tree.join(".git/config"), "[nonsense").unwrap()
+        }),
+        ("a file", &|tree| {
+            fs::remove_dir_all(tree.join(".git")).unwrap();
+            fs::write(tree.join(".git"), "gitdir: /nowhere\n").unwrap();
+        }),
+        ("locked", &|tree| {
+            fs::write(tree.join(".git/index.lock"), "").unwrap()
+        }),
+        ("committed", &|tree| {
+            drop(git(tree, &["commit", "-q", "--allow-empty", "-m", "mine"]))
+        }),
+        ("all committed", &|tree| {
+            git(tree, &["add", "-A"]);
+            git(tree, &["commit", "-q", "-m", "mine"]);
+        }),
+        ("switched", &|tree| {
+            drop(git(tree, &["switch", "-q", "-c", "mine"]))
+        }),
+        ("orphan", &|tree| {
+            drop(git(tree, &["symbolic-ref", "HEAD", "refs/heads/none"]))
+        }),
+        ("staged away", &|tree| {
+            drop(git(tree, &["rm", "-q", "--cached", "a.txt"]))
+        }),
+        ("merging", &|tree| {
+            fs::write(tree.join(".git/MERGE_HEAD"), "0\n").unwrap()
+        }),
+        ("exclude", &|tree| {
+            fs::write(tree.join(".git/info/exclude"), "*\n").unwrap()
+        }),
+        ("sparse", &|tree| {
+            git(tree, &["config", "core.sparseCheckout", "true"]);
+            git(tree, &["config", "core.worktree", "/tmp"]);
+        }),
+        ("assumed", &|tree| {
+            drop(git(tree, &["update-index", "--assume-unchanged", "a.txt"]))
+        }),
+    ];
+    for (name, mess) in wreck {
+        assert_eq!(pushed_after(mess).await, SEED, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_the_agent_configured_is_run() {
+    let marker = tempfile::tempdir().unwrap();
+    let ran = marker.path().join("ran");
+    let program = marker.path().join("program");
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\ncat\n", ran.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = program.to_str().unwrap();
+    let files = pushed_after(|tree| {
+        for key in [
+            "core.fsmonitor",
+            "filter.evil.clean",
+            "filter.evil.smudge",
+            "diff.evil.textconv",
+            "core.sshCommand",
+        ] {
+            git(tree, &["config", key, program]);
+        }
+        git(tree, &["config", "filter.evil.required", "true"]);
+        fs::create_dir_all(tree.join(".git/hooks")).unwrap();
+        for hook in [
+            "pre-commit",
+            "post-commit",
+            "pre-push",
+            "post-checkout",
+            "reference-transaction",
+            "post-index-change",
+        ] {
+            fs::copy(program, tree.join(".git/hooks").join(hook)).unwrap();
+        }
+        fs::write(tree.join(".gitattributes"), "* filter=evil diff=evil\n").unwrap();
+    });
+    assert_eq!(files.await, ".gitattributes .gitignore a.txt shared.txt work.txt");
+    assert!(!ran.exists());
+}
+
+#[tokio::test]
+async fn nested_repositories_lose_no_files() {
+    let nest = |tree: &Path, path: &str, commits: bool| {
+        let dir = tree.join(path);
+        fs::create_dir_all(&dir).unwrap();
+        git(&dir, &["init", "-q"]);
+        fs::write(dir.join("inner.txt"), "inner\n").unwrap();
+        if commits {
+            git(&dir, &["add", "-A"]);
+            git(&dir, &["commit", "-q", "-m", "inner"]);
+            fs::write(dir.join("later.txt"), "later\n").unwrap();
+        }
+    };
+    assert_eq!(
+        pushed_after(|tree| nest(tree, "sub", false)).await,
+        ".gitignore a.txt shared.txt sub/inner.txt work.txt"
+    );
+    let deep = pushed_after(|tree| {
+        nest(tree, "sub", true);
+        nest(tree, "sub/deep/er", true);
+    });
+    let expected = ".gitignore a.txt shared.txt sub/deep/er/inner.txt sub/deep/er/later.txt sub/inner.txt sub/later.txt work.txt";
+    assert_eq!(deep.await, expected);
+}
+
+#[tokio::test]
+async fn attributes_that_git_cannot_apply_lose_no_files() {
+    let files = pushed_after(|tree| {
+        fs::write(
+            tree.join(".gitattributes"),
+            "*.bin working-tree-encoding=UTF-16\n",
+        )
+        .unwrap();
+        fs::write(tree.join("odd.bin"), b"\xff\xfe\x00\xd8x").unwrap();
+    });
+    assert_eq!(
+        files.await,
+        ".gitattributes .gitignore a.txt odd.bin shared.txt work.txt"
+    );
+}
+
+#[tokio::test]
+async fn strange_names_and_files_are_kept() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    let names: [&[u8]; 5] = [
+        b"with space",
+        b"new\nline",
+        b"not \xff\xfe utf8",
+        b"\"quoted\"",
+        b"-dash",
+    ];
+    for name in names {
+        fs::write(workspace.path().join(OsStr::from_bytes(name)), "x").unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", workspace.path().join("link")).unwrap();
+    nix::unistd::mkfifo(&workspace.path().join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let snapshot = finish(&workspace).await;
+    assert_eq!(snapshot.files_changed_count, 6);
+    assert!(
+        snapshot
+            .files_changed
+            .contains(&"not \u{fffd}\u{fffd} utf8".to_owned())
+    );
+    let listed = remote.git(&["ls-tree", "-r", "-z", "--name-only", &snapshot.commit.unwrap()]);
+    assert!(listed.contains("new\nline\0"), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_deleted_folder_is_a_deletion_of_everything() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    fs::remove_dir_all(workspace.path()).unwrap();
+    assert_eq!(finish(&workspace).await.files_changed_count, 3);
+}
+
+#[tokio::test]
+async fn a_refused_push_keeps_the_work_for_later() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    fs::write(workspace.path().join("a.txt"), "1\n").unwrap();
+    remote.hook("pre-receive", "echo 'not today' >&2; exit 1");
+    let snapshot = workspace.finish(&CommitMessage::default()).await;
+    let error = snapshot.push_error.unwrap();
+    assert!(
+        error.contains("declined") && error.contains("not today") && error.contains("to do: "),
+        "{error}"
+    );
+    assert!(workspaces.unpushed().await.is_empty(), "it is still held");
+    drop(workspace);
+    remote.hook("pre-receive", "exit 0");
+    let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
+    assert_eq!(rescued.len(), 1);
+    assert_eq!(rescued[0].1.commit, snapshot.commit);
+    assert_eq!(
+        remote.head(rescued[0].1.pushed_ref.as_ref().unwrap()),
+        snapshot.commit
+    );
+    assert!(workspaces.unpushed().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_thrown_away_workspace_pushes_nothing_and_tells_what_changed() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
+    let workspace = workspaces.prepare_throw_away("t-1", &order).await.unwrap();
+    fs::write(workspace.path().join("build product"), "x").unwrap();
+    assert_eq!(
+        workspace.changed_tracked_files().await.unwrap(),
+        Vec::<String>::new()
+    );
+    fs::write(workspace.path().join("a.txt"), "changed").unwrap();
+    assert_eq!(workspace.changed_tracked_files().await.unwrap(), ["a.txt"]);
+    let snapshot = finish(&workspace).await;
+    assert_eq!((snapshot.commit, snapshot.pushed_ref), (None, None));
+    assert_eq!(remote.head(&remote.order("t-1", "t-1").attempt_ref), None);
+    drop(workspace);
+    assert!(workspaces.unpushed().await.is_empty());
+}
