@@ -25,10 +25,10 @@ create table features (
   state feature_state not null,
   max_parallel integer not null check (max_parallel > 0),
   failure_policy failure_policy not null default 'continue',
-  -- How many tasks are in each state; kept by every transition, checked by a recount.
+  -- How many tasks are in each state; kept by every transition, checked by a recount. What is in progress counts as
+  -- pending: claims move tasks between the two without the feature's lock.
   pending integer not null default 0 check (pending >= 0),
   blocked integer not null default 0 check (blocked >= 0),
-  in_progress integer not null default 0 check (in_progress >= 0),
   done integer not null default 0 check (done >= 0),
   failed integer not null default 0 check (failed >= 0),
   cancelled integer not null default 0 check (cancelled >= 0),

@@ -24,13 +24,20 @@ pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {
         .collect();
     let mut given = vec![0_u32; shares.len()];
     for _ in 0..slots {
-        let Some(std::cmp::Reverse((running, feature, index))) = heap.pop() else { break };
+        let Some(std::cmp::Reverse((running, feature, index))) = heap.pop() else {
+            break;
+        };
         given[index] += 1;
         if given[index] < shares[index].room {
             heap.push(std::cmp::Reverse((running + 1, feature, index)));
         }
     }
-    shares.iter().zip(given).filter(|(_, n)| *n > 0).map(|(share, n)| (share.feature, n)).collect()
+    shares
+        .iter()
+        .zip(given)
+        .filter(|(_, n)| *n > 0)
+        .map(|(share, n)| (share.feature, n))
+        .collect()
 }
 
 #[cfg(test)]
@@ -50,7 +57,12 @@ mod tests {
         let given = divide(slots, &shares);
         let got: Vec<_> = shares
             .iter()
-            .map(|share| given.iter().find(|(feature, _)| *feature == share.feature).map_or(0, |(_, n)| *n))
+            .map(|share| {
+                given
+                    .iter()
+                    .find(|(feature, _)| *feature == share.feature)
+                    .map_or(0, |(_, n)| *n)
+            })
             .collect();
         assert_eq!(got, expected);
     }

@@ -1,5 +1,11 @@
 //! Decisions as plain functions of values: no I/O, no async, `now` as an argument (DESIGN 1.4).
 
+pub mod counts;
 pub mod fairness;
+pub mod graph;
+pub mod judge;
 pub mod retry;
+pub mod run;
+pub mod run_end;
 pub mod states;
+pub mod strategy;

@@ -112,7 +112,11 @@ mod tests {
     const BASE: Duration = Duration::from_secs(10);
 
     fn check(outcome: Outcome, changes: bool, before: Trouble, next: Next, after: Trouble) {
-        assert_eq!(decide(outcome, changes, 3, before, BASE, 1.0), (next, after), "{outcome:?} after {before:?}");
+        assert_eq!(
+            decide(outcome, changes, 3, before, BASE, 1.0),
+            (next, after),
+            "{outcome:?} after {before:?}"
+        );
     }
 
     #[test]
@@ -124,10 +128,32 @@ mod tests {
         check(Outcome::Error, false, failures(1), again(20), failures(2));
         check(Outcome::Failed, true, failures(2), again(40), failures(3));
         check(Outcome::Failed, true, failures(3), Next::NeedsReview, failures(4));
-        check(Outcome::NoSigil, true, none, again(0), Trouble { no_sigils: 1, ..none });
+        check(
+            Outcome::NoSigil,
+            true,
+            none,
+            again(0),
+            Trouble { no_sigils: 1, ..none },
+        );
         check(Outcome::NoSigil, false, none, again(10), failures(1));
-        check(Outcome::NoSigil, true, Trouble { no_sigils: 4, ..none }, again(10), failures(1));
-        check(Outcome::Conflict, true, failures(1), again(0), Trouble { failures: 1, conflicts: 1, ..none });
+        check(
+            Outcome::NoSigil,
+            true,
+            Trouble { no_sigils: 4, ..none },
+            again(10),
+            failures(1),
+        );
+        check(
+            Outcome::Conflict,
+            true,
+            failures(1),
+            again(0),
+            Trouble {
+                failures: 1,
+                conflicts: 1,
+                ..none
+            },
+        );
         check(
             Outcome::Conflict,
             true,
@@ -135,14 +161,38 @@ mod tests {
             Next::NeedsReview,
             Trouble { conflicts: 3, ..none },
         );
-        check(Outcome::Lost, true, none, again(0), Trouble { lost_alone: 1, ..none });
-        check(Outcome::Door, true, none, again(10), Trouble { door_failures: 1, ..none });
+        check(
+            Outcome::Lost,
+            true,
+            none,
+            again(0),
+            Trouble {
+                lost_alone: 1,
+                ..none
+            },
+        );
         check(
             Outcome::Door,
             true,
-            Trouble { door_failures: 4, ..none },
+            none,
+            again(10),
+            Trouble {
+                door_failures: 1,
+                ..none
+            },
+        );
+        check(
+            Outcome::Door,
+            true,
+            Trouble {
+                door_failures: 4,
+                ..none
+            },
             Next::NeedsReview,
-            Trouble { door_failures: 5, ..none },
+            Trouble {
+                door_failures: 5,
+                ..none
+            },
         );
         check(Outcome::Interrupted, true, failures(2), again(0), failures(2));
     }

@@ -4,7 +4,9 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// What a token may do; each role includes the ones before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type, serde::Serialize, serde::Deserialize,
+)]
 #[sqlx(type_name = "api_role", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

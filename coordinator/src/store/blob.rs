@@ -27,25 +27,37 @@ pub async fn put_text(conn: &mut PgConnection, text: &str) -> sqlx::Result<Strin
 
 /// One part.
 pub async fn get(conn: &mut PgConnection, sha256: &str, index: i32) -> sqlx::Result<Option<Vec<u8>>> {
-    sqlx::query_scalar!("select bytes from blob_parts where sha256 = $1 and index = $2", sha256, index)
-        .fetch_optional(conn)
-        .await
+    sqlx::query_scalar!(
+        "select bytes from blob_parts where sha256 = $1 and index = $2",
+        sha256,
+        index
+    )
+    .fetch_optional(conn)
+    .await
 }
 
 /// A whole text, checked against its hash; invalid UTF-8 is replaced.
 pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<String, TextError>> {
-    let parts = sqlx::query_scalar!("select bytes from blob_parts where sha256 = $1 order by index", sha256)
-        .fetch_all(conn)
-        .await?;
+    let parts = sqlx::query_scalar!(
+        "select bytes from blob_parts where sha256 = $1 order by index",
+        sha256
+    )
+    .fetch_all(conn)
+    .await?;
     if parts.is_empty() {
-        return Ok(Err(TextError::Missing { sha256: sha256.to_owned() }));
+        return Ok(Err(TextError::Missing {
+            sha256: sha256.to_owned(),
+        }));
     }
     let whole = parts.concat();
     let actual = sha256_hex(&whole);
     Ok(if actual == sha256 {
         Ok(String::from_utf8_lossy(&whole).into_owned())
     } else {
-        Err(TextError::WrongHash { sha256: sha256.to_owned(), actual })
+        Err(TextError::WrongHash {
+            sha256: sha256.to_owned(),
+            actual,
+        })
     })
 }
 

@@ -47,11 +47,16 @@ pub async fn pending_migrations(pool: &PgPool) -> Result<usize, sqlx::Error> {
         .fetch_one(pool)
         .await?;
     let applied: i64 = if known {
-        sqlx::query_scalar("select count(*) from _sqlx_migrations where success").fetch_one(pool).await?
+        sqlx::query_scalar("select count(*) from _sqlx_migrations where success")
+            .fetch_one(pool)
+            .await?
     } else {
         0
     };
-    Ok(MIGRATOR.iter().count().saturating_sub(usize::try_from(applied).unwrap_or(0)))
+    Ok(MIGRATOR
+        .iter()
+        .count()
+        .saturating_sub(usize::try_from(applied).unwrap_or(0)))
 }
 
 /// Repeats `step` while Postgres ends it with a deadlock or a serialization failure (DESIGN 2, graph transactions).

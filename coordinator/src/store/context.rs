@@ -47,7 +47,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         r#"select t.id, t.feature_id, x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.repo_address, f.base_commit, f.branch,
-                  f.pending + f.blocked + f.in_progress + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
+                  f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
                     as "feature_tasks!",
                   ft.description as feature_description, ft.spec, ft.plan
            from tasks t
@@ -261,6 +261,66 @@ pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx
             cost_usd: row.cost_usd,
             files_changed: row.files_changed,
             journal: row.journal,
+        })
+        .collect())
+}
+
+/// What the choice of a model depends on (SPEC 7.1).
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct ModelFacts {
+    pub strategy: String,
+    pub run_model: Option<String>,
+    pub task_model: Option<String>,
+    pub recent: u32,
+    pub recent_done: u32,
+    pub iterations: i32,
+    pub plan_given: bool,
+}
+
+/// Reads what the choice of models depends on, for tasks of running features.
+pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(TaskId, ModelFacts)>> {
+    let rows = sqlx::query!(
+        r#"with fs as (
+             select distinct feature_id from tasks where id = any($1)
+           ), recent as (
+             select fs.feature_id, count(*)::int as n, (count(*) filter (where last.outcome = 'done'))::int as done
+             from fs
+             cross join lateral (
+               select outcome from dispatches
+               where feature_id = fs.feature_id and journal is not null
+               order by id desc
+               limit 10
+             ) last
+             group by fs.feature_id
+           )
+           select t.id, r.model_strategy, r.model as run_model, x.model as task_model, r.iterations,
+                  coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
+                  ft.plan is not null as "plan_given!"
+           from tasks t
+           join task_texts x on x.task_id = t.id
+           join features f on f.id = t.feature_id
+           join feature_texts ft on ft.feature_id = f.id
+           join runs r on r.id = f.current_run
+           left join recent on recent.feature_id = t.feature_id
+           where t.id = any($1)"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let facts = ModelFacts {
+                strategy: row.model_strategy,
+                run_model: row.run_model,
+                task_model: row.task_model,
+                recent: u32::try_from(row.recent).unwrap_or(0),
+                recent_done: u32::try_from(row.recent_done).unwrap_or(0),
+                iterations: row.iterations,
+                plan_given: row.plan_given,
+            };
+            (TaskId(row.id), facts)
         })
         .collect())
 }

@@ -116,9 +116,12 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
 
 /// Reads and locks dispatches in the order of their ids; features and tasks are locked before.
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
-    sqlx::query!("select id from dispatches where id = any($1) order by id for no key update", ids)
-        .fetch_all(&mut *conn)
-        .await?;
+    sqlx::query!(
+        "select id from dispatches where id = any($1) order by id for no key update",
+        ids
+    )
+    .fetch_all(&mut *conn)
+    .await?;
     read(conn, ids).await
 }
 
@@ -152,7 +155,11 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     if ends.is_empty() {
         return Ok(());
     }
-    debug_assert!(ends.iter().flat_map(|e| &e.files_changed).all(|path| !path.contains(PATHS)));
+    debug_assert!(
+        ends.iter()
+            .flat_map(|e| &e.files_changed)
+            .all(|path| !path.contains(PATHS))
+    );
     let files: Vec<String> = ends
         .iter()
         .map(|e| serde_json::to_string(&e.files_changed).unwrap_or_else(|_| "[]".to_owned()))
@@ -369,7 +376,10 @@ pub async fn ask_to_end(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (DispatchId(row.id), row.worker)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| (DispatchId(row.id), row.worker))
+        .collect())
 }
 
 /// How many live dispatches a feature has.
@@ -383,7 +393,10 @@ pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
 }
 
 /// Live dispatches of tasks, to be fenced off by a person's command: id and worker.
-pub async fn live_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(DispatchId, String)>> {
+pub async fn live_of_tasks(
+    conn: &mut PgConnection,
+    tasks: &[Uuid],
+) -> sqlx::Result<Vec<(DispatchId, String)>> {
     let rows = sqlx::query!(
         "select d.id, d.worker
          from dispatches d
@@ -393,5 +406,8 @@ pub async fn live_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (DispatchId(row.id), row.worker)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| (DispatchId(row.id), row.worker))
+        .collect())
 }

@@ -4,6 +4,7 @@ use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::counts::Counts;
 use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
 
 /// What a new feature is made of.
@@ -72,48 +73,11 @@ pub struct Locked {
     pub counts: Counts,
 }
 
-/// How many tasks are in each state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts([i32; 8]);
-
-impl Counts {
-    /// Tasks in `state`.
-    pub fn of(&self, state: TaskState) -> i32 {
-        self.0[index(state)]
-    }
-
-    /// Adds `n` tasks to `state`.
-    pub fn add(&mut self, state: TaskState, n: i32) {
-        self.0[index(state)] += n;
-    }
-
-    /// Notes that a task went from one state to another.
-    pub fn moved(&mut self, from: TaskState, to: TaskState) {
-        self.add(from, -1);
-        self.add(to, 1);
-    }
-
-    /// All tasks.
-    pub fn total(&self) -> i32 {
-        self.0.iter().sum()
-    }
-
-    /// Tasks that can still change without a person.
-    pub fn open(&self) -> i32 {
-        self.of(TaskState::Pending) + self.of(TaskState::Blocked) + self.of(TaskState::InProgress)
-    }
-}
-
-fn index(state: TaskState) -> usize {
-    state as usize
-}
-
 macro_rules! counts {
     ($row:expr) => {{
-        let mut counts = $crate::store::feature::Counts::default();
+        let mut counts = $crate::domain::counts::Counts::default();
         counts.add($crate::domain::states::TaskState::Pending, $row.pending);
         counts.add($crate::domain::states::TaskState::Blocked, $row.blocked);
-        counts.add($crate::domain::states::TaskState::InProgress, $row.in_progress);
         counts.add($crate::domain::states::TaskState::Done, $row.done);
         counts.add($crate::domain::states::TaskState::Failed, $row.failed);
         counts.add($crate::domain::states::TaskState::Cancelled, $row.cancelled);
@@ -122,14 +86,13 @@ macro_rules! counts {
         counts
     }};
 }
-pub(crate) use counts;
 
 /// Locks features in the order of their ids: the first lock of every change to a graph (DESIGN 2).
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Locked>> {
     let rows = sqlx::query!(
         r#"select id, name, repo_id, repo_address is not null as "has_repository!",
                   state as "state: FeatureState", failure_policy as "failure_policy: FailurePolicy", current_run,
-                  pending, blocked, in_progress, done, failed, cancelled, skipped, needs_review
+                  pending, blocked, done, failed, cancelled, skipped, needs_review
            from features
            where id = any($1)
            order by id
@@ -158,15 +121,14 @@ pub async fn save(conn: &mut PgConnection, feature: &Locked) -> sqlx::Result<()>
     let c = |state| feature.counts.of(state);
     sqlx::query!(
         "update features
-         set state = $2, current_run = $3, pending = $4, blocked = $5, in_progress = $6, done = $7, failed = $8,
-             cancelled = $9, skipped = $10, needs_review = $11, updated_at = now()
+         set state = $2, current_run = $3, pending = $4, blocked = $5, done = $6, failed = $7, cancelled = $8,
+             skipped = $9, needs_review = $10, updated_at = now()
          where id = $1",
         feature.id.0,
         feature.state as FeatureState,
         feature.current_run.map(|run| run.0),
         c(TaskState::Pending),
         c(TaskState::Blocked),
-        c(TaskState::InProgress),
         c(TaskState::Done),
         c(TaskState::Failed),
         c(TaskState::Cancelled),
@@ -180,7 +142,9 @@ pub async fn save(conn: &mut PgConnection, feature: &Locked) -> sqlx::Result<()>
 
 /// Features that run now.
 pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
-    sqlx::query_scalar!("select id from features where state = 'running' order by id").fetch_all(conn).await
+    sqlx::query_scalar!("select id from features where state = 'running' order by id")
+        .fetch_all(conn)
+        .await
 }
 
 /// The counters as a recount of the task rows gives them; equal to the stored ones, or it is an alarm.

@@ -100,7 +100,10 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
 
 /// For each feature: the task whose integration is to be claimed next. A decided one or a turn without a holder goes
 /// first, else the oldest that waits, unless somebody holds the turn.
-pub async fn next_turns(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<(FeatureId, TaskId)>> {
+pub async fn next_turns(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+) -> sqlx::Result<Vec<(FeatureId, TaskId)>> {
     let rows = sqlx::query!(
         r#"select f.id as "feature_id!", next.task_id as "task_id!"
            from unnest($1::uuid[]) as f(id)
@@ -116,7 +119,10 @@ pub async fn next_turns(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Res
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (FeatureId(row.feature_id), TaskId(row.task_id))).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| (FeatureId(row.feature_id), TaskId(row.task_id)))
+        .collect())
 }
 
 /// Gives the turn of a task's integration to a dispatch; a decided one stays decided.
@@ -221,4 +227,40 @@ pub async fn any_open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     )
     .fetch_one(conn)
     .await
+}
+
+/// The names that a task's attempt refs are made of.
+#[derive(Debug, Clone)]
+pub struct RefNames {
+    feature: String,
+    task: TaskId,
+}
+
+impl RefNames {
+    /// Names of a task of a feature.
+    pub fn new(feature: &str, task: TaskId) -> Self {
+        Self {
+            feature: feature.to_owned(),
+            task,
+        }
+    }
+
+    /// `refs/heads/ralph-attempts/<feature>/<task>/<attempt>-<dispatch>`, which no two dispatches share (DESIGN 6).
+    pub fn attempt_ref(&self, attempt: i32, dispatch: DispatchId) -> String {
+        format!(
+            "refs/heads/ralph-attempts/{}/{}/{attempt}-{dispatch}",
+            self.feature, self.task
+        )
+    }
+}
+
+/// Reads the names for a task.
+pub async fn names(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<RefNames>> {
+    let feature = sqlx::query_scalar!(
+        "select f.name from tasks t join features f on f.id = t.feature_id where t.id = $1",
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(feature.map(|feature| RefNames { feature, task }))
 }

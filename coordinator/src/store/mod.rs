@@ -8,6 +8,7 @@ pub mod context;
 pub mod dispatch;
 pub mod feature;
 pub mod integration;
+pub mod memory;
 pub mod prompt;
 pub mod ready;
 pub mod run;

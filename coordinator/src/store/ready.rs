@@ -6,14 +6,15 @@ use uuid::Uuid;
 
 use crate::domain::states::Kind;
 
-/// Integrations go before everything else: dependents wait for them.
-pub const INTEGRATE_PRIORITY: i32 = i32::MIN;
-/// Verifications go before new attempts.
-pub const VERIFY_PRIORITY: i32 = i32::MIN + 1;
+// Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications (-2^31 + 1).
 
 /// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
 /// feature, no sooner than `delays_ms` from now. Returns the pools that got work, one entry a task.
-pub async fn enqueue(conn: &mut PgConnection, tasks: &[Uuid], delays_ms: &[i64]) -> sqlx::Result<Vec<String>> {
+pub async fn enqueue(
+    conn: &mut PgConnection,
+    tasks: &[Uuid],
+    delays_ms: &[i64],
+) -> sqlx::Result<Vec<String>> {
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
@@ -61,19 +62,25 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
 
 /// Takes tasks out of the queue; those that were in it.
 pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
-    sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks).execute(conn).await?;
+    sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
 /// Empties the queue of a feature that stops.
 pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
-    sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0).execute(conn).await?;
+    sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
 /// Serialises claims, so that `max_parallel` and the limits hold exactly. Held until the transaction ends.
 pub async fn lock_claims(conn: &mut PgConnection) -> sqlx::Result<()> {
-    sqlx::query!("select pg_advisory_xact_lock(7226, 1)").execute(conn).await?;
+    sqlx::query!("select pg_advisory_xact_lock(7226, 1)")
+        .execute(conn)
+        .await?;
     Ok(())
 }
 
@@ -88,8 +95,8 @@ pub struct Claimable {
     pub running: i32,
     /// Live work dispatches, each of which will be an iteration.
     pub working: i32,
-    /// Whether integrations are waiting, which need no room.
-    pub integrations: i32,
+    /// Verifications and integrations that wait: they follow what ran already and need no room.
+    pub follow_ups: i32,
     pub iterations_left: Option<i32>,
     pub over_limit: bool,
 }
@@ -107,8 +114,8 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
            select f.id, r.id as run_id, f.max_parallel, coalesce(live.running, 0) as "running!",
                   coalesce(live.working, 0) as "working!",
                   (select count(*)::int from ready_tasks q
-                   where q.feature_id = f.id and q.pool = any($1) and q.priority = -2147483648
-                     and q.not_before <= now()) as "integrations!",
+                   where q.feature_id = f.id and q.pool = any($1) and q.priority <= -2147483647
+                     and q.not_before <= now()) as "follow_ups!",
                   r.max_iterations - r.iterations as iterations_left,
                   coalesce(r.cost_usd >= r.max_cost_usd, false)
                     or coalesce(r.input_tokens + r.output_tokens >= r.max_tokens, false)
@@ -131,7 +138,7 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
             max_parallel: row.max_parallel,
             running: row.running,
             working: row.working,
-            integrations: row.integrations,
+            follow_ups: row.follow_ups,
             iterations_left: row.iterations_left,
             over_limit: row.over_limit,
         })
@@ -147,12 +154,12 @@ pub struct Taken {
     pub kind: Kind,
 }
 
-/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_integrations`, only those.
+/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
 pub async fn take(
     conn: &mut PgConnection,
     pools: &[String],
     shares: &[(FeatureId, u32)],
-    only_integrations: bool,
+    only_follow_ups: bool,
 ) -> sqlx::Result<Vec<Taken>> {
     let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
@@ -164,7 +171,7 @@ pub async fn take(
                select task_id, feature_id, priority
                from ready_tasks
                where feature_id = share.feature_id and pool = any($3) and not_before <= now()
-                 and (not $4 or priority = -2147483648)
+                 and (not $4 or priority <= -2147483647)
                order by priority, task_id
                limit share.n
                for update skip locked
@@ -181,18 +188,26 @@ pub async fn take(
         &features,
         &counts,
         pools,
-        only_integrations,
+        only_follow_ups,
     )
     .fetch_all(conn)
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Taken { task: TaskId(row.task_id), feature: FeatureId(row.feature_id), kind: row.kind })
+        .map(|row| Taken {
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            kind: row.kind,
+        })
         .collect())
 }
 
 /// How many tasks are ready in each of `pools`, counted no further than `window` each.
-pub async fn depth(conn: &mut PgConnection, pools: &[String], window: i64) -> sqlx::Result<Vec<(String, i64)>> {
+pub async fn depth(
+    conn: &mut PgConnection,
+    pools: &[String],
+    window: i64,
+) -> sqlx::Result<Vec<(String, i64)>> {
     let rows = sqlx::query!(
         r#"select p.pool as "pool!", q.n as "n!"
            from unnest($1::text[]) as p(pool)
@@ -216,4 +231,23 @@ pub async fn has_any(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resul
     )
     .fetch_one(conn)
     .await
+}
+
+/// Whether a feature has a verification or an integration queued.
+pub async fn has_follow_up(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647
+           ) as "any!""#,
+        feature.0,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Tries to become the only issuer of tickets until the transaction ends.
+pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock(7226, 2) as "got!""#)
+        .fetch_one(conn)
+        .await
 }

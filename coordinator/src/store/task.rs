@@ -31,7 +31,11 @@ pub struct NewTask {
 impl NewTask {
     /// The state it begins in.
     pub fn state(&self) -> TaskState {
-        if self.open_blockers > 0 { TaskState::Blocked } else { TaskState::Pending }
+        if self.open_blockers > 0 {
+            TaskState::Blocked
+        } else {
+            TaskState::Pending
+        }
     }
 }
 
@@ -47,8 +51,10 @@ pub async fn insert(
 ) -> sqlx::Result<()> {
     for chunk in tasks.chunks(INSERT_ROWS) {
         let ids: Vec<Uuid> = chunk.iter().map(|task| task.id.0).collect();
-        let next: Vec<Option<Kind>> =
-            chunk.iter().map(|task| (task.children == 0).then_some(Kind::Work)).collect();
+        let next: Vec<Option<Kind>> = chunk
+            .iter()
+            .map(|task| (task.children == 0).then_some(Kind::Work))
+            .collect();
         sqlx::query!(
             "insert into tasks
                (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
@@ -211,7 +217,13 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
 
 /// Says on screens why a task failed or needs a person.
 pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>) -> sqlx::Result<()> {
-    sqlx::query!("update task_texts set reason = $2 where task_id = $1", task.0, reason).execute(conn).await?;
+    sqlx::query!(
+        "update task_texts set reason = $2 where task_id = $1",
+        task.0,
+        reason
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 
@@ -319,7 +331,10 @@ pub struct ResolvedParent {
 
 /// Takes open children from the parents of each of `resolved`, and makes those done that have none left and at least
 /// one child that is done (SPEC 2.4).
-pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<ResolvedParent>> {
+pub async fn resolve_parents(
+    conn: &mut PgConnection,
+    resolved: &[Uuid],
+) -> sqlx::Result<Vec<ResolvedParent>> {
     let rows = sqlx::query!(
         r#"with hits as (
              select parent_id, count(*)::int as n
@@ -351,7 +366,11 @@ pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ResolvedParent { id: TaskId(row.id), feature: FeatureId(row.feature_id), was: row.was })
+        .map(|row| ResolvedParent {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            was: row.was,
+        })
         .collect())
 }
 
@@ -380,7 +399,11 @@ pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::R
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ResolvedParent { id: TaskId(row.id), feature: FeatureId(row.feature_id), was: row.was })
+        .map(|row| ResolvedParent {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            was: row.was,
+        })
         .collect())
 }
 
@@ -412,4 +435,159 @@ pub async fn find(conn: &mut PgConnection, prefix: &str) -> sqlx::Result<Vec<Tas
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(TaskId).collect())
+}
+
+/// Sets the model that an agent asked for its task's next attempt (SPEC 4.1, `next-model`).
+pub async fn set_model(conn: &mut PgConnection, task: TaskId, model: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts set model = $2 where task_id = $1",
+        task.0,
+        model
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The pool that a task asks for.
+pub async fn pool_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<String> {
+    sqlx::query_scalar!("select pool from task_texts where task_id = $1", task.0)
+        .fetch_one(conn)
+        .await
+}
+
+/// The feature of a task.
+pub async fn feature_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<FeatureId>> {
+    let id = sqlx::query_scalar!("select feature_id from tasks where id = $1", task.0)
+        .fetch_optional(conn)
+        .await?;
+    Ok(id.map(FeatureId))
+}
+
+/// Notes what was done to a task, by whom and why.
+pub async fn log(
+    conn: &mut PgConnection,
+    task: TaskId,
+    actor: &str,
+    what: &str,
+    why: Option<&str>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into task_logs (task_id, actor, what, why) values ($1, $2, $3, $4)",
+        task.0,
+        actor,
+        what,
+        why,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Gives dependents a blocker back whose state no longer satisfies them; only those that have not started. Returns those
+/// that were pending.
+pub async fn block_dependents(
+    conn: &mut PgConnection,
+    blockers: &[Uuid],
+) -> sqlx::Result<Vec<ResolvedParent>> {
+    let rows = sqlx::query!(
+        r#"with hits as (
+             select d.task_id, count(*)::int as n
+             from dependencies d
+             where d.blocker_id = any($1)
+             group by d.task_id
+           ), locked as (
+             select t.id, t.state, hits.n
+             from tasks t join hits on hits.task_id = t.id
+             order by t.id
+             for no key update of t
+           ), updated as (
+             update tasks t
+             set open_blockers = t.open_blockers + locked.n,
+                 state = case when locked.state = 'pending' then 'blocked'::task_state else t.state end
+             from locked
+             where t.id = locked.id
+             returning t.id, t.feature_id, locked.state as was
+           ), withdrawn as (
+             delete from ready_tasks where task_id in (select id from updated where was = 'pending')
+           )
+           select id as "id!", feature_id as "feature_id!", was as "was!: TaskState"
+           from updated
+           where was = 'pending'"#,
+        blockers,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ResolvedParent {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            was: row.was,
+        })
+        .collect())
+}
+
+/// Gives parents an open child back for each of `tasks` that was resolved and isn't any more.
+pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update tasks p
+         set open_children = p.open_children + hits.n
+         from (
+           select parent_id, count(*)::int as n from tasks where id = any($1) and parent_id is not null group by parent_id
+         ) hits
+         where p.id = hits.parent_id",
+        tasks,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes back the failure of the ancestors of `tasks`; returns what they were.
+pub async fn unfail_ancestors(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<ResolvedParent>> {
+    let rows = sqlx::query!(
+        r#"with recursive up as (
+             select parent_id as id from tasks where id = any($1) and parent_id is not null
+             union
+             select t.parent_id from tasks t join up on t.id = up.id where t.parent_id is not null
+           ), locked as (
+             select t.id, t.state
+             from tasks t join up on up.id = t.id
+             where t.state = 'failed'
+             order by t.id
+             for no key update of t
+           )
+           update tasks t
+           set state = 'pending'
+           from locked
+           where t.id = locked.id
+           returning t.id, t.feature_id, locked.state as "was!: TaskState""#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ResolvedParent {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            was: row.was,
+        })
+        .collect())
+}
+
+/// Leaves below a task that failed or wait for a person.
+pub async fn failed_leaves_below(conn: &mut PgConnection, parent: TaskId) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with recursive below as (
+             select id, children, state from tasks where parent_id = $1
+             union
+             select t.id, t.children, t.state from tasks t join below b on t.parent_id = b.id
+           )
+           select id as "id!" from below where children = 0 and state in ('failed', 'needs_review') order by id"#,
+        parent.0,
+    )
+    .fetch_all(conn)
+    .await
 }

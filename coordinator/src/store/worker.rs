@@ -138,19 +138,27 @@ pub async fn seen(
 }
 
 /// Who of `names` holds its name, and may claim: name and incarnation.
-pub async fn may_claim(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<Vec<(String, Incarnation, bool)>> {
+pub async fn may_claim(
+    conn: &mut PgConnection,
+    names: &[String],
+) -> sqlx::Result<Vec<(String, Incarnation, bool)>> {
     let rows = sqlx::query!(
         r#"select name, incarnation, draining or drain_requested as "draining!" from workers where name = any($1)"#,
         names,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.name, Incarnation(row.incarnation), row.draining)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.name, Incarnation(row.incarnation), row.draining))
+        .collect())
 }
 
 /// Asks a worker to drain. `false` when nobody has that name.
 pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
-    let asked = sqlx::query!("update workers set drain_requested = true where name = $1", name).execute(conn).await?;
+    let asked = sqlx::query!("update workers set drain_requested = true where name = $1", name)
+        .execute(conn)
+        .await?;
     Ok(asked.rows_affected() == 1)
 }
 

@@ -1,0 +1,297 @@
+//! The coordinator's side of NATS: streams, tickets, signals. Nothing here decides, and nothing depends on a message
+//! arriving (DESIGN 1.1, 1.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{self, consumer};
+use bytes::Bytes;
+use ralph_shared::ids::{DispatchId, FeatureId};
+use ralph_shared::subjects::Subjects;
+use ralph_shared::wire::{Control, Ticket, WRITES};
+
+/// Tickets of one pool that may wait at once; what is more is topped up as they go.
+pub const TICKET_WINDOW: i64 = 1024;
+/// A ticket that a worker didn't answer for goes to another. DESIGN 3.
+const TICKET_ACK_WAIT: Duration = Duration::from_secs(3);
+/// A report that a coordinator didn't settle goes to another.
+const REPORT_ACK_WAIT: Duration = Duration::from_secs(30);
+/// Bounds of the streams; their sum stays below what the shipped server configuration gives. Bytes.
+const TICKETS_BYTES: i64 = 64 * 1024 * 1024;
+const REPORTS_BYTES: i64 = 512 * 1024 * 1024;
+const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
+/// Transcripts are kept in the stream for this long; a copy goes to Postgres when the report is applied.
+const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// A connection to NATS with the names in use.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    /// The connection.
+    pub client: async_nats::Client,
+    /// JetStream on it.
+    pub jetstream: jetstream::Context,
+    /// The names.
+    pub subjects: Subjects,
+}
+
+/// What a committed transaction wants others to know sooner than they would find out.
+#[derive(Debug, Default, Clone)]
+pub struct Signals {
+    /// Pools that got work, with how many tasks.
+    pub work: BTreeMap<String, i64>,
+    /// Features whose state changed.
+    pub features: BTreeSet<FeatureId>,
+    /// Workers that should ask for news, and what to end there.
+    pub control: Vec<(String, Control)>,
+}
+
+impl Signals {
+    /// Notes that tasks became ready in these pools, one entry a task.
+    pub fn got_work(&mut self, pools: Vec<String>) {
+        for pool in pools {
+            *self.work.entry(pool).or_default() += 1;
+        }
+    }
+
+    /// Notes an order to a worker.
+    pub fn order(&mut self, worker: &str, control: Control) {
+        self.control.push((worker.to_owned(), control));
+    }
+
+    /// Takes over another transaction's signals.
+    pub fn merge(&mut self, other: Self) {
+        for (pool, n) in other.work {
+            *self.work.entry(pool).or_default() += n;
+        }
+        self.features.extend(other.features);
+        self.control.extend(other.control);
+    }
+}
+
+/// What screens are told; details they ask for.
+#[derive(Debug, serde::Serialize)]
+struct FeatureChanged {
+    feature: FeatureId,
+}
+
+impl Bus {
+    /// Connects and makes sure that the streams are there.
+    ///
+    /// # Errors
+    /// When the server can't be reached or doesn't offer JetStream.
+    pub async fn connect(url: &str, subjects: Subjects) -> anyhow::Result<Self> {
+        let client = connect_client(url, "ralph-coordinator").await?;
+        let jetstream = jetstream::new(client.clone());
+        let bus = Self {
+            client,
+            jetstream,
+            subjects,
+        };
+        bus.ensure_streams().await?;
+        Ok(bus)
+    }
+
+    /// Creates the streams that are missing. A wiped store comes back this way (DESIGN 1.1); an existing stream is only
+    /// ever brought forward, never to an older configuration.
+    ///
+    /// # Errors
+    /// When JetStream refuses.
+    pub async fn ensure_streams(&self) -> anyhow::Result<()> {
+        let subjects = &self.subjects;
+        let streams = [
+            Config {
+                name: subjects.tickets_stream(),
+                subjects: vec![subjects.tickets_all()],
+                retention: RetentionPolicy::WorkQueue,
+                discard: DiscardPolicy::New,
+                discard_new_per_subject: true,
+                max_messages_per_subject: 2 * TICKET_WINDOW,
+                max_bytes: TICKETS_BYTES,
+                storage: StorageType::File,
+                ..Config::default()
+            },
+            Config {
+                name: subjects.reports_stream(),
+                subjects: vec![subjects.reports()],
+                retention: RetentionPolicy::WorkQueue,
+                discard: DiscardPolicy::New,
+                max_bytes: REPORTS_BYTES,
+                storage: StorageType::File,
+                duplicate_window: Duration::from_secs(1),
+                ..Config::default()
+            },
+            Config {
+                name: subjects.transcripts_stream(),
+                subjects: vec![subjects.transcripts_all()],
+                retention: RetentionPolicy::Limits,
+                discard: DiscardPolicy::Old,
+                max_bytes: TRANSCRIPTS_BYTES,
+                max_age: TRANSCRIPTS_AGE,
+                storage: StorageType::File,
+                ..Config::default()
+            },
+        ];
+        for config in streams {
+            let name = config.name.clone();
+            self.jetstream
+                .get_or_create_stream(config)
+                .await
+                .with_context(|| format!("failed to create the JetStream stream {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// The consumer that all coordinators share to take reports.
+    ///
+    /// # Errors
+    /// When JetStream refuses.
+    pub async fn reports(&self) -> anyhow::Result<PullConsumer> {
+        let stream = self.jetstream.get_stream(self.subjects.reports_stream()).await?;
+        let name = self.subjects.reports_consumer();
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: REPORT_ACK_WAIT,
+            max_ack_pending: 4096,
+            ..pull::Config::default()
+        };
+        Ok(stream.get_or_create_consumer(&name, config).await?)
+    }
+
+    /// Makes sure that a pool's tickets have their consumer; workers only use it (DESIGN 3).
+    ///
+    /// # Errors
+    /// When JetStream refuses.
+    pub async fn ensure_ticket_consumer(&self, pool: &str) -> anyhow::Result<()> {
+        let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;
+        let name = self.subjects.tickets_consumer(pool);
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            filter_subject: self.subjects.tickets(pool),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: TICKET_ACK_WAIT,
+            max_ack_pending: 100_000,
+            ..pull::Config::default()
+        };
+        let _: consumer::Consumer<pull::Config> = stream.get_or_create_consumer(&name, config).await?;
+        Ok(())
+    }
+
+    /// Publishes `n` tickets of a pool without waiting for each; a lost one is replaced by the issuer, and one too many
+    /// is harmless.
+    pub async fn issue_tickets(&self, pool: &str, n: i64) {
+        let Ok(body) = serde_json::to_vec(&Ticket {
+            v: WRITES,
+            pool: pool.to_owned(),
+        }) else {
+            return;
+        };
+        let body = Bytes::from(body);
+        for _ in 0..n.clamp(0, TICKET_WINDOW) {
+            if let Err(error) = self
+                .client
+                .publish(self.subjects.tickets(pool), body.clone())
+                .await
+            {
+                tracing::debug!(%error, pool, "ticket not published; the issuer will replace it");
+                return;
+            }
+        }
+    }
+
+    /// How many tickets wait in each pool.
+    ///
+    /// # Errors
+    /// When JetStream can't be asked.
+    pub async fn waiting_tickets(&self) -> anyhow::Result<BTreeMap<String, i64>> {
+        use futures::TryStreamExt as _;
+        let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;
+        let mut waiting = BTreeMap::new();
+        let mut subjects = stream.info_with_subjects(self.subjects.tickets_all()).await?;
+        while let Some((subject, n)) = subjects.try_next().await? {
+            if let Some((_, pool)) = subject.rsplit_once('.') {
+                waiting.insert(pool.to_owned(), i64::try_from(n).unwrap_or(i64::MAX));
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Tells what a transaction changed, after its commit. Losing it costs time only.
+    pub async fn emit(&self, signals: Signals) {
+        for (pool, n) in signals.work {
+            self.issue_tickets(&pool, n).await;
+        }
+        for (worker, control) in signals.control {
+            self.publish_json(self.subjects.control(&worker), &control).await;
+        }
+        for feature in signals.features {
+            self.publish_json(self.subjects.events(feature), &FeatureChanged { feature })
+                .await;
+        }
+    }
+
+    async fn publish_json(&self, subject: String, message: &impl serde::Serialize) {
+        let Ok(body) = serde_json::to_vec(message) else {
+            return;
+        };
+        if let Err(error) = self.client.publish(subject, body.into()).await {
+            tracing::debug!(%error, "signal not published");
+        }
+    }
+
+    /// The transcript's messages of a dispatch that the stream still has, as raw JSON bodies, at most `limit`.
+    ///
+    /// # Errors
+    /// When JetStream can't be asked.
+    pub async fn transcript(&self, dispatch: DispatchId, limit: usize) -> anyhow::Result<Vec<Bytes>> {
+        use futures::StreamExt as _;
+        let stream = self
+            .jetstream
+            .get_stream(self.subjects.transcripts_stream())
+            .await?;
+        let config = consumer::pull::Config {
+            filter_subject: self.subjects.transcript(dispatch),
+            deliver_policy: consumer::DeliverPolicy::All,
+            ack_policy: AckPolicy::None,
+            inactive_threshold: Duration::from_secs(10),
+            memory_storage: true,
+            ..pull::Config::default()
+        };
+        let consumer = stream.create_consumer(config).await?;
+        let mut bodies = Vec::new();
+        loop {
+            let mut batch = consumer.fetch().max_messages(500).messages().await?;
+            let mut got = 0;
+            while let Some(message) = batch.next().await {
+                let Ok(message) = message else { break };
+                bodies.push(message.payload.clone());
+                got += 1;
+            }
+            if got == 0 || bodies.len() >= limit {
+                let _ = stream.delete_consumer(&consumer.cached_info().name).await;
+                return Ok(bodies);
+            }
+        }
+    }
+}
+
+/// Connects with endless reconnection: a broker that is away costs time, not the process.
+///
+/// # Errors
+/// When the address is none, or the first connection fails.
+pub async fn connect_client(url: &str, name: &str) -> anyhow::Result<async_nats::Client> {
+    async_nats::ConnectOptions::new()
+        .name(name)
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .reconnect_delay_callback(|tries| {
+            Duration::from_millis(u64::try_from(tries.min(20)).unwrap_or(20) * 100)
+        })
+        .ping_interval(Duration::from_secs(5))
+        .connect(url)
+        .await
+        .with_context(|| "failed to connect to NATS; is NATS_URL right?".to_owned())
+}

@@ -1,0 +1,479 @@
+//! What a report means: the outcome of its dispatch and what its task does next (SPEC 3.2, 3.3, 5).
+//!
+//! Facts in, decision out. Whether the report may change anything at all, the fence has decided before.
+
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::{Promise, Sigils, Verdict};
+use ralph_shared::wire::{EndReason, Ended, IntegrationEnd, SessionLimit};
+
+use super::retry::MAX_VERIFY_TRIES;
+use super::states::Outcome;
+
+/// What the dispatch's task does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The attempt passed: verify it.
+    Verify,
+    /// It is passed and needs no further judgement: bring it onto the branch, if there is one.
+    Land,
+    /// It landed.
+    Landed,
+    /// The task becomes the parent of the graph that the agent sent.
+    Split,
+    /// The attempt is over; the retry rules say what follows.
+    Retry,
+    /// The same kind of dispatch again, without a new attempt: a verification or an integration that came to nothing.
+    Repeat,
+}
+
+/// A judged report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// How the dispatch ended.
+    pub outcome: Outcome,
+    /// What follows.
+    pub step: Step,
+    /// Why, in words, where the outcome alone doesn't say it.
+    pub reason: Option<String>,
+    /// The agent promised that the feature can't be done.
+    pub run_failed: bool,
+}
+
+/// Facts about the attempt that a work session belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AttemptFacts {
+    /// Whether an agent is to judge the attempt.
+    pub verify: bool,
+    /// Whether the work has to be pushed to count.
+    pub needs_push: bool,
+    /// Whether it was.
+    pub pushed: bool,
+    /// Verify sessions without a verdict so far.
+    pub verify_tries: i16,
+}
+
+impl Judgement {
+    fn new(outcome: Outcome, step: Step, reason: impl Into<Option<String>>) -> Self {
+        Self {
+            outcome,
+            step,
+            reason: reason.into(),
+            run_failed: false,
+        }
+    }
+}
+
+/// Judges a session's report.
+pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: AttemptFacts) -> Judgement {
+    let ended_in_order = matches!(ended, Ended::Turn { stop_reason } if stop_reason == "end_turn");
+    if kind == SessionKind::Verify {
+        return if ended_in_order {
+            verified(sigils, facts)
+        } else {
+            verification_came_to_nothing(ended, facts)
+        };
+    }
+    let mut judgement = if ended_in_order {
+        worked(sigils, facts)
+    } else {
+        broke_off(ended)
+    };
+    judgement.run_failed = ended_in_order && sigils.promise == Some(Promise::Failure);
+    judgement
+}
+
+fn worked(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
+    match sigils.verdict(SessionKind::Work) {
+        Verdict::Done if facts.needs_push && !facts.pushed => Judgement::new(
+            Outcome::Error,
+            Step::Retry,
+            "the work could not be pushed".to_owned(),
+        ),
+        Verdict::Done if facts.verify => Judgement::new(Outcome::Done, Step::Verify, None),
+        Verdict::Done => Judgement::new(Outcome::Done, Step::Land, None),
+        Verdict::Split => Judgement::new(Outcome::Split, Step::Split, None),
+        Verdict::Failed => Judgement::new(Outcome::Failed, Step::Retry, None),
+        _ => Judgement::new(
+            Outcome::NoSigil,
+            Step::Retry,
+            "the agent ended its turn without saying whether the task is done".to_owned(),
+        ),
+    }
+}
+
+fn verified(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
+    match sigils.verdict(SessionKind::Verify) {
+        Verdict::VerifyPass => Judgement::new(Outcome::Passed, Step::Land, None),
+        Verdict::VerifyFail => Judgement::new(Outcome::Failed, Step::Retry, sigils.verify_fail.clone()),
+        _ => no_verdict("the verifier ended its turn without a verdict", facts),
+    }
+}
+
+fn no_verdict(reason: &str, facts: AttemptFacts) -> Judgement {
+    if facts.verify_tries + 1 >= MAX_VERIFY_TRIES {
+        Judgement::new(Outcome::Failed, Step::Retry, format!("{reason}, twice"))
+    } else {
+        Judgement::new(Outcome::NoSigil, Step::Repeat, reason.to_owned())
+    }
+}
+
+fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement {
+    let broken = broke_off(ended);
+    match broken.outcome {
+        Outcome::Interrupted | Outcome::Lost | Outcome::Door => Judgement {
+            step: Step::Repeat,
+            ..broken
+        },
+        _ => no_verdict(
+            &format!("the verifier failed: {}", broken.reason.unwrap_or_default()),
+            facts,
+        ),
+    }
+}
+
+/// Every end but `end_turn`.
+fn broke_off(ended: &Ended) -> Judgement {
+    let retry = |outcome, reason: String| Judgement::new(outcome, Step::Retry, reason);
+    match ended {
+        Ended::Turn { stop_reason } => match stop_reason.as_str() {
+            "max_tokens" => retry(Outcome::NoSigil, "the agent ran into its token limit".into()),
+            "max_turn_requests" => retry(
+                Outcome::NoSigil,
+                "the agent ran into its limit of requests a turn".into(),
+            ),
+            "refusal" => retry(Outcome::Failed, "the agent refused".into()),
+            "cancelled" => retry(Outcome::Error, "the agent cancelled its turn by itself".into()),
+            other => retry(
+                Outcome::Error,
+                format!("the agent stopped with the unknown reason `{other}`"),
+            ),
+        },
+        Ended::Told { reason } => match reason {
+            EndReason::Interrupted => retry(Outcome::Interrupted, "a person interrupted it".into()),
+            EndReason::Drain => retry(Outcome::Interrupted, "the worker was drained".into()),
+            EndReason::RunLimit => retry(Outcome::Interrupted, "the run reached a limit".into()),
+            EndReason::Fenced => retry(Outcome::Lost, "the task was taken from it".into()),
+            EndReason::OutOfContact => {
+                retry(Outcome::Lost, "the worker was out of contact for too long".into())
+            }
+            EndReason::Unknown => retry(Outcome::Interrupted, "it was ended from outside".into()),
+        },
+        Ended::Limit { limit } => retry(Outcome::Error, limit_in_words(*limit).into()),
+        Ended::AgentExited { code: Some(code), .. } => retry(
+            Outcome::Error,
+            format!("the agent's process exited with code {code} before its turn ended"),
+        ),
+        Ended::AgentExited {
+            signal: Some(signal), ..
+        } => retry(
+            Outcome::Error,
+            format!("the agent's process was ended by signal {signal} before its turn ended"),
+        ),
+        Ended::AgentExited { .. } => retry(
+            Outcome::Error,
+            "the agent closed the connection before its turn ended".into(),
+        ),
+        Ended::Protocol { message } => retry(
+            Outcome::Error,
+            format!("the agent answered with an error: {message}"),
+        ),
+        Ended::Door { message, .. } => retry(Outcome::Door, message.clone()),
+        Ended::Workspace { message } => retry(Outcome::Error, format!("the workspace failed: {message}")),
+    }
+}
+
+fn limit_in_words(limit: SessionLimit) -> &'static str {
+    match limit {
+        SessionLimit::Session => "the session took longer than its limit",
+        SessionLimit::Idle => "the agent was silent for longer than the limit",
+        SessionLimit::Output => "the agent sent more than the output limit",
+        SessionLimit::ToolCalls => "the agent called more tools than the limit",
+        SessionLimit::Stall => "the agent sent updates but made no progress",
+    }
+}
+
+/// Attempts to push or to decide before a person is asked.
+pub const MAX_INTEGRATION_TRIES: i32 = 20;
+
+/// Judges an integration's report; `tries` counts dispatches for the same integration so far.
+pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
+    match end {
+        IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
+        IntegrationEnd::Conflict { paths, .. } => Judgement::new(
+            Outcome::Conflict,
+            Step::Retry,
+            format!("it conflicts with what landed before, in {}", paths.join(", ")),
+        ),
+        IntegrationEnd::GateFailed { command, output } => Judgement::new(
+            Outcome::Failed,
+            Step::Retry,
+            format!("`{command}` failed on the rebased commit:\n{output}"),
+        ),
+        IntegrationEnd::Void { reason } => Judgement::new(Outcome::Void, Step::Repeat, reason.clone()),
+        IntegrationEnd::Failed { message, retry } if *retry && tries < MAX_INTEGRATION_TRIES => {
+            Judgement::new(Outcome::Error, Step::Repeat, message.clone())
+        }
+        IntegrationEnd::Failed { message, .. } => {
+            Judgement::new(Outcome::Error, Step::Retry, message.clone())
+        }
+        IntegrationEnd::Told { .. } => Judgement::new(
+            Outcome::Interrupted,
+            Step::Repeat,
+            "the integration was ended from outside".to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "t-9f2c41aa07be";
+
+    fn check(kind: SessionKind, ended: Ended, text: &str, facts: AttemptFacts, outcome: Outcome, step: Step) {
+        let context = ralph_shared::sigil::Context {
+            kind,
+            task_id: ID,
+            model_tiers: &[],
+        };
+        let sigils = ralph_shared::sigil::parse(text, &context);
+        let got = session(kind, &ended, &sigils, facts);
+        assert_eq!(
+            (got.outcome, got.step),
+            (outcome, step),
+            "{kind} {ended:?} {text}: {:?}",
+            got.reason
+        );
+    }
+
+    fn turn(stop_reason: &str) -> Ended {
+        Ended::Turn {
+            stop_reason: stop_reason.into(),
+        }
+    }
+
+    #[test]
+    fn work_sessions() {
+        use SessionKind::Work;
+        let done = format!("<task-done>{ID}</task-done>");
+        let failed = format!("<task-failed>{ID}</task-failed>");
+        let plain = AttemptFacts {
+            needs_push: true,
+            pushed: true,
+            ..Default::default()
+        };
+        let verify = AttemptFacts {
+            verify: true,
+            ..plain
+        };
+        check(Work, turn("end_turn"), &done, plain, Outcome::Done, Step::Land);
+        check(Work, turn("end_turn"), &done, verify, Outcome::Done, Step::Verify);
+        check(
+            Work,
+            turn("end_turn"),
+            &(failed.clone() + &done),
+            plain,
+            Outcome::Done,
+            Step::Land,
+        );
+        check(
+            Work,
+            turn("end_turn"),
+            &failed,
+            verify,
+            Outcome::Failed,
+            Step::Retry,
+        );
+        check(
+            Work,
+            turn("end_turn"),
+            "I think so",
+            plain,
+            Outcome::NoSigil,
+            Step::Retry,
+        );
+        check(
+            Work,
+            turn("end_turn"),
+            "<task-done>t-000000000000</task-done>",
+            plain,
+            Outcome::NoSigil,
+            Step::Retry,
+        );
+        let unpushed = AttemptFacts {
+            pushed: false,
+            ..plain
+        };
+        check(
+            Work,
+            turn("end_turn"),
+            &done,
+            unpushed,
+            Outcome::Error,
+            Step::Retry,
+        );
+        check(
+            Work,
+            turn("max_tokens"),
+            &done,
+            plain,
+            Outcome::NoSigil,
+            Step::Retry,
+        );
+        check(Work, turn("refusal"), &done, plain, Outcome::Failed, Step::Retry);
+        check(Work, turn("later"), &done, plain, Outcome::Error, Step::Retry);
+        let told = |reason| Ended::Told { reason };
+        check(
+            Work,
+            told(EndReason::Drain),
+            &done,
+            plain,
+            Outcome::Interrupted,
+            Step::Retry,
+        );
+        check(
+            Work,
+            told(EndReason::Fenced),
+            &done,
+            plain,
+            Outcome::Lost,
+            Step::Retry,
+        );
+        check(
+            Work,
+            Ended::AgentExited {
+                code: Some(101),
+                signal: None,
+            },
+            &done,
+            plain,
+            Outcome::Error,
+            Step::Retry,
+        );
+        let door = Ended::Door {
+            door: ralph_shared::wire::Door::NotFound,
+            message: "no such file".into(),
+        };
+        check(Work, door, "", plain, Outcome::Door, Step::Retry);
+    }
+
+    #[test]
+    fn verify_sessions() {
+        use SessionKind::Verify;
+        let first = AttemptFacts::default();
+        let second = AttemptFacts {
+            verify_tries: 1,
+            ..first
+        };
+        check(
+            Verify,
+            turn("end_turn"),
+            "<verify-pass/>",
+            first,
+            Outcome::Passed,
+            Step::Land,
+        );
+        check(
+            Verify,
+            turn("end_turn"),
+            "<verify-fail>no test</verify-fail>",
+            first,
+            Outcome::Failed,
+            Step::Retry,
+        );
+        check(
+            Verify,
+            turn("end_turn"),
+            "<verify-pass/><verify-fail>no test</verify-fail>",
+            first,
+            Outcome::Failed,
+            Step::Retry,
+        );
+        check(
+            Verify,
+            turn("end_turn"),
+            "fine",
+            first,
+            Outcome::NoSigil,
+            Step::Repeat,
+        );
+        check(
+            Verify,
+            turn("end_turn"),
+            "fine",
+            second,
+            Outcome::Failed,
+            Step::Retry,
+        );
+        check(
+            Verify,
+            turn("max_tokens"),
+            "",
+            first,
+            Outcome::NoSigil,
+            Step::Repeat,
+        );
+        let drained = Ended::Told {
+            reason: EndReason::Drain,
+        };
+        check(Verify, drained, "", second, Outcome::Interrupted, Step::Repeat);
+    }
+
+    #[test]
+    fn failure_beside_done_lands_and_ends_the_run() {
+        let context = ralph_shared::sigil::Context {
+            kind: SessionKind::Work,
+            task_id: ID,
+            model_tiers: &[],
+        };
+        let text = format!("<task-done>{ID}</task-done><promise>FAILURE</promise>");
+        let sigils = ralph_shared::sigil::parse(&text, &context);
+        let got = session(
+            SessionKind::Work,
+            &turn("end_turn"),
+            &sigils,
+            AttemptFacts::default(),
+        );
+        assert_eq!(
+            (got.outcome, got.step, got.run_failed),
+            (Outcome::Done, Step::Land, true)
+        );
+    }
+
+    #[test]
+    fn integrations() {
+        let step = |end, tries| {
+            let judged = integration(&end, tries);
+            (judged.outcome, judged.step)
+        };
+        let failed = |retry| IntegrationEnd::Failed {
+            message: "declined".into(),
+            retry,
+        };
+        assert_eq!(
+            step(
+                IntegrationEnd::Merged {
+                    commit: "c".into(),
+                    empty: false
+                },
+                1
+            ),
+            (Outcome::Merged, Step::Landed)
+        );
+        assert_eq!(
+            step(
+                IntegrationEnd::Void {
+                    reason: "gone".into()
+                },
+                1
+            ),
+            (Outcome::Void, Step::Repeat)
+        );
+        assert_eq!(step(failed(true), 1), (Outcome::Error, Step::Repeat));
+        assert_eq!(
+            step(failed(true), MAX_INTEGRATION_TRIES),
+            (Outcome::Error, Step::Retry)
+        );
+        assert_eq!(step(failed(false), 1), (Outcome::Error, Step::Retry));
+    }
+}

@@ -1,0 +1,54 @@
+//! A run: its limits and choices, and what it used so far.
+
+use ralph_shared::ids::{FeatureId, RunId};
+use time::OffsetDateTime;
+
+use super::states::RunOutcome;
+
+/// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct RunSettings {
+    pub max_iterations: Option<i32>,
+    pub max_time_ms: Option<i64>,
+    pub max_cost_usd: Option<f64>,
+    pub max_tokens: Option<i64>,
+    pub session_ms: i64,
+    pub idle_ms: i64,
+    pub output_bytes: i64,
+    pub backoff_ms: i64,
+    pub model: Option<String>,
+    pub model_strategy: String,
+    pub agent: Option<String>,
+}
+
+/// A run with what it used.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct Run {
+    pub id: RunId,
+    pub feature: FeatureId,
+    pub settings: RunSettings,
+    pub iterations: i32,
+    pub succeeded: i32,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cost_usd: f64,
+    pub started_at: OffsetDateTime,
+    pub ended_at: Option<OffsetDateTime>,
+    pub outcome: Option<RunOutcome>,
+    pub reason: Option<String>,
+    /// The database's time when the row was read.
+    pub now: OffsetDateTime,
+}
+
+/// What a batch of reports adds to a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Spent {
+    pub iterations: i32,
+    pub succeeded: i32,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cost_usd: f64,
+}

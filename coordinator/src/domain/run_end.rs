@@ -1,0 +1,266 @@
+//! When a run is over, and how it ended (SPEC 3.4, 3.5).
+
+use time::OffsetDateTime;
+
+use super::counts::Counts;
+use super::run::Run;
+use super::states::{FeatureState, RunOutcome, TaskState};
+
+/// What is known of a feature that runs.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Facts<'a> {
+    pub state: FeatureState,
+    pub counts: Counts,
+    /// Live dispatches.
+    pub live: i64,
+    /// Whether anything waits in the queue, its time come or not.
+    pub queued: bool,
+    /// Whether a verification or an integration of what was done already waits in the queue.
+    pub following_up: bool,
+    /// Whether an integration is open.
+    pub integrating: bool,
+    pub run: &'a Run,
+    pub now: OffsetDateTime,
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing.
+    GoOn,
+    /// A limit is reached: end what runs.
+    EndSessions {
+        /// Which limit, in words.
+        reason: String,
+    },
+    /// The run is over.
+    End {
+        /// How.
+        outcome: RunOutcome,
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// Decides.
+pub fn decide(facts: &Facts<'_>) -> Decision {
+    if facts.state != FeatureState::Running {
+        return Decision::GoOn;
+    }
+    let end = |outcome, reason: String| Decision::End { outcome, reason };
+    let count = |state| facts.counts.of(state);
+    if facts.counts.open() == 0 && facts.live == 0 && !facts.integrating {
+        return match (
+            count(TaskState::Failed),
+            count(TaskState::NeedsReview),
+            facts.counts.total(),
+        ) {
+            (_, _, 0) => end(RunOutcome::NoPlan, "the feature has no tasks".into()),
+            (0, 0, _) => end(RunOutcome::Complete, "every task is resolved".into()),
+            (0, n, _) => end(RunOutcome::Blocked, format!("{} for a person", tasks_wait(n))),
+            (n, _, _) => end(RunOutcome::Failure, format!("{} failed for good", tasks(n))),
+        };
+    }
+    if let Some(reason) = hard_limit(facts) {
+        return if facts.live > 0 {
+            Decision::EndSessions { reason }
+        } else {
+            end(RunOutcome::LimitReached, reason)
+        };
+    }
+    if facts.live > 0 || facts.integrating || facts.following_up {
+        return Decision::GoOn;
+    }
+    if let Some(max) = facts.run.settings.max_iterations
+        && i64::from(facts.run.iterations) >= i64::from(max)
+    {
+        return end(
+            RunOutcome::LimitReached,
+            format!("the run used its {max} iterations"),
+        );
+    }
+    if facts.queued {
+        return Decision::GoOn;
+    }
+    match (count(TaskState::Failed), count(TaskState::NeedsReview)) {
+        (0, 0) => Decision::GoOn,
+        (0, n) => end(
+            RunOutcome::Blocked,
+            format!("{} for a person, and nothing else can run", tasks_wait(n)),
+        ),
+        (n, _) => end(
+            RunOutcome::Failure,
+            format!("{} failed for good, and nothing else can run", tasks(n)),
+        ),
+    }
+}
+
+fn hard_limit(facts: &Facts<'_>) -> Option<String> {
+    let run = facts.run;
+    let limits = &run.settings;
+    if let Some(max) = limits.max_cost_usd.filter(|max| run.cost_usd >= *max) {
+        return Some(format!("the run cost {:.2} USD of {max:.2}", run.cost_usd));
+    }
+    let tokens = run.input_tokens + run.output_tokens;
+    if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
+        return Some(format!("the run used {tokens} tokens of {max}"));
+    }
+    let took_ms = (facts.now - run.started_at).whole_milliseconds();
+    if let Some(max) = limits.max_time_ms.filter(|max| took_ms >= i128::from(*max)) {
+        return Some(format!("the run took longer than {} s", max / 1000));
+    }
+    None
+}
+
+fn tasks(n: i32) -> String {
+    if n == 1 {
+        "1 task".into()
+    } else {
+        format!("{n} tasks")
+    }
+}
+
+fn tasks_wait(n: i32) -> String {
+    if n == 1 {
+        "1 task waits".into()
+    } else {
+        format!("{n} tasks wait")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::ids::{FeatureId, RunId};
+    use time::Duration;
+
+    use super::*;
+    use crate::domain::run::RunSettings;
+
+    fn run() -> Run {
+        Run {
+            id: RunId::new(),
+            feature: FeatureId::new(),
+            settings: RunSettings {
+                max_iterations: Some(20),
+                max_time_ms: Some(60_000),
+                max_cost_usd: Some(2.0),
+                max_tokens: Some(1000),
+                session_ms: 1,
+                idle_ms: 1,
+                output_bytes: 1,
+                backoff_ms: 1,
+                model: None,
+                model_strategy: "cost-optimized".into(),
+                agent: None,
+            },
+            iterations: 0,
+            succeeded: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: 0.0,
+            started_at: OffsetDateTime::UNIX_EPOCH,
+            ended_at: None,
+            outcome: None,
+            reason: None,
+            now: OffsetDateTime::UNIX_EPOCH,
+        }
+    }
+
+    fn check(
+        tasks: &[(TaskState, i32)],
+        live: i64,
+        queued: bool,
+        change: impl Fn(&mut Run),
+        expected: Option<RunOutcome>,
+    ) {
+        let mut counts = Counts::default();
+        for (state, n) in tasks {
+            counts.add(*state, *n);
+        }
+        let mut run = run();
+        change(&mut run);
+        let facts = Facts {
+            state: FeatureState::Running,
+            counts,
+            live,
+            queued,
+            following_up: false,
+            integrating: false,
+            run: &run,
+            now: OffsetDateTime::UNIX_EPOCH + Duration::seconds(30),
+        };
+        let got = match decide(&facts) {
+            Decision::End { outcome, .. } => Some(outcome),
+            Decision::GoOn | Decision::EndSessions { .. } => None,
+        };
+        assert_eq!(got, expected, "{tasks:?} live {live} queued {queued}");
+    }
+
+    #[test]
+    fn table() {
+        use TaskState::*;
+        let same = |_: &mut Run| {};
+        check(
+            &[(Done, 3), (Skipped, 1)],
+            0,
+            false,
+            same,
+            Some(RunOutcome::Complete),
+        );
+        check(&[], 0, false, same, Some(RunOutcome::NoPlan));
+        check(&[(Done, 3), (Pending, 1)], 0, true, same, None);
+        check(
+            &[(Done, 1), (Failed, 1), (Blocked, 2)],
+            0,
+            false,
+            same,
+            Some(RunOutcome::Failure),
+        );
+        check(&[(Failed, 1), (InProgress, 1)], 1, false, same, None);
+        check(&[(Failed, 1), (Pending, 1)], 0, true, same, None);
+        check(
+            &[(NeedsReview, 1), (Blocked, 1)],
+            0,
+            false,
+            same,
+            Some(RunOutcome::Blocked),
+        );
+        check(
+            &[(NeedsReview, 1), (Failed, 1)],
+            0,
+            false,
+            same,
+            Some(RunOutcome::Failure),
+        );
+        check(
+            &[(Pending, 1)],
+            0,
+            true,
+            |run| run.iterations = 20,
+            Some(RunOutcome::LimitReached),
+        );
+        check(&[(InProgress, 1)], 1, true, |run| run.iterations = 20, None);
+        check(
+            &[(Pending, 1)],
+            0,
+            true,
+            |run| run.cost_usd = 2.0,
+            Some(RunOutcome::LimitReached),
+        );
+        check(
+            &[(Pending, 1)],
+            0,
+            true,
+            |run| run.output_tokens = 1000,
+            Some(RunOutcome::LimitReached),
+        );
+        check(
+            &[(Pending, 1)],
+            0,
+            true,
+            |run| run.started_at -= Duration::seconds(31),
+            Some(RunOutcome::LimitReached),
+        );
+    }
+}

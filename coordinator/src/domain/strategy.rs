@@ -1,0 +1,247 @@
+//! Which model an attempt gets, and why in words (SPEC 7.1).
+
+/// Where the models of the configuration stand, weakest first (SPEC 7.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tiers(Vec<Tier>);
+
+/// A tier and the names that agents know it by.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Tier {
+    /// What people and `<next-model>` call it.
+    pub name: String,
+    /// Names to look for among an agent's models, best first; the tier's own name is always tried.
+    #[serde(default)]
+    pub names: Vec<String>,
+}
+
+impl Default for Tiers {
+    fn default() -> Self {
+        let tier = |name: &str, names: &[&str]| Tier {
+            name: name.to_owned(),
+            names: names.iter().map(|&n| n.to_owned()).collect(),
+        };
+        Self(vec![
+            tier("haiku", &["claude-haiku", "gemini-flash", "gpt-mini"]),
+            tier("sonnet", &["claude-sonnet", "gemini-pro", "gpt"]),
+            tier("opus", &["claude-opus", "gemini-ultra", "gpt-pro"]),
+        ])
+    }
+}
+
+impl Tiers {
+    /// Tiers in this order, weakest first; at least one.
+    pub fn new(tiers: Vec<Tier>) -> Option<Self> {
+        (!tiers.is_empty()).then_some(Self(tiers))
+    }
+
+    /// Their names, weakest first.
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(|tier| tier.name.clone()).collect()
+    }
+
+    /// A tier by its name.
+    pub fn get(&self, name: &str) -> Option<&Tier> {
+        self.0.iter().find(|tier| tier.name == name)
+    }
+
+    fn at(&self, index: usize) -> &str {
+        &self.0[index.min(self.0.len() - 1)].name
+    }
+
+    fn middle(&self) -> usize {
+        self.0.len() / 2
+    }
+
+    fn strongest(&self) -> usize {
+        self.0.len() - 1
+    }
+}
+
+/// How models are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Always the same.
+    Fixed,
+    /// Middle; strongest in trouble; weakest while it goes well with easy ones.
+    CostOptimized,
+    /// Weakest first, one up a failure.
+    Escalate,
+    /// Strongest to plan, then middle.
+    PlanThenExecute,
+}
+
+impl Strategy {
+    /// All of them, by the word of the command line.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("fixed", Self::Fixed),
+        ("cost-optimized", Self::CostOptimized),
+        ("escalate", Self::Escalate),
+        ("plan-then-execute", Self::PlanThenExecute),
+    ];
+
+    /// Reads the word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::WORDS
+            .iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, strategy)| *strategy)
+    }
+}
+
+/// What the choice depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts<'a> {
+    /// The run's model, of the `fixed` strategy or as a wish.
+    pub run_model: Option<&'a str>,
+    /// The task's own model, from the graph or an agent's hint.
+    pub task_model: Option<&'a str>,
+    /// Failures of this task in a row.
+    pub failures: i16,
+    /// The run's last attempts, at most 10: how many, and how many of them were done.
+    pub recent: (u32, u32),
+    /// Attempts done in a row that were rated trivial or easy.
+    pub easy_streak: u32,
+    /// Whether this is the run's first iteration of a feature whose spec and plan were given.
+    pub first_of_given_plan: bool,
+}
+
+/// A model and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// A tier's name, or a model's own name that is no tier.
+    pub model: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// Chooses; `None` leaves it to the agent (strategy `fixed` without a model, which submit refuses).
+pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Choice> {
+    let choice = |model: &str, reason: &str| {
+        Some(Choice {
+            model: model.to_owned(),
+            reason: reason.to_owned(),
+        })
+    };
+    if let Some(model) = facts.task_model {
+        return choice(model, "the task names it");
+    }
+    match strategy {
+        Strategy::Fixed => choice(facts.run_model?, "the run's fixed model"),
+        Strategy::CostOptimized => {
+            let (attempts, done) = facts.recent;
+            if facts.failures >= 2 {
+                choice(
+                    tiers.at(tiers.strongest()),
+                    "strongest after 2 consecutive failures of this task",
+                )
+            } else if attempts >= 5 && done * 2 < attempts {
+                choice(
+                    tiers.at(tiers.strongest()),
+                    "strongest, since under half of the run's last attempts were done",
+                )
+            } else if facts.easy_streak >= 3 {
+                choice(tiers.at(0), "weakest after 3 done in a row that were rated easy")
+            } else {
+                choice(tiers.at(tiers.middle()), "middle tier by default")
+            }
+        }
+        Strategy::Escalate => {
+            let up = usize::try_from(facts.failures).unwrap_or(0);
+            choice(
+                tiers.at(up),
+                if up == 0 {
+                    "weakest first"
+                } else {
+                    "one tier up for each failure"
+                },
+            )
+        }
+        Strategy::PlanThenExecute => {
+            if facts.first_of_given_plan {
+                choice(
+                    tiers.at(tiers.strongest()),
+                    "strongest for the first iteration of a given plan",
+                )
+            } else {
+                choice(tiers.at(tiers.middle()), "middle tier to execute the plan")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(strategy: Strategy, facts: Facts<'_>, model: &str) {
+        let choice = choose(strategy, &Tiers::default(), &facts);
+        assert_eq!(
+            choice.as_ref().map(|c| c.model.as_str()),
+            Some(model),
+            "{strategy:?} {facts:?}"
+        );
+    }
+
+    #[test]
+    fn table() {
+        use Strategy::*;
+        let none = Facts::default();
+        check(
+            Fixed,
+            Facts {
+                run_model: Some("opus"),
+                ..none
+            },
+            "opus",
+        );
+        assert_eq!(choose(Fixed, &Tiers::default(), &none), None);
+        check(CostOptimized, none, "sonnet");
+        check(CostOptimized, Facts { failures: 1, ..none }, "sonnet");
+        check(CostOptimized, Facts { failures: 2, ..none }, "opus");
+        check(
+            CostOptimized,
+            Facts {
+                recent: (4, 0),
+                ..none
+            },
+            "sonnet",
+        );
+        check(
+            CostOptimized,
+            Facts {
+                recent: (5, 2),
+                ..none
+            },
+            "opus",
+        );
+        check(
+            CostOptimized,
+            Facts {
+                recent: (10, 5),
+                easy_streak: 3,
+                ..none
+            },
+            "haiku",
+        );
+        check(Escalate, none, "haiku");
+        check(Escalate, Facts { failures: 1, ..none }, "sonnet");
+        check(Escalate, Facts { failures: 7, ..none }, "opus");
+        check(
+            PlanThenExecute,
+            Facts {
+                first_of_given_plan: true,
+                ..none
+            },
+            "opus",
+        );
+        check(PlanThenExecute, none, "sonnet");
+        check(
+            Escalate,
+            Facts {
+                task_model: Some("sonnet"),
+                ..none
+            },
+            "sonnet",
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! What a change of some tasks does to others: dependents, parents, siblings, counters (SPEC 2.4). The caller holds the
+//! features' rows, so nothing else changes their graphs meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Signals;
+use crate::domain::states::{FailurePolicy, TaskState};
+use crate::store;
+use crate::store::feature::Locked;
+
+/// Features that a step holds, by id; their counters follow every move.
+pub type Features = BTreeMap<FeatureId, Locked>;
+
+/// Locks features and returns them by id.
+pub async fn lock_features(conn: &mut PgConnection, ids: &BTreeSet<FeatureId>) -> sqlx::Result<Features> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    Ok(store::feature::lock(conn, &ids)
+        .await?
+        .into_iter()
+        .map(|f| (f.id, f))
+        .collect())
+}
+
+/// Notes on the counters that a task of a held feature moved.
+pub fn moved(features: &mut Features, feature: FeatureId, from: TaskState, to: TaskState) {
+    if from != to
+        && let Some(held) = features.get_mut(&feature)
+    {
+        held.counts.moved(from, to);
+    }
+}
+
+/// Tasks that were just done or skipped: dependents lose a blocker, parents a child, and so on upward; what becomes ready
+/// is queued.
+pub async fn resolved(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    tasks: Vec<TaskId>,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let mut frontier: Vec<Uuid> = tasks.into_iter().map(|task| task.0).collect();
+    let mut ready = Vec::new();
+    while !frontier.is_empty() {
+        let mut unblocked = store::task::unblock_dependents(conn, &frontier).await?;
+        while !unblocked.is_empty() {
+            let mut opened_parents = Vec::new();
+            for task in unblocked.into_iter().filter(|task| task.opened) {
+                moved(features, task.feature, TaskState::Blocked, TaskState::Pending);
+                if task.is_parent {
+                    opened_parents.push(task.id.0);
+                } else {
+                    ready.push(task.id.0);
+                }
+            }
+            unblocked = if opened_parents.is_empty() {
+                Vec::new()
+            } else {
+                store::task::open_children_of(conn, &opened_parents).await?
+            };
+        }
+        frontier = finish_parents(conn, features, &frontier).await?;
+    }
+    let delays = vec![0; ready.len()];
+    signals.got_work(store::ready::enqueue(conn, &ready, &delays).await?);
+    Ok(())
+}
+
+/// Tasks that a person cancelled: parents need not wait for them, dependents still do.
+pub async fn cancelled(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    tasks: &[Uuid],
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let done = finish_parents(conn, features, tasks).await?;
+    Box::pin(resolved(
+        conn,
+        features,
+        done.into_iter().map(TaskId).collect(),
+        signals,
+    ))
+    .await
+}
+
+async fn finish_parents(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    resolved: &[Uuid],
+) -> sqlx::Result<Vec<Uuid>> {
+    let parents = store::task::resolve_parents(conn, resolved).await?;
+    for parent in &parents {
+        moved(features, parent.feature, parent.was, TaskState::Done);
+    }
+    Ok(parents.into_iter().map(|parent| parent.id.0).collect())
+}
+
+/// Tasks that failed for good: their ancestors fail, and under `stop` their siblings stop being ready.
+pub async fn failed(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    tasks: &[(FeatureId, TaskId, Option<TaskId>)],
+) -> sqlx::Result<()> {
+    let ids: Vec<Uuid> = tasks.iter().map(|(_, task, _)| task.0).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    for ancestor in store::task::fail_ancestors(conn, &ids).await? {
+        moved(features, ancestor.feature, ancestor.was, TaskState::Failed);
+    }
+    let stopped: Vec<Uuid> = tasks
+        .iter()
+        .filter(|(feature, _, _)| {
+            features
+                .get(feature)
+                .is_some_and(|f| f.failure_policy == FailurePolicy::Stop)
+        })
+        .filter_map(|(_, _, parent)| parent.map(|p| p.0))
+        .collect();
+    if !stopped.is_empty() {
+        store::task::hold_below(conn, &stopped, true).await?;
+    }
+    Ok(())
+}
+
+/// Writes the held features back.
+pub async fn save_features(
+    conn: &mut PgConnection,
+    features: &Features,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    for feature in features.values() {
+        store::feature::save(conn, feature).await?;
+        signals.features.insert(feature.id);
+    }
+    Ok(())
+}

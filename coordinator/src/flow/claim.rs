@@ -1,0 +1,291 @@
+//! Claims: free slots get the best ready tasks (DESIGN 2).
+//!
+//! A batch of claims is one short transaction that takes tasks out of the queue, moves their fences and opens dispatches
+//! with leases. The context is built outside it; a second transaction stores the prompts. A claim that was answered
+//! before gets the same answer, so a lost answer costs nothing.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
+use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::{Settings, context};
+use crate::domain::fairness::{Share, divide};
+use crate::domain::states::{Kind, TaskState};
+use crate::domain::strategy::{self, Strategy};
+use crate::store;
+use crate::store::dispatch::{DispatchState, NewDispatch};
+use crate::store::ready::{Claimable, Taken};
+
+/// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// A dispatch that a claim opened, or had opened when it was asked before.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// Its task.
+    pub task: TaskId,
+    /// What it is to do.
+    pub kind: Kind,
+    /// Number of the attempt.
+    pub attempt: i32,
+    /// The run.
+    pub run: RunId,
+    /// The model and the reason for it.
+    pub model: Option<strategy::Choice>,
+}
+
+/// Serves a batch of claims; the answers stand in the claims' order.
+///
+/// # Errors
+/// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
+pub async fn claim(
+    db: &PgPool,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<Vec<ClaimAnswer>> {
+    let (mut answers, opened) = store::retry_serialization(|| open(db, settings, claims)).await?;
+    let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
+    let assignments = context::build(db, settings, &dispatches).await?;
+    for (index, opened) in opened {
+        if let Some(assignment) = assignments.get(&opened.dispatch) {
+            answers[index] = ClaimAnswer::Assigned {
+                assignment: Box::new(assignment.clone()),
+            };
+        }
+    }
+    Ok(answers)
+}
+
+/// The first transaction: answers without work, and what was opened with the index of its claim.
+async fn open(
+    db: &PgPool,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<(Vec<ClaimAnswer>, Vec<(usize, Opened)>)> {
+    let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
+    let mut opened = Vec::new();
+    let mut tx = db.begin().await?;
+    store::ready::lock_claims(&mut tx).await?;
+    let known = known_workers(&mut tx, claims).await?;
+    let before = asked_before(&mut tx, claims).await?;
+    let mut waiting: BTreeMap<Vec<String>, VecDeque<usize>> = BTreeMap::new();
+    for (index, claim) in claims.iter().enumerate() {
+        match known.get(claim.worker.as_str()) {
+            Some((incarnation, _)) if *incarnation != claim.incarnation.0 => {
+                answers[index] = ClaimAnswer::SayHello
+            }
+            None => answers[index] = ClaimAnswer::SayHello,
+            Some((_, true)) => answers[index] = not_now("the worker is to drain"),
+            Some(_) => match before.get(&claim.claim) {
+                Some(Some(same)) => opened.push((index, same.clone())),
+                Some(None) => {}
+                None => {
+                    let mut pools = claim.pools.clone();
+                    pools.sort();
+                    pools.dedup();
+                    waiting.entry(pools).or_default().push_back(index);
+                }
+            },
+        }
+    }
+    let mut fresh = Vec::new();
+    for (pools, mut slots) in waiting {
+        let taken = take(&mut tx, &pools, slots.len()).await?;
+        for (task, run) in taken {
+            let Some(index) = slots.pop_front() else { break };
+            fresh.push((index, task, run));
+        }
+    }
+    if !fresh.is_empty() {
+        opened.extend(dispatch(&mut tx, settings, claims, &fresh).await?);
+    }
+    tx.commit().await?;
+    Ok((answers, opened))
+}
+
+fn not_now(reason: &str) -> ClaimAnswer {
+    ClaimAnswer::NotNow {
+        reason: reason.to_owned(),
+        retry_after_ms: RETRY_AFTER_MS,
+    }
+}
+
+async fn known_workers(
+    conn: &mut PgConnection,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<HashMap<String, (Uuid, bool)>> {
+    let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let rows = store::worker::may_claim(conn, &names).await?;
+    Ok(rows
+        .into_iter()
+        .map(|(name, incarnation, draining)| (name, (incarnation.0, draining)))
+        .collect())
+}
+
+/// Claims whose id is a dispatch already: `Some` while it is live, `None` when it is over.
+async fn asked_before(
+    conn: &mut PgConnection,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<HashMap<DispatchId, Option<Opened>>> {
+    let ids: Vec<Uuid> = claims.iter().map(|claim| claim.claim.0).collect();
+    let rows = store::dispatch::read(conn, &ids).await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let opened = (row.state == DispatchState::Live).then(|| Opened {
+                dispatch: row.id,
+                task: row.task,
+                kind: row.kind,
+                attempt: row.attempt,
+                run: row.run,
+                model: row.model.map(|model| strategy::Choice {
+                    model,
+                    reason: String::new(),
+                }),
+            });
+            (row.id, opened)
+        })
+        .collect())
+}
+
+/// Takes up to `slots` ready tasks of these pools, follow-ups first, the rest divided fairly between features.
+async fn take(conn: &mut PgConnection, pools: &[String], slots: usize) -> sqlx::Result<Vec<(Taken, RunId)>> {
+    let features = store::ready::claimable(conn, pools).await?;
+    let runs: HashMap<FeatureId, RunId> = features.iter().map(|f| (f.feature, f.run)).collect();
+    let mut slots = u32::try_from(slots).unwrap_or(u32::MAX);
+    let mut taken = Vec::new();
+    let follow_ups: Vec<Share> = features
+        .iter()
+        .map(|f| Share {
+            feature: f.feature,
+            running: 0,
+            room: u32::try_from(f.follow_ups).unwrap_or(0),
+        })
+        .collect();
+    let shares = divide(slots, &follow_ups);
+    if !shares.is_empty() {
+        taken.extend(store::ready::take(conn, pools, &shares, true).await?);
+        slots -= u32::try_from(taken.len()).unwrap_or(0);
+    }
+    let shares: Vec<Share> = features.iter().map(share).collect();
+    let shares = divide(slots, &shares);
+    if !shares.is_empty() {
+        taken.extend(store::ready::take(conn, pools, &shares, false).await?);
+    }
+    Ok(taken
+        .into_iter()
+        .filter_map(|task| runs.get(&task.feature).map(|run| (task, *run)))
+        .collect())
+}
+
+/// What a feature may start now: by `max_parallel` and by the iterations it has left.
+fn share(feature: &Claimable) -> Share {
+    let parallel = feature.max_parallel - feature.running;
+    let iterations = feature
+        .iterations_left
+        .map_or(i32::MAX, |left| left - feature.working);
+    let room = if feature.over_limit {
+        0
+    } else {
+        parallel.min(iterations)
+    };
+    Share {
+        feature: feature.feature,
+        running: u32::try_from(feature.running).unwrap_or(0),
+        room: u32::try_from(room).unwrap_or(0),
+    }
+}
+
+/// Moves the fences of taken tasks and opens their dispatches.
+async fn dispatch(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    fresh: &[(usize, Taken, RunId)],
+) -> sqlx::Result<Vec<(usize, Opened)>> {
+    let ids: Vec<Uuid> = fresh.iter().map(|(_, taken, _)| taken.task.0).collect();
+    let mut tasks: HashMap<TaskId, _> = store::task::lock(conn, &ids)
+        .await?
+        .into_iter()
+        .map(|task| (task.id, task))
+        .collect();
+    let choices: HashMap<TaskId, _> = store::context::models(conn, &ids).await?.into_iter().collect();
+    let mut new = Vec::with_capacity(fresh.len());
+    let mut opened = Vec::with_capacity(fresh.len());
+    let mut turns = (Vec::new(), Vec::new());
+    for (index, taken, run) in fresh {
+        let Some(task) = tasks.get_mut(&taken.task) else {
+            continue;
+        };
+        let claim = &claims[*index];
+        if taken.kind != Kind::Integrate && taken.kind != Kind::Verify {
+            task.attempt += 1;
+        }
+        task.state = TaskState::InProgress;
+        task.dispatch = Some(claim.claim.0);
+        let model = choices.get(&taken.task).and_then(|facts| {
+            if taken.kind == Kind::Integrate {
+                return None;
+            }
+            choose_model(settings, facts, task.trouble.failures)
+        });
+        if taken.kind == Kind::Integrate {
+            turns.0.push(taken.task.0);
+            turns.1.push(claim.claim.0);
+        }
+        new.push(NewDispatch {
+            id: claim.claim,
+            task: taken.task,
+            feature: taken.feature,
+            run: *run,
+            kind: taken.kind,
+            attempt: task.attempt,
+            worker: claim.worker.clone(),
+            incarnation: claim.incarnation,
+            start_commit: task.start_commit.clone(),
+            model: model.as_ref().map(|m| m.model.clone()),
+            model_reason: model.as_ref().map(|m| m.reason.clone()),
+        });
+        opened.push((
+            *index,
+            Opened {
+                dispatch: claim.claim,
+                task: taken.task,
+                kind: taken.kind,
+                attempt: task.attempt,
+                run: *run,
+                model,
+            },
+        ));
+    }
+    let changed: Vec<_> = tasks.values().collect();
+    store::task::save(conn, &changed).await?;
+    store::dispatch::insert(conn, &new, settings.lease_ms()).await?;
+    if !turns.0.is_empty() {
+        store::integration::give_turn(conn, &turns.0, &turns.1).await?;
+    }
+    Ok(opened)
+}
+
+fn choose_model(
+    settings: &Settings,
+    facts: &store::context::ModelFacts,
+    failures: i16,
+) -> Option<strategy::Choice> {
+    let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
+    let facts = strategy::Facts {
+        run_model: facts.run_model.as_deref(),
+        task_model: facts.task_model.as_deref(),
+        failures,
+        recent: (facts.recent, facts.recent_done),
+        easy_streak: 0,
+        first_of_given_plan: facts.plan_given && facts.iterations == 0,
+    };
+    strategy::choose(strategy, &settings.tiers, &facts)
+}

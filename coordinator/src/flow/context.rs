@@ -1,0 +1,292 @@
+//! The assignment of a dispatch: workspace, limits, model, and the prompt with the memory of this moment (DESIGN 1.3).
+//!
+//! Built outside the claim's transaction for a whole batch; the prompts are stored in a second one, so that what was sent
+//! can be explained later.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::wire::{
+    Access, Assignment, Decided, GitOrder, IntegrateOrder, ModelChoice, Repository, SessionLimits,
+    SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
+};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::Settings;
+use super::claim::Opened;
+use crate::domain::run::Run;
+use crate::domain::states::Kind;
+use crate::domain::strategy::Choice;
+use crate::prompt::{self, Prompt};
+use crate::store;
+use crate::store::context::{Earlier, JournalEntry, Prerequisite, TaskFacts};
+use crate::store::integration::{Integration, RefNames};
+
+/// A prompt above this goes in parts (DESIGN 3). Bytes.
+const INLINE_PROMPT_BYTES: usize = 200 * 1024;
+/// Journal entries of the feature that a prompt may show (SPEC 6.5).
+const JOURNAL_ENTRIES: i64 = 5;
+
+/// All facts of a batch.
+struct Facts {
+    tasks: HashMap<TaskId, TaskFacts>,
+    runs: HashMap<Uuid, Run>,
+    prerequisites: Vec<Prerequisite>,
+    earlier: Vec<Earlier>,
+    journal: Vec<JournalEntry>,
+    integrations: HashMap<TaskId, Integration>,
+}
+
+/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out.
+pub async fn build(
+    db: &PgPool,
+    settings: &Settings,
+    opened: &[Opened],
+) -> sqlx::Result<HashMap<DispatchId, Assignment>> {
+    if opened.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut conn = db.acquire().await?;
+    let facts = read(&mut conn, settings, opened).await?;
+    let mut assignments = HashMap::new();
+    let mut prompts = Vec::new();
+    let mut frames: BTreeMap<String, String> = BTreeMap::new();
+    for dispatch in opened {
+        let Some(task) = facts.tasks.get(&dispatch.task) else {
+            continue;
+        };
+        let Some(run) = facts.runs.get(&dispatch.run.0) else {
+            continue;
+        };
+        let work = if dispatch.kind == Kind::Integrate {
+            let Some(integration) = facts.integrations.get(&dispatch.task) else {
+                continue;
+            };
+            Work::Integrate(integrate_order(task, dispatch, integration))
+        } else {
+            let prompt = render(&facts, task, run, dispatch, settings);
+            let frame = sha256_hex(prompt.frame.as_bytes());
+            prompts.push(store::prompt::Sent {
+                dispatch: dispatch.dispatch.0,
+                frame: frame.clone(),
+                body: prompt.body.clone(),
+            });
+            let whole = prompt.whole();
+            frames.entry(frame).or_insert(prompt.frame);
+            let text = if whole.len() > INLINE_PROMPT_BYTES {
+                let sha256 = store::blob::put_text(&mut conn, &whole).await?;
+                Text::Parts {
+                    sha256,
+                    size_bytes: whole.len() as u64,
+                }
+            } else {
+                Text::Inline(whole)
+            };
+            Work::Session(session_order(settings, task, run, dispatch, text))
+        };
+        let start = match (&work, facts.integrations.get(&dispatch.task)) {
+            (Work::Integrate(_), Some(i)) => Some((i.source_commit.clone(), i.source_ref.clone())),
+            _ => task.start_commit.clone().zip(task.start_ref.clone()),
+        };
+        assignments.insert(
+            dispatch.dispatch,
+            assignment(settings, task, run, dispatch, work, start),
+        );
+    }
+    let frames: Vec<_> = frames.into_iter().collect();
+    let mut tx = sqlx::Connection::begin(&mut *conn).await?;
+    // Losing the newest prompts in a crash of the database costs an explanation, not work.
+    sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
+    if !prompts.is_empty() {
+        store::prompt::keep_frames(&mut tx, &frames).await?;
+        store::prompt::keep(&mut tx, &prompts).await?;
+    }
+    tx.commit().await?;
+    Ok(assignments)
+}
+
+async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -> sqlx::Result<Facts> {
+    let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
+    let tasks = store::context::tasks(conn, &ids).await?;
+    let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
+    let runs = store::run::read(conn, &run_ids).await?;
+    let prerequisites = store::context::prerequisites(conn, &ids).await?;
+    let again: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.attempt > 1 || d.kind == Kind::Verify)
+        .map(|d| d.task.0)
+        .collect();
+    let earlier = if again.is_empty() {
+        Vec::new()
+    } else {
+        store::context::earlier(conn, &again).await?
+    };
+    let mut features: Vec<Uuid> = tasks.iter().map(|t| t.feature.0).collect();
+    features.sort_unstable();
+    features.dedup();
+    let journal = if settings.memory {
+        store::context::journal(conn, &features, JOURNAL_ENTRIES).await?
+    } else {
+        Vec::new()
+    };
+    let integrating: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == Kind::Integrate)
+        .map(|d| d.task.0)
+        .collect();
+    let integrations = if integrating.is_empty() {
+        Vec::new()
+    } else {
+        store::integration::open_of_tasks(conn, &integrating).await?
+    };
+    Ok(Facts {
+        tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
+        runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
+        prerequisites,
+        earlier,
+        journal,
+        integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
+    })
+}
+
+fn render(facts: &Facts, task: &TaskFacts, run: &Run, dispatch: &Opened, settings: &Settings) -> Prompt {
+    let of_task = |id: &TaskId| *id == task.task;
+    let prerequisites: Vec<_> = facts.prerequisites.iter().filter(|p| of_task(&p.of)).collect();
+    let earlier: Vec<_> = facts.earlier.iter().filter(|e| of_task(&e.task)).collect();
+    let of_feature = |id: &FeatureId| *id == task.feature;
+    let journal: Vec<_> = facts
+        .journal
+        .iter()
+        .filter(|j| of_feature(&j.feature) && j.task != task.task)
+        .collect();
+    let known = prompt::Known {
+        task,
+        run,
+        kind: dispatch.kind.into(),
+        attempt: dispatch.attempt,
+        model: dispatch.model.as_ref(),
+        prerequisites: &prerequisites,
+        earlier: if settings.memory || dispatch.kind == Kind::Verify {
+            &earlier
+        } else {
+            &[]
+        },
+        journal: &journal,
+    };
+    prompt::render(&known)
+}
+
+fn session_order(
+    settings: &Settings,
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    prompt: Text,
+) -> SessionOrder {
+    let positive = |n: i64| u64::try_from(n).unwrap_or(0);
+    SessionOrder {
+        prompt,
+        agent: task.agent.clone().or_else(|| run.settings.agent.clone()),
+        model: dispatch
+            .model
+            .as_ref()
+            .map(|choice| model_choice(settings, choice)),
+        limits: SessionLimits {
+            session_ms: positive(run.settings.session_ms),
+            idle_ms: positive(run.settings.idle_ms),
+            output_bytes: positive(run.settings.output_bytes),
+            grace_ms: settings.grace.as_millis() as u64,
+            ..SessionLimits::default()
+        },
+        access: if dispatch.kind == Kind::Verify {
+            Access::Commands
+        } else {
+            Access::Workspace
+        },
+        iteration: u32::try_from(run.iterations + 1).unwrap_or(1),
+        total: u32::try_from(run.settings.max_iterations.unwrap_or(task.feature_tasks)).unwrap_or(0),
+    }
+}
+
+fn model_choice(settings: &Settings, choice: &Choice) -> ModelChoice {
+    let mut names = vec![choice.model.clone()];
+    names.extend(
+        settings
+            .tiers
+            .get(&choice.model)
+            .map(|tier| tier.names.clone())
+            .unwrap_or_default(),
+    );
+    names.dedup();
+    ModelChoice {
+        tier: choice.model.clone(),
+        names,
+    }
+}
+
+fn integrate_order(task: &TaskFacts, dispatch: &Opened, integration: &Integration) -> IntegrateOrder {
+    let resume = match (&integration.old, &integration.new, &integration.new_ref) {
+        (Some(old), Some(new), Some(new_ref)) => Some(Decided {
+            old: old.clone(),
+            new: new.clone(),
+            new_ref: new_ref.clone(),
+        }),
+        _ => None,
+    };
+    IntegrateOrder {
+        commit: integration.source_commit.clone(),
+        subject: task.title.clone(),
+        body: format!("Attempt {} of task {}.", dispatch.attempt, task.task),
+        gate: Vec::new(),
+        resume,
+    }
+}
+
+fn assignment(
+    settings: &Settings,
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    work: Work,
+    start: Option<(String, String)>,
+) -> Assignment {
+    let workspace = match (&task.repo_address, &task.base_commit, &task.branch) {
+        (Some(address), Some(base), Some(branch)) => {
+            let (start, start_ref) = start.unzip();
+            WorkspaceOrder::Git(GitOrder {
+                repository: Repository {
+                    address: address.clone(),
+                },
+                feature_branch: branch.clone(),
+                base: base.clone(),
+                start,
+                start_ref,
+                attempt_ref: RefNames::new(&task.feature_name, task.task)
+                    .attempt_ref(dispatch.attempt, dispatch.dispatch),
+                author: None,
+                trailers: BTreeMap::from([
+                    ("Ralph-Task".to_owned(), task.task.to_string()),
+                    ("Ralph-Attempt".to_owned(), dispatch.attempt.to_string()),
+                    ("Ralph-Run".to_owned(), run.id.to_string()),
+                ]),
+            })
+        }
+        _ => WorkspaceOrder::Scratch,
+    };
+    Assignment {
+        v: WRITES,
+        dispatch: dispatch.dispatch,
+        kind: dispatch.kind.into(),
+        feature: task.feature,
+        feature_name: task.feature_name.clone(),
+        run: dispatch.run,
+        task: task.task,
+        task_title: task.title.clone(),
+        attempt: u32::try_from(dispatch.attempt).unwrap_or(0),
+        workspace,
+        work,
+        lease_ms: settings.lease.as_millis() as u64,
+        traceparent: None,
+    }
+}

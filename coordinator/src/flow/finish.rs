@@ -1,0 +1,139 @@
+//! A run's end: decided from counters, looked at after every change and by a poll (SPEC 3.4, 3.5).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::FeatureId;
+use ralph_shared::wire::{Control, EndReason};
+use sqlx::{PgConnection, PgPool};
+
+use super::Signals;
+use super::cascade::{self, Features};
+use crate::domain::run_end::{self, Decision, Facts};
+use crate::domain::states::{FeatureState, RunOutcome};
+use crate::store;
+
+/// Ends the runs of held features that are over; the caller writes the features back.
+pub async fn check(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    for feature in features.values_mut() {
+        let Some(run_id) = feature
+            .current_run
+            .filter(|_| feature.state == FeatureState::Running)
+        else {
+            continue;
+        };
+        let Some(run) = store::run::read(conn, &[run_id.0]).await?.pop() else {
+            continue;
+        };
+        let live = store::dispatch::live_count(conn, feature.id).await?;
+        let facts = Facts {
+            state: feature.state,
+            counts: feature.counts,
+            live,
+            queued: live == 0 && store::ready::has_any(conn, feature.id).await?,
+            following_up: live == 0 && store::ready::has_follow_up(conn, feature.id).await?,
+            integrating: live == 0 && store::integration::any_open(conn, feature.id).await?,
+            now: run.now,
+            run: &run,
+        };
+        match run_end::decide(&facts) {
+            Decision::GoOn => {}
+            Decision::EndSessions { reason } => {
+                let ending = store::dispatch::ask_to_end(conn, feature.id, None, "run_limit", None).await?;
+                tracing::info!(
+                    feature = feature.name,
+                    reason,
+                    sessions = ending.len(),
+                    "run limit reached"
+                );
+                for (dispatch, worker) in ending {
+                    signals.order(
+                        &worker,
+                        Control::End {
+                            dispatch,
+                            reason: EndReason::RunLimit,
+                        },
+                    );
+                }
+            }
+            Decision::End { outcome, reason } => {
+                tracing::info!(
+                    feature = feature.name,
+                    outcome = outcome.as_str(),
+                    reason,
+                    "run ended"
+                );
+                end(conn, feature, outcome, &reason).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn end(
+    conn: &mut PgConnection,
+    feature: &mut store::feature::Locked,
+    outcome: RunOutcome,
+    reason: &str,
+) -> sqlx::Result<()> {
+    if let Some(run) = feature.current_run {
+        store::run::end(conn, run, outcome, reason).await?;
+    }
+    store::ready::withdraw_feature(conn, feature.id).await?;
+    feature.state = outcome.feature_state();
+    Ok(())
+}
+
+/// `<promise>FAILURE</promise>`: the run ends with Failure, and what runs is interrupted and pushed (SPEC 3.5).
+pub async fn promise_failure(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    feature: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let Some(held) = features.get_mut(&feature) else {
+        return Ok(());
+    };
+    if held.state != FeatureState::Running {
+        return Ok(());
+    }
+    for (dispatch, worker) in store::dispatch::ask_to_end(conn, feature, None, "interrupted", None).await? {
+        signals.order(
+            &worker,
+            Control::End {
+                dispatch,
+                reason: EndReason::Interrupted,
+            },
+        );
+    }
+    end(
+        conn,
+        held,
+        RunOutcome::Failure,
+        "an agent promised that the feature can't be done",
+    )
+    .await
+}
+
+/// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. Returns how many it
+/// looked at.
+pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
+    let mut signals = Signals::default();
+    let mut conn = db.acquire().await?;
+    let running = store::feature::running(&mut conn).await?;
+    drop(conn);
+    for id in &running {
+        let mut tx = db.begin().await?;
+        let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(*id)])).await?;
+        let before: Vec<_> = features.values().map(|f| f.state).collect();
+        check(&mut tx, &mut features, &mut signals).await?;
+        if features.values().map(|f| f.state).ne(before) {
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        tx.commit().await?;
+    }
+    Ok((running.len(), signals))
+}

@@ -1,0 +1,150 @@
+//! Heartbeats: leases are renewed, and the worker is told what was settled and what to end (DESIGN 2).
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::Settings;
+use crate::store;
+use crate::store::dispatch::{DispatchState, Standing};
+
+/// Answers a heartbeat after the renewals were committed.
+pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sqlx::Result<HeartbeatAnswer> {
+    let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
+    let mut all = running.clone();
+    all.extend(beat.spooled.iter().map(|d| d.0));
+    let mut tx = db.begin().await?;
+    let free = i32::try_from(beat.free_slots).unwrap_or(i32::MAX);
+    let Some(drain) =
+        store::worker::seen(&mut tx, &beat.worker, beat.incarnation, free, beat.draining).await?
+    else {
+        return Ok(HeartbeatAnswer::SayHello);
+    };
+    if all.is_empty() {
+        tx.commit().await?;
+        return Ok(HeartbeatAnswer::Renewed {
+            settled: Vec::new(),
+            end: Vec::new(),
+            drain,
+        });
+    }
+    store::dispatch::renew(&mut tx, beat.incarnation, &all, settings.lease_ms()).await?;
+    let standings = store::dispatch::standing(&mut tx, &all).await?;
+    tx.commit().await?;
+    let (settled, end) = answer(beat, &standings);
+    Ok(HeartbeatAnswer::Renewed { settled, end, drain })
+}
+
+/// What a worker is told of the dispatches that it named.
+fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) {
+    let known: HashMap<DispatchId, &Standing> = standings.iter().map(|s| (s.id, s)).collect();
+    let settled = beat
+        .spooled
+        .iter()
+        .filter_map(|&dispatch| {
+            let settlement = match known.get(&dispatch).map(|s| s.state) {
+                None => Settlement::UnknownDispatch,
+                Some(DispatchState::Settled) => Settlement::Applied,
+                Some(DispatchState::Superseded) => Settlement::Superseded,
+                Some(DispatchState::Live | DispatchState::Lost) => return None,
+            };
+            Some(Settled { dispatch, settlement })
+        })
+        .collect();
+    let end = beat
+        .running
+        .iter()
+        .filter_map(|&dispatch| {
+            let reason = match known.get(&dispatch) {
+                None => EndReason::Fenced,
+                Some(standing) if !standing.is_current => EndReason::Fenced,
+                Some(Standing {
+                    state: DispatchState::Superseded | DispatchState::Settled,
+                    ..
+                }) => EndReason::Fenced,
+                Some(standing) => end_reason(standing.end_reason.as_deref()?),
+            };
+            Some(End { dispatch, reason })
+        })
+        .collect();
+    (settled, end)
+}
+
+/// The words in which the store keeps why a session is to end.
+pub fn end_reason(word: &str) -> EndReason {
+    match word {
+        "drain" => EndReason::Drain,
+        "run_limit" => EndReason::RunLimit,
+        _ => EndReason::Interrupted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::ids::Incarnation;
+    use ralph_shared::wire::READS;
+
+    use super::*;
+
+    fn check(
+        state: Option<(DispatchState, bool, Option<&str>)>,
+        settled: Option<Settlement>,
+        end: Option<EndReason>,
+    ) {
+        let id = DispatchId::new();
+        let beat = |running: Vec<_>, spooled: Vec<_>| Heartbeat {
+            reads: READS.to_vec(),
+            worker: "w".into(),
+            incarnation: Incarnation::new(),
+            running,
+            spooled,
+            free_slots: 0,
+            draining: false,
+        };
+        let standings: Vec<_> = state
+            .map(|(state, is_current, reason)| Standing {
+                id,
+                state,
+                is_current,
+                end_reason: reason.map(Into::into),
+            })
+            .into_iter()
+            .collect();
+        let told = answer(&beat(vec![], vec![id]), &standings).0;
+        assert_eq!(told.first().map(|s| s.settlement), settled, "spooled {state:?}");
+        let told = answer(&beat(vec![id], vec![]), &standings).1;
+        assert_eq!(told.first().map(|e| e.reason), end, "running {state:?}");
+    }
+
+    #[test]
+    fn table() {
+        use DispatchState::*;
+        check(None, Some(Settlement::UnknownDispatch), Some(EndReason::Fenced));
+        check(Some((Live, true, None)), None, None);
+        check(
+            Some((Live, true, Some("interrupted"))),
+            None,
+            Some(EndReason::Interrupted),
+        );
+        check(
+            Some((Live, true, Some("run_limit"))),
+            None,
+            Some(EndReason::RunLimit),
+        );
+        check(Some((Lost, true, None)), None, None);
+        check(Some((Lost, false, None)), None, Some(EndReason::Fenced));
+        check(
+            Some((Settled, true, None)),
+            Some(Settlement::Applied),
+            Some(EndReason::Fenced),
+        );
+        check(
+            Some((Superseded, false, None)),
+            Some(Settlement::Superseded),
+            Some(EndReason::Fenced),
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! Turns, decisions and landings (DESIGN 6): an integration is decided here before anybody pushes it.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::FeatureId;
+use ralph_shared::wire::{DecideAnswer, DecideRequest};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::Signals;
+use crate::store;
+
+/// Longest pause between tries of one integration. Milliseconds.
+const MAX_PAUSE_MS: i64 = 60_000;
+/// Pause after the first try that came to nothing, doubled with each further one. Milliseconds.
+const FIRST_PAUSE_MS: i64 = 250;
+
+/// Queues, for each feature, the integration whose turn it is, unless somebody holds the turn.
+pub async fn promote(
+    conn: &mut PgConnection,
+    features: &BTreeSet<FeatureId>,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    if features.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = features.iter().map(|feature| feature.0).collect();
+    let next: Vec<Uuid> = store::integration::next_turns(conn, &ids)
+        .await?
+        .into_iter()
+        .map(|(_, task)| task.0)
+        .collect();
+    if next.is_empty() {
+        return Ok(());
+    }
+    let open = store::integration::open_of_tasks(conn, &next).await?;
+    let pause = |task: &Uuid| {
+        open.iter()
+            .find(|i| i.task.0 == *task)
+            .map_or(0, |i| pause_ms(i.tries))
+    };
+    let delays: Vec<i64> = next.iter().map(pause).collect();
+    signals.got_work(store::ready::enqueue(conn, &next, &delays).await?);
+    Ok(())
+}
+
+fn pause_ms(tries: i32) -> i64 {
+    match tries {
+        ..=1 => 0,
+        n => (FIRST_PAUSE_MS << (n - 2).min(20)).min(MAX_PAUSE_MS),
+    }
+}
+
+/// Answers the holder of a turn that asks whether it may push: in one transaction, fence checked, the feature's only open
+/// integration is stored. Asking again with the same values gives the same answer.
+pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<DecideAnswer> {
+    let refused = |reason: &str| {
+        Ok(DecideAnswer::Refused {
+            reason: reason.to_owned(),
+        })
+    };
+    let mut tx = db.begin().await?;
+    let Some(dispatch) = store::dispatch::read(&mut tx, &[request.dispatch.0]).await?.pop() else {
+        return refused("no such dispatch");
+    };
+    let tasks = store::task::lock(&mut tx, &[dispatch.task.0]).await?;
+    if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch.0) {
+        return refused("the task has another dispatch by now");
+    }
+    let Some(names) = store::integration::names(&mut tx, dispatch.task).await? else {
+        return refused("the task is gone");
+    };
+    let new_ref = names.attempt_ref(dispatch.attempt, request.dispatch);
+    if !store::integration::decide(&mut tx, request.dispatch, &request.old, &request.new, &new_ref).await? {
+        return refused("the dispatch does not hold the feature's turn");
+    }
+    tx.commit().await?;
+    Ok(DecideAnswer::Decided)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        let pauses: Vec<_> = [0, 1, 2, 3, 10, 40].into_iter().map(pause_ms).collect();
+        assert_eq!(pauses, [0, 0, 250, 500, 60_000, 60_000]);
+    }
+}

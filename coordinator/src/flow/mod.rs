@@ -1,0 +1,40 @@
+//! The way of a task, a step a module, in the order in which a task meets them (DESIGN 2):
+//!
+//! | step | what it does |
+//! | --- | --- |
+//! | [`submit`] | a validated graph becomes rows, in one transaction |
+//! | [`ready`] | what became ready gets tickets, topped up by one issuer |
+//! | [`hello`] | a worker's incarnation takes its name |
+//! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
+//! | [`context`] | the assignment and its prompt, with the memory of this moment |
+//! | [`heartbeat`] | leases are renewed, settlements and orders told |
+//! | [`apply`] | reports change tasks, a batch a transaction |
+//! | [`cascade`] | what a change of a task does to others |
+//! | [`capture`] | what a report leaves for later iterations |
+//! | [`integrate`] | turns, decisions, landings |
+//! | [`rescue`] | leases that ended give their tasks back |
+//! | [`finish`] | a run's end |
+//! | [`steer`] | what people do to features and tasks |
+//!
+//! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
+//! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
+//! dispatches by id; claims and heartbeats lock task and dispatch rows only.
+
+pub mod apply;
+pub mod capture;
+pub mod cascade;
+pub mod claim;
+pub mod context;
+pub mod finish;
+pub mod heartbeat;
+pub mod hello;
+pub mod integrate;
+pub mod ready;
+pub mod rescue;
+pub mod steer;
+pub mod submit;
+
+mod settings;
+
+pub use crate::bus::Signals;
+pub use settings::Settings;

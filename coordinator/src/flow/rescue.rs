@@ -1,0 +1,125 @@
+//! Leases that ended give their tasks back (DESIGN 2). Idempotent, safe to die half-way; every second.
+//!
+//! The fence stays where it is until the task is claimed again: a report that comes before is still accepted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::cascade::{self, moved};
+use super::{Signals, finish, integrate};
+use crate::domain::retry::{self, Next};
+use crate::domain::states::{Kind, Outcome, TaskState};
+use crate::store;
+use crate::store::dispatch::Expired;
+
+/// Leases that one call looks at.
+const BATCH: i64 = 500;
+
+/// Why a dispatch is lost, for screens and journals.
+const REASON: &str = "the worker was not heard of until the lease ended";
+
+/// Takes back what expired. Returns how many dispatches were lost.
+pub async fn rescue(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
+    let mut conn = db.acquire().await?;
+    let expired = store::dispatch::expired(&mut conn, BATCH).await?;
+    drop(conn);
+    if expired.is_empty() {
+        return Ok((0, Signals::default()));
+    }
+    store::retry_serialization(|| take_back(db, &expired)).await
+}
+
+async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let features: BTreeSet<_> = expired.iter().map(|e| e.feature).collect();
+    let mut features = cascade::lock_features(&mut tx, &features).await?;
+    let task_ids: Vec<Uuid> = expired.iter().map(|e| e.task.0).collect();
+    let mut tasks: HashMap<_, _> = store::task::lock(&mut tx, &task_ids)
+        .await?
+        .into_iter()
+        .map(|t| (t.id, t))
+        .collect();
+    let ids: Vec<Uuid> = expired.iter().map(|e| e.id.0).collect();
+    let still: BTreeSet<Uuid> = store::dispatch::still_expired(&mut tx, &ids)
+        .await?
+        .into_iter()
+        .collect();
+    let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
+    let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
+    store::dispatch::lose(&mut tx, &lost_ids, REASON).await?;
+    store::integration::release_turn(&mut tx, &lost_ids).await?;
+    let mut by_worker: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in &lost {
+        *by_worker.entry(&one.worker).or_default() += 1;
+    }
+    let mut again = Vec::new();
+    let mut explained = Vec::new();
+    let mut changed = Vec::new();
+    for one in &lost {
+        let Some(task) = tasks.get_mut(&one.task) else {
+            continue;
+        };
+        if task.dispatch != Some(one.id.0) || task.state != TaskState::InProgress {
+            continue;
+        }
+        changed.push(one.task);
+        if task.next_kind == Some(Kind::Integrate) {
+            continue;
+        }
+        let alone = by_worker.get(one.worker.as_str()) == Some(&1);
+        let mut next = Next::Again(std::time::Duration::ZERO);
+        if alone {
+            let decided = retry::decide(
+                Outcome::Lost,
+                true,
+                0,
+                task.trouble,
+                std::time::Duration::ZERO,
+                1.0,
+            );
+            next = decided.0;
+            task.trouble = decided.1;
+        }
+        match next {
+            Next::Again(_) => {
+                if task.next_kind == Some(Kind::Work) {
+                    moved(&mut features, task.feature, task.state, TaskState::Pending);
+                    task.state = TaskState::Pending;
+                }
+                again.push(one.task.0);
+            }
+            Next::NeedsReview => {
+                moved(&mut features, task.feature, task.state, TaskState::NeedsReview);
+                task.state = TaskState::NeedsReview;
+                task.next_kind = Some(Kind::Work);
+                explained.push(one.task);
+            }
+        }
+    }
+    let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
+    store::task::save(&mut tx, &rows).await?;
+    for task in explained {
+        let reason = format!(
+            "its worker died {} times while it ran, and nothing else was lost",
+            retry::MAX_LOST_ALONE
+        );
+        store::task::explain(&mut tx, task, Some(&reason)).await?;
+    }
+    let delays = vec![0; again.len()];
+    signals.got_work(store::ready::enqueue(&mut tx, &again, &delays).await?);
+    let turns: BTreeSet<_> = lost.iter().map(|e| e.feature).collect();
+    integrate::promote(&mut tx, &turns, &mut signals).await?;
+    finish::check(&mut tx, &mut features, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    tx.commit().await?;
+    if !lost.is_empty() {
+        tracing::warn!(
+            lost = lost.len(),
+            "leases ended; their tasks may be claimed again"
+        );
+    }
+    Ok((lost.len(), signals))
+}

@@ -1,0 +1,363 @@
+//! What people do to features and tasks while they run (SPEC 2.4, 3.6, 7.4; DESIGN 2, commands on what runs).
+//!
+//! done, fail, cancel, skip and release move the fence: what runs is ended, and its report changes nothing any more.
+//! Interrupt doesn't: the session ends in order and its report counts.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::wire::{Control, EndReason};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::cascade::{self, Features, moved};
+use super::{Signals, finish, submit};
+use crate::domain::retry::Trouble;
+use crate::domain::run::RunSettings;
+use crate::domain::states::{FeatureState, Kind, RunOutcome, TaskState};
+use crate::store;
+use crate::store::integration::IntegrationState;
+use crate::store::task::Task;
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Steered {
+    /// It was done; so many tasks or sessions were concerned.
+    Done(usize),
+    /// Nothing of that id.
+    NotFound,
+    /// It can't be done to something in that state.
+    Refused(String),
+}
+
+/// What a person does to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskCommand {
+    /// Goes on without it: dependents run.
+    Skip,
+    /// Takes it out: dependents don't run.
+    Cancel,
+    /// Fails it for good.
+    Fail,
+    /// Says that it is done.
+    Done,
+    /// Tries it again: after failure, cancel, skip or review.
+    Retry,
+    /// Takes it from the worker that has it, to be claimed again.
+    Release,
+}
+
+impl TaskCommand {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Cancel => "cancel",
+            Self::Fail => "fail",
+            Self::Done => "done",
+            Self::Retry => "retry",
+            Self::Release => "release",
+        }
+    }
+
+    /// The state that it leads to, or why it is refused.
+    fn target(self, task: &Task) -> Result<TaskState, String> {
+        let refuse = || {
+            Err(format!(
+                "can't {} a task that is {}",
+                self.verb(),
+                task.state.as_str()
+            ))
+        };
+        if task.children > 0 && !matches!(self, Self::Retry) {
+            return Err(format!(
+                "can't {} a task that has subtasks; name the subtasks",
+                self.verb()
+            ));
+        }
+        match (self, task.state) {
+            (_, TaskState::Done) => refuse(),
+            (
+                Self::Retry,
+                TaskState::Failed | TaskState::NeedsReview | TaskState::Cancelled | TaskState::Skipped,
+            ) => Ok(if task.open_blockers > 0 {
+                TaskState::Blocked
+            } else {
+                TaskState::Pending
+            }),
+            (Self::Release, TaskState::InProgress) => Ok(TaskState::Pending),
+            (Self::Retry | Self::Release, _) => refuse(),
+            (Self::Skip, TaskState::Skipped)
+            | (Self::Cancel, TaskState::Cancelled)
+            | (Self::Fail, TaskState::Failed) => refuse(),
+            (Self::Skip, _) => Ok(TaskState::Skipped),
+            (Self::Cancel, _) => Ok(TaskState::Cancelled),
+            (Self::Fail, _) => Ok(TaskState::Failed),
+            (Self::Done, _) => Ok(TaskState::Done),
+        }
+    }
+}
+
+/// Does `command` to a task; `actor` and `why` go into its log.
+pub async fn task(
+    db: &PgPool,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
+    let Some(mut task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let to = match command.target(&task) {
+        Ok(to) => to,
+        Err(reason) => return Ok((Steered::Refused(reason), signals)),
+    };
+    if let Some(decided) = store::integration::open_of_tasks(&mut tx, &[id.0]).await?.first() {
+        if decided.state == IntegrationState::Decided {
+            let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
+            return Ok((Steered::Refused(reason), signals));
+        }
+        store::integration::close(&mut tx, id, IntegrationState::Withdrawn, None, false, why).await?;
+    }
+    if command == TaskCommand::Retry && task.children > 0 {
+        let n = retry_below(&mut tx, &mut features, &task, &mut signals).await?;
+        end_of_step(&mut tx, &mut features, id, command, actor, why, &mut signals).await?;
+        tx.commit().await?;
+        return Ok((Steered::Done(n), signals));
+    }
+    fence_off(&mut tx, &mut task, &mut signals).await?;
+    store::ready::withdraw(&mut tx, &[id.0]).await?;
+    let from = task.state;
+    moved(&mut features, feature, from, to);
+    task.state = to;
+    task.next_kind = Some(Kind::Work);
+    if command == TaskCommand::Retry {
+        task.trouble = Trouble::default();
+        store::task::explain(&mut tx, id, None).await?;
+    } else if to == TaskState::Failed {
+        store::task::explain(&mut tx, id, Some(why.unwrap_or("a person failed it"))).await?;
+    }
+    store::task::save(&mut tx, &[&task]).await?;
+    match to {
+        TaskState::Done | TaskState::Skipped => {
+            if from == TaskState::Cancelled {
+                store::task::reopen_parents(&mut tx, &[id.0]).await?;
+            }
+            cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
+        }
+        TaskState::Cancelled => cascade::cancelled(&mut tx, &mut features, &[id.0], &mut signals).await?,
+        TaskState::Failed => cascade::failed(&mut tx, &mut features, &[(feature, id, task.parent)]).await?,
+        _ => {
+            if from.satisfies_dependents() {
+                for dependent in store::task::block_dependents(&mut tx, &[id.0]).await? {
+                    moved(
+                        &mut features,
+                        dependent.feature,
+                        dependent.was,
+                        TaskState::Blocked,
+                    );
+                }
+            }
+            if from.is_resolved() {
+                store::task::reopen_parents(&mut tx, &[id.0]).await?;
+            }
+            for ancestor in store::task::unfail_ancestors(&mut tx, &[id.0]).await? {
+                moved(&mut features, ancestor.feature, ancestor.was, TaskState::Pending);
+            }
+            signals.got_work(store::ready::enqueue(&mut tx, &[id.0], &[0]).await?);
+        }
+    }
+    super::integrate::promote(&mut tx, &BTreeSet::from([feature]), &mut signals).await?;
+    end_of_step(&mut tx, &mut features, id, command, actor, why, &mut signals).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(1), signals))
+}
+
+async fn end_of_step(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    store::task::log(conn, id, actor, command.verb(), why).await?;
+    finish::check(conn, features, signals).await?;
+    cascade::save_features(conn, features, signals).await
+}
+
+/// Retries the failed leaves below a parent (SPEC 2.4).
+async fn retry_below(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    parent: &Task,
+    signals: &mut Signals,
+) -> sqlx::Result<usize> {
+    let failed = store::task::failed_leaves_below(conn, parent.id).await?;
+    let mut tasks = store::task::lock(conn, &failed).await?;
+    for task in &mut tasks {
+        let to = if task.open_blockers > 0 {
+            TaskState::Blocked
+        } else {
+            TaskState::Pending
+        };
+        moved(features, task.feature, task.state, to);
+        task.state = to;
+        task.next_kind = Some(Kind::Work);
+        task.trouble = Trouble::default();
+    }
+    store::task::save(conn, &tasks.iter().collect::<Vec<_>>()).await?;
+    for ancestor in store::task::unfail_ancestors(conn, &failed).await? {
+        moved(features, ancestor.feature, ancestor.was, TaskState::Pending);
+    }
+    let delays = vec![0; failed.len()];
+    signals.got_work(store::ready::enqueue(conn, &failed, &delays).await?);
+    Ok(failed.len())
+}
+
+/// Takes a task from whoever has it: its fence is cleared, and its session is told to end.
+async fn fence_off(conn: &mut PgConnection, task: &mut Task, signals: &mut Signals) -> sqlx::Result<()> {
+    let live = store::dispatch::live_of_tasks(conn, &[task.id.0]).await?;
+    let ids: Vec<Uuid> = live.iter().map(|(dispatch, _)| dispatch.0).collect();
+    store::dispatch::supersede(conn, &ids, "a person took the task from it").await?;
+    store::integration::release_turn(conn, &ids).await?;
+    for (dispatch, worker) in live {
+        signals.order(
+            &worker,
+            Control::End {
+                dispatch,
+                reason: EndReason::Fenced,
+            },
+        );
+    }
+    task.dispatch = None;
+    Ok(())
+}
+
+/// Ends the running session of a task in order; its report counts (SPEC 3.6).
+pub async fn interrupt(
+    db: &PgPool,
+    id: TaskId,
+    actor: &str,
+    feedback: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let ending = store::dispatch::ask_to_end(&mut tx, feature, Some(id), "interrupted", feedback).await?;
+    if ending.is_empty() {
+        return Ok((
+            Steered::Refused("no session of this task runs".to_owned()),
+            signals,
+        ));
+    }
+    store::task::log(&mut tx, id, actor, "interrupt", feedback).await?;
+    tx.commit().await?;
+    for (dispatch, worker) in &ending {
+        signals.order(
+            worker,
+            Control::End {
+                dispatch: *dispatch,
+                reason: EndReason::Interrupted,
+            },
+        );
+    }
+    Ok((Steered::Done(ending.len()), signals))
+}
+
+/// What a person does to a feature.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FeatureCommand {
+    /// Starts a run with these settings.
+    Run(Box<RunSettings>),
+    /// Lets what runs end, starts nothing new.
+    Pause,
+    /// Goes on after a pause.
+    Resume,
+    /// Ends it: what runs is ended in order and pushed.
+    Cancel,
+}
+
+/// Does `command` to a feature.
+pub async fn feature(
+    db: &PgPool,
+    id: FeatureId,
+    command: &FeatureCommand,
+) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(held) = features.get_mut(&id) else {
+        return Ok((Steered::NotFound, None, signals));
+    };
+    let refused = |verb: &str, state: FeatureState| {
+        Steered::Refused(format!("can't {verb} a feature that is {}", state.as_str()))
+    };
+    let mut run = None;
+    match command {
+        FeatureCommand::Run(settings) => {
+            let state = held.state;
+            run = submit::start(&mut tx, id, settings, &mut signals).await?;
+            if run.is_none() {
+                return Ok((refused("run", state), None, signals));
+            }
+            tx.commit().await?;
+            return Ok((Steered::Done(1), run, signals));
+        }
+        FeatureCommand::Pause if held.state == FeatureState::Running => {
+            held.state = FeatureState::Paused;
+            store::ready::withdraw_feature(&mut tx, id).await?;
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        FeatureCommand::Resume if held.state == FeatureState::Paused => {
+            held.state = FeatureState::Running;
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+            signals.got_work(store::ready::enqueue_feature(&mut tx, id).await?);
+            super::integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
+            finish::check(&mut tx, &mut features, &mut signals).await?;
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        FeatureCommand::Cancel if !matches!(held.state, FeatureState::Done | FeatureState::Cancelled) => {
+            if let Some(current) = held
+                .current_run
+                .filter(|_| matches!(held.state, FeatureState::Running | FeatureState::Paused))
+            {
+                store::run::end(
+                    &mut tx,
+                    current,
+                    RunOutcome::Interrupted,
+                    "a person cancelled the feature",
+                )
+                .await?;
+            }
+            held.state = FeatureState::Cancelled;
+            store::ready::withdraw_feature(&mut tx, id).await?;
+            for (dispatch, worker) in
+                store::dispatch::ask_to_end(&mut tx, id, None, "interrupted", None).await?
+            {
+                signals.order(
+                    &worker,
+                    Control::End {
+                        dispatch,
+                        reason: EndReason::Interrupted,
+                    },
+                );
+            }
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        FeatureCommand::Pause => return Ok((refused("pause", held.state), None, signals)),
+        FeatureCommand::Resume => return Ok((refused("resume", held.state), None, signals)),
+        FeatureCommand::Cancel => return Ok((refused("cancel", held.state), None, signals)),
+    }
+    tx.commit().await?;
+    Ok((Steered::Done(1), run, signals))
+}
