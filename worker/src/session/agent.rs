@@ -22,7 +22,7 @@ use super::tail::Tail;
 /// How much of the agent's standard error is kept. Bytes.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
 
-/// Longest wait for the end of standard error once every process of the session is gone.
+/// Longest wait for the end of standard error once the agent is gone.
 const STDERR_WAIT: Duration = Duration::from_millis(200);
 
 /// A running agent. Dropped, it takes every process of its session along.
@@ -138,8 +138,15 @@ impl Agent {
         let (mark, groups) = (self.mark.clone(), self.groups.clone());
         let killed = tokio::task::spawn_blocking(move || leftovers::kill_marked(&mark, &groups)).await;
         self.cleaned = killed.is_ok();
-        let _ = tokio::time::timeout(STDERR_WAIT, &mut self.stderr_reader).await;
+        self.hear_out().await;
         (killed.unwrap_or(0), self.stderr_tail())
+    }
+
+    /// Waits, for a bounded time, until standard error was read to its end.
+    pub async fn hear_out(&mut self) {
+        if !self.stderr_reader.is_finished() {
+            let _ = tokio::time::timeout(STDERR_WAIT, &mut self.stderr_reader).await;
+        }
     }
 
     /// The last lines on standard error so far.

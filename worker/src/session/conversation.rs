@@ -93,7 +93,7 @@ impl<'a> Conversation<'a> {
         limits: SessionLimits,
         end: watch::Receiver<Option<EndReason>>,
     ) -> Self {
-        let now = Instant::now();
+        let now = now();
         Self {
             agent,
             record,
@@ -117,7 +117,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// The process.
-    pub fn agent(&self) -> &Agent {
+    pub fn agent(&mut self) -> &mut Agent {
         self.agent
     }
 
@@ -197,7 +197,7 @@ impl<'a> Conversation<'a> {
 
     /// Waits for one event and handles it. Gives the awaited answer when it came.
     async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<Answer>, Stop> {
-        let now = Instant::now();
+        let now = now();
         let (until, open) = match bounds {
             Bounds::Until(until) => (until, false),
             Bounds::Session(own) => match limits::judge(&self.limits, &self.facts(), now) {
@@ -257,7 +257,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn last_words(&mut self) {
-        self.broken.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+        self.broken.get_or_insert_with(|| now() + LAST_WORDS);
     }
 
     fn line(&mut self, line: Line, awaited: Option<u64>) -> Option<Answer> {
@@ -279,7 +279,7 @@ impl<'a> Conversation<'a> {
     fn message(&mut self, line: &str, awaited: Option<u64>) -> Option<Answer> {
         let message = peer::parse(line);
         if !matches!(message, Incoming::Junk) {
-            self.heard = Instant::now();
+            self.heard = now();
         }
         match message {
             Incoming::Notification { method, params } if method == "session/update" => {
@@ -304,6 +304,11 @@ impl<'a> Conversation<'a> {
         }
         None
     }
+}
+
+/// The time by the runtime's clock, which its timers go by.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// The reason to end, once there is one; `None` when there can't be one any more.

@@ -1,6 +1,6 @@
 //! What is said to an agent, in order: handshake, session, model, prompt; and how it is ended.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -12,7 +12,7 @@ use ralph_shared::wire::{Access, Door, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::{Value, json};
 
 use super::agent::exit_words;
-use super::conversation::{Answer, Bounds, Conversation, Stop};
+use super::conversation::{Answer, Bounds, Conversation, Stop, now};
 use super::door;
 use super::limits::HANDSHAKE_LIMIT;
 use super::model::{Chosen, Offer};
@@ -54,7 +54,7 @@ pub async fn tell(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> En
             let answered = cancel(spec, conversation, prompted.as_ref(), &stop).await;
             let grace = Duration::from_millis(spec.limits.grace_ms);
             finish(spec, conversation, if answered { grace } else { Duration::ZERO }).await;
-            broken(spec, conversation, stop, prompted.is_some())
+            broken(spec, conversation, stop, prompted.is_some()).await
         }
     };
     doubted(conversation, ended)
@@ -272,7 +272,7 @@ async fn cancel(
         .transcript
         .note(format!("the session is cancelled: {}", stop_words(stop)));
     conversation.tell("session/cancel", &json!({ "sessionId": prompted.session }));
-    let until = Instant::now() + Duration::from_millis(spec.limits.grace_ms);
+    let until = now() + Duration::from_millis(spec.limits.grace_ms);
     match conversation.answer(prompted.id, Bounds::Until(until)).await {
         Ok(Ok(answer)) => {
             conversation.record().answered(&answer);
@@ -287,25 +287,31 @@ async fn cancel(
 /// [`super::agent::Agent::clean_up`].
 async fn finish(spec: &SessionSpec, conversation: &mut Conversation<'_>, wait: Duration) {
     conversation.close_input();
-    if conversation.gone(Instant::now() + wait).await {
+    if conversation.gone(now() + wait).await {
         return;
     }
     conversation.agent().signal(Signal::SIGTERM);
     let grace = Duration::from_millis(spec.limits.grace_ms);
-    if !conversation.gone(Instant::now() + grace).await {
+    if !conversation.gone(now() + grace).await {
         let note = "the agent ignores the end of its input and TERM: it is killed";
         conversation.record().transcript.note(note);
     }
 }
 
 /// How a session ended whose conversation could not go on.
-fn broken(spec: &SessionSpec, conversation: &mut Conversation<'_>, stop: Stop, prompted: bool) -> Ended {
+async fn broken(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    stop: Stop,
+    prompted: bool,
+) -> Ended {
     let words = stop_words(&stop);
     match stop {
         Stop::Told(reason) => return Ended::Told { reason },
         Stop::Limit(limit) => return Ended::Limit { limit },
         Stop::Exited(_) | Stop::Closed { .. } | Stop::Due => {}
     }
+    conversation.agent().hear_out().await;
     let stderr = conversation.agent().stderr_tail();
     let idle = conversation.record().tool_calls == 0;
     let door = if idle { door::of_words(&stderr) } else { None };

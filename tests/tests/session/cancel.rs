@@ -1,0 +1,138 @@
+//! Sessions that are ended: by an order, by a limit, by force.
+
+use std::time::Instant;
+
+use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate};
+
+use super::scene::{Scene, scene};
+
+fn limit(limit: SessionLimit) -> Ended {
+    Ended::Limit { limit }
+}
+
+async fn told(scene: Scene) -> (Ended, String) {
+    let mut running = scene.start();
+    running.until_said("up").await;
+    running.tell(EndReason::Interrupted);
+    let played = running.finish().await;
+    let transcript = played.transcript();
+    (played.end.ended, transcript)
+}
+
+const INTERRUPTED: Ended = Ended::Told {
+    reason: EndReason::Interrupted,
+};
+
+#[tokio::test]
+async fn an_order_ends_the_turn_in_order() {
+    let began = Instant::now();
+    let (ended, transcript) = told(scene("@say up\n@silent")).await;
+    assert_eq!(ended, INTERRUPTED);
+    assert!(transcript.contains("the session is cancelled"), "{transcript}");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn an_order_counts_whatever_the_agent_answers() {
+    let mut running = scene("@ignore-cancel\n@say up\n@wait-for go\n@stop max_tokens").start();
+    running.until_said("up").await;
+    running.tell(EndReason::Drain);
+    running
+        .until(|update| matches!(update, TranscriptUpdate::Note { text } if text.contains("cancelled")))
+        .await;
+    std::fs::write(running.work().join("go"), "").unwrap();
+    let played = running.finish().await;
+    assert_eq!(
+        played.end.ended,
+        Ended::Told {
+            reason: EndReason::Drain
+        }
+    );
+}
+
+#[tokio::test]
+async fn an_order_before_the_start_starts_nothing() {
+    let running = scene("@say up").start();
+    running.tell(EndReason::Fenced);
+    let played = running.finish().await;
+    assert_eq!(
+        played.end.ended,
+        Ended::Told {
+            reason: EndReason::Fenced
+        }
+    );
+}
+
+#[tokio::test]
+async fn who_ignores_everything_is_killed() {
+    for script in [
+        "@say up\n@hang",
+        "@ignore-eof\n@say up\n@hang",
+        "@ignore-term\n@ignore-eof\n@say up\n@hang",
+        "@ignore-cancel\n@ignore-term\n@ignore-eof\n@say up\n@hang",
+    ] {
+        let (ended, _) = told(scene(script).limits(|limits| limits.grace_ms = 100)).await;
+        assert_eq!(ended, INTERRUPTED, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_during_the_grace_still_counts() {
+    let mut running = scene("@ignore-cancel\n@say up\n@wait-for go\n@say after\n@done").start();
+    running.until_said("up").await;
+    running.tell(EndReason::Interrupted);
+    running
+        .until(|update| matches!(update, TranscriptUpdate::Note { .. }))
+        .await;
+    std::fs::write(running.work().join("go"), "").unwrap();
+    let played = running.finish().await;
+    assert_eq!(played.end.ended, INTERRUPTED);
+    assert!(played.end.text.contains("after"), "{}", played.end.text);
+}
+
+#[tokio::test]
+async fn silence_is_limited() {
+    let played = scene("@say up\n@silent")
+        .limits(|limits| limits.idle_ms = 300)
+        .play()
+        .await;
+    assert_eq!(played.end.ended, limit(SessionLimit::Idle));
+    assert_eq!(played.end.text, "up\n");
+}
+
+#[tokio::test]
+async fn wall_time_is_limited_however_lively_the_agent_is() {
+    let lively = "@think hm\n@wait 50\n".repeat(200);
+    let played = scene(&lively)
+        .limits(|limits| limits.session_ms = 500)
+        .play()
+        .await;
+    assert_eq!(played.end.ended, limit(SessionLimit::Session));
+}
+
+#[tokio::test]
+async fn output_is_limited() {
+    let played = scene("@flood 20M\n@done")
+        .limits(|limits| {
+            limits.output_bytes = 1024 * 1024;
+            limits.grace_ms = 1000;
+        })
+        .play()
+        .await;
+    assert_eq!(played.end.ended, limit(SessionLimit::Output));
+    assert!(played.end.text_truncated);
+    assert!(
+        played.end.text.len() < 2 * 1024 * 1024,
+        "{}",
+        played.end.text.len()
+    );
+}
+
+#[tokio::test]
+async fn tool_calls_are_limited() {
+    let played = scene(&"@read a\n".repeat(20))
+        .limits(|limits| limits.tool_calls = 5)
+        .play()
+        .await;
+    assert_eq!(played.end.ended, limit(SessionLimit::ToolCalls));
+}

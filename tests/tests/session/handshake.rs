@@ -1,0 +1,170 @@
+//! Agents that fail at the door.
+
+use std::os::unix::fs::PermissionsExt;
+
+use ralph_shared::wire::{Door, Ended, SessionLimit};
+
+use super::scene::{Scene, scene, shell, turn};
+
+async fn door(scene: Scene) -> (Door, String) {
+    match scene.play().await.end.ended {
+        Ended::Door { door, message } => (door, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_missing_command_is_named() {
+    let mut stage = scene("");
+    stage.spec.agent.argv = vec!["no-such-agent".to_owned(), "--flag".to_owned()];
+    let (door, message) = door(stage).await;
+    assert_eq!(door, Door::NotFound);
+    assert!(
+        message.contains("`no-such-agent`") && message.contains("PATH"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_executed_is_not_found() {
+    let mut stage = scene("");
+    let file = stage.work().join("agent");
+    std::fs::write(&file, "text").unwrap();
+    for mode in [0o644, 0o755] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        stage.spec.agent.argv = vec![file.display().to_string()];
+        let mut again = scene("");
+        std::mem::swap(&mut again.spec.agent.argv, &mut stage.spec.agent.argv);
+        assert_eq!(door(again).await.0, Door::NotFound, "{mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_workspace_is_no_door() {
+    let mut stage = scene("");
+    stage.spec.cwd.push("missing");
+    assert!(matches!(stage.play().await.end.ended, Ended::Workspace { .. }));
+}
+
+#[tokio::test]
+async fn agents_that_exit_first_are_told_with_their_last_words() {
+    assert_eq!(
+        door(scene("").arguments(&["--handshake", "exit"])).await.0,
+        Door::ExitsAtOnce
+    );
+    let (crash, message) = door(scene("").arguments(&["--handshake", "crash"])).await;
+    assert_eq!(crash, Door::ExitsAtOnce);
+    assert!(message.contains("code 101"), "{message}");
+    let (exits, message) = door(shell("echo no node here >&2; exit 127")).await;
+    assert_eq!(exits, Door::ExitsAtOnce);
+    assert!(
+        message.contains("no node here") && message.contains("127"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn closed_output_is_seen_at_once() {
+    assert_eq!(door(shell("exec >&-; exec sleep 600")).await.0, Door::ExitsAtOnce);
+}
+
+#[tokio::test]
+async fn logins_are_asked_for_in_many_ways() {
+    assert_eq!(
+        door(scene("").arguments(&["--handshake", "auth-required"]))
+            .await
+            .0,
+        Door::Authentication
+    );
+    let words = shell("echo 'Error: not logged in. Please run /login' >&2; exit 1");
+    assert_eq!(door(words).await.0, Door::Authentication);
+    let said = scene("@say Invalid API key, please run /login");
+    assert_eq!(door(said).await.0, Door::Authentication);
+}
+
+#[tokio::test]
+async fn a_key_in_the_environment_is_offered_when_a_login_is_asked_for() {
+    let reply = |result: &str| {
+        format!("read -r l; printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,{result}}}\\n' $i; i=$((i+1))")
+    };
+    let script = [
+        "i=0".to_owned(),
+        reply(r#""result":{"protocolVersion":1,"authMethods":[{"id":"oauth","name":"Browser"},{"id":"api-key","name":"Key"}]}"#),
+        reply(r#""error":{"code":-32000,"message":"Authentication required"}"#),
+        "read -r l; case $l in *authenticate*api-key*) ;; *) exit 9;; esac".to_owned(),
+        r#"printf '{"jsonrpc":"2.0","id":2,"result":{}}\n'; i=3"#.to_owned(),
+        reply(r#""result":{"sessionId":"s"}"#),
+        reply(r#""result":{"stopReason":"end_turn"}"#),
+    ]
+    .join("; ");
+    let played = shell(&script).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+}
+
+#[tokio::test]
+async fn other_protocol_versions_are_refused() {
+    assert_eq!(
+        door(scene("").arguments(&["--handshake", "wrong-version"]))
+            .await
+            .0,
+        Door::Version
+    );
+    let unknown =
+        r#"read -r l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"what?"}}'; cat"#;
+    assert_eq!(door(shell(unknown)).await.0, Door::Version);
+}
+
+#[tokio::test]
+async fn a_slow_handshake_is_none_that_hangs() {
+    let played = scene("@say hi")
+        .arguments(&["--handshake", "slow:300"])
+        .play()
+        .await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_hangs_ends_at_its_own_limit() {
+    let hanging = scene("").arguments(&["--handshake", "hang"]);
+    let (silent, message) = door(hanging).await;
+    assert_eq!(silent, Door::Silent);
+    assert!(
+        message.contains("`initialize`") && message.contains("30 s"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn session_limits_hold_during_the_handshake() {
+    let hanging = scene("")
+        .arguments(&["--handshake", "hang"])
+        .limits(|limits| limits.session_ms = 200);
+    assert_eq!(
+        hanging.play().await.end.ended,
+        Ended::Limit {
+            limit: SessionLimit::Session
+        }
+    );
+}
+
+#[tokio::test]
+async fn the_providers_errors_are_told_apart() {
+    let rows = [
+        ("@error -32603 API Error: 429 too many requests", Door::RateLimit),
+        ("@error -32603 You exceeded your current quota", Door::RateLimit),
+        ("@error -32603 API Error: 529 overloaded_error", Door::Overload),
+        ("@error -32603 503 Service Unavailable", Door::Overload),
+        ("@error -32000 Authentication required", Door::Authentication),
+        ("@say API Error: 529 Overloaded", Door::Overload),
+        ("@stderr HTTP 429\n@exit 1", Door::RateLimit),
+    ];
+    for (script, expected) in rows {
+        assert_eq!(door(scene(script)).await.0, expected, "{script}");
+    }
+    let task = scene("@error -32603 API Error: 400 prompt is odd").play().await;
+    assert!(
+        matches!(task.end.ended, Ended::Protocol { .. }),
+        "{:?}",
+        task.end.ended
+    );
+}

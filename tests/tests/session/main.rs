@@ -1,0 +1,11 @@
+//! One session against real agent processes, well-behaved and not. Every scene ends by checking that no process of it
+//! is left.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cancel;
+mod exits;
+mod handshake;
+mod junk;
+mod requests;
+mod scene;
+mod turn;

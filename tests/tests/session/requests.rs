@@ -1,0 +1,108 @@
+//! What agents ask their worker for.
+
+use ralph_shared::wire::Access;
+
+use super::scene::scene;
+
+#[tokio::test]
+async fn files_terminals_and_permissions_are_served_and_shown() {
+    let played = scene(
+        "@fs-write a/b.txt one\n@fs-read a/b.txt\n@fs-read missing\n@term cat a/b.txt; echo $RALPH_DISPATCH | wc -c; exit 7\n\
+         @ask a thing\n@unknown-request",
+    )
+    .play()
+    .await;
+    let lines: Vec<&str> = played.end.text.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(
+        lines[..3],
+        ["terminal exit 7: one", "37", "permission a thing: allow"]
+    );
+    assert!(lines[3].starts_with("unknown request: error -32601"), "{lines:?}");
+    assert_eq!(std::fs::read_to_string(played.path("a/b.txt")).unwrap(), "one\n");
+    let transcript = played.transcript();
+    for shown in [
+        "fs/write_text_file",
+        "fs/read_text_file",
+        "error -32002",
+        "terminal/create",
+        "terminal/wait_for_exit",
+        "terminal/release",
+        "session/request_permission",
+        "allowed: Allow",
+        "refused: the method is not known",
+    ] {
+        assert!(transcript.contains(shown), "{shown} in {transcript}");
+    }
+}
+
+#[tokio::test]
+async fn paths_outside_the_workspace_are_refused() {
+    let played = scene(
+        "@run ln -s /etc link\n@fs-read /etc/passwd\n@fs-read link/passwd\n@fs-write ../out x\n@say over",
+    )
+    .play()
+    .await;
+    assert_eq!(played.end.text, "over\n");
+    let transcript = played.transcript();
+    assert!(!transcript.contains("root:"), "{transcript}");
+    assert_eq!(
+        transcript.matches("only files of the workspace").count() / 2,
+        3,
+        "{transcript}"
+    );
+    assert!(!played.folder.path().join("out").exists());
+}
+
+#[tokio::test]
+async fn a_session_that_may_only_read_reads() {
+    let stage = scene("@fs-read a\n@fs-write b x\n@term touch c\n@ask a thing").access(Access::ReadOnly);
+    std::fs::write(stage.work().join("a"), "one").unwrap();
+    let played = stage.play().await;
+    assert_eq!(played.end.text.trim(), "permission a thing: reject");
+    let transcript = played.transcript();
+    assert!(
+        transcript.contains("may not write") && transcript.contains("may not run"),
+        "{transcript}"
+    );
+    assert!(!played.path("b").exists() && !played.path("c").exists());
+}
+
+#[tokio::test]
+async fn a_session_that_may_run_commands_writes_no_file() {
+    let played = scene("@fs-write b x\n@term touch c\n@ask a thing")
+        .access(Access::Commands)
+        .play()
+        .await;
+    assert!(
+        played.end.text.contains("permission a thing: allow"),
+        "{}",
+        played.end.text
+    );
+    assert!(!played.path("b").exists() && played.path("c").exists());
+}
+
+#[tokio::test]
+async fn a_terminal_prints_as_much_as_it_likes() {
+    let played = scene("@term head -c 300000000 /dev/zero | tr '\\0' x; printf end")
+        .play()
+        .await;
+    let text = &played.end.text;
+    assert!(
+        text.trim_end().ends_with("xend") && text.len() < 70_000,
+        "{}",
+        text.len()
+    );
+}
+
+#[tokio::test]
+async fn terminals_end_with_the_session() {
+    use ralph_shared::wire::{EndReason, TranscriptUpdate};
+    let mut running = scene("@term trap '' TERM; setsid sleep 600 & sleep 600").start();
+    running
+        .until(|update| {
+            matches!(update, TranscriptUpdate::Request { method, .. } if method == "terminal/create")
+        })
+        .await;
+    running.tell(EndReason::Interrupted);
+    running.finish().await;
+}

@@ -1,0 +1,212 @@
+//! A stage for one session.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{
+    Access, EndReason, Ended, ModelChoice, SessionLimits, TranscriptEntry, TranscriptUpdate,
+};
+use ralph_worker::session::{
+    AgentCommand, Redactor, SessionEnd, SessionSpec, TranscriptReceiver, channel, kill_leftovers, run,
+    secret_values,
+};
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
+
+/// What a session is to be like.
+pub struct Scene {
+    folder: TempDir,
+    pub spec: SessionSpec,
+}
+
+/// A session that runs.
+pub struct Running {
+    folder: TempDir,
+    dispatch: String,
+    end: watch::Sender<Option<EndReason>>,
+    session: JoinHandle<SessionEnd>,
+    receiver: TranscriptReceiver,
+    entries: Vec<TranscriptEntry>,
+}
+
+/// A session that ended.
+pub struct Played {
+    pub folder: TempDir,
+    pub end: SessionEnd,
+    pub entries: Vec<TranscriptEntry>,
+}
+
+/// A scene with the scripted agent and this task. Its limits end it within a minute, whatever goes wrong.
+pub fn scene(description: &str) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| {
+        let place = folder.path().join(name);
+        std::fs::create_dir(&place).unwrap();
+        place
+    };
+    let spec = SessionSpec {
+        dispatch: DispatchId::new().0.to_string(),
+        agent: AgentCommand {
+            name: "scripted".to_owned(),
+            argv: vec![AGENT.to_owned()],
+            env: BTreeMap::new(),
+            pass_env: Vec::new(),
+        },
+        cwd: place("work"),
+        home: place("home"),
+        tmp: place("tmp"),
+        prompt: format!(
+            "You work on one task.\n\n## Assigned Task\nID: t-0123456789ab\nTitle: A title\nDescription:\n\
+             {description}\n\n## Memory\n"
+        ),
+        model: None,
+        access: Access::Workspace,
+        limits: SessionLimits {
+            session_ms: 50_000,
+            idle_ms: 50_000,
+            grace_ms: 10_000,
+            ..SessionLimits::default()
+        },
+        env: BTreeMap::new(),
+    };
+    Scene { folder, spec }
+}
+
+/// A scene with an agent that is a shell script.
+pub fn shell(script: &str) -> Scene {
+    let mut scene = scene("");
+    scene.spec.agent.argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+    scene
+}
+
+impl Scene {
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+        self.spec.agent.argv.extend(arguments);
+        self
+    }
+
+    pub fn limits(mut self, change: impl FnOnce(&mut SessionLimits)) -> Self {
+        change(&mut self.spec.limits);
+        self
+    }
+
+    pub fn access(mut self, access: Access) -> Self {
+        self.spec.access = access;
+        self
+    }
+
+    pub fn model(mut self, tier: &str) -> Self {
+        self.spec.model = Some(ModelChoice {
+            tier: tier.to_owned(),
+            names: vec![format!("not-offered-{tier}")],
+        });
+        self
+    }
+
+    pub fn secret(mut self, name: &str, value: &str) -> Self {
+        self.spec.agent.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The workspace.
+    pub fn work(&self) -> &Path {
+        &self.spec.cwd
+    }
+
+    pub fn start(self) -> Running {
+        let Self { folder, spec } = self;
+        let dispatch = spec.dispatch.clone();
+        let secrets = secret_values(spec.agent.env.clone());
+        let (transcript, receiver) = channel(Redactor::new(secrets));
+        let (end, told) = watch::channel(None);
+        Running {
+            folder,
+            dispatch,
+            end,
+            session: tokio::spawn(run(spec, transcript, told)),
+            receiver,
+            entries: Vec::new(),
+        }
+    }
+
+    pub async fn play(self) -> Played {
+        self.start().finish().await
+    }
+}
+
+impl Running {
+    /// Waits until the transcript shows what is looked for.
+    pub async fn until(&mut self, wanted: impl Fn(&TranscriptUpdate) -> bool) {
+        while !self.entries.iter().any(|entry| wanted(&entry.update)) {
+            let batch = self.receiver.next_batch().await;
+            self.entries.extend(batch.expect("the session ended too early"));
+        }
+    }
+
+    /// Waits until the agent said this.
+    pub async fn until_said(&mut self, words: &str) {
+        self.until(|update| matches!(update, TranscriptUpdate::Text { text } if text.contains(words)))
+            .await;
+    }
+
+    /// The workspace.
+    pub fn work(&self) -> std::path::PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub fn tell(&self, reason: EndReason) {
+        self.end.send_replace(Some(reason));
+    }
+
+    /// Ends the session without any order, as a dropped slot does.
+    pub async fn abort(self) -> String {
+        self.session.abort();
+        let _ = self.session.await;
+        self.dispatch
+    }
+
+    pub async fn finish(mut self) -> Played {
+        let end = self.session.await.unwrap();
+        while let Some(batch) = self.receiver.next_batch().await {
+            self.entries.extend(batch);
+        }
+        assert_eq!(kill_leftovers(&self.dispatch), 0, "a process is left");
+        assert!(matches!(
+            self.entries.last().map(|entry| &entry.update),
+            Some(TranscriptUpdate::Ended { .. })
+        ));
+        Played {
+            folder: self.folder,
+            end,
+            entries: self.entries,
+        }
+    }
+}
+
+impl Played {
+    /// The transcript as JSON lines.
+    pub fn transcript(&self) -> String {
+        let lines: Vec<String> = self
+            .entries
+            .iter()
+            .map(|entry| serde_json::to_string(entry).unwrap())
+            .collect();
+        lines.join("\n")
+    }
+
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join("work").join(name)
+    }
+}
+
+/// A turn that ended for this reason.
+pub fn turn(stop_reason: &str) -> Ended {
+    Ended::Turn {
+        stop_reason: stop_reason.to_owned(),
+    }
+}

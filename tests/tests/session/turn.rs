@@ -1,0 +1,141 @@
+//! Agents that behave.
+
+use ralph_shared::wire::{Access, Ended};
+
+use super::scene::{scene, turn};
+
+#[tokio::test]
+async fn a_turn_leaves_its_text_tools_plan_and_usage() {
+    let played = scene(
+        "@think hm\n@plan +read|>write|test\n@say I begin.\n@write a.txt one\n@run exit 3\n@usage 10 5 0.25\n\
+         @stderr a warning\n@split <task-done>{id}</task-done>",
+    )
+    .play()
+    .await;
+    let end = &played.end;
+    assert_eq!(end.ended, turn("end_turn"));
+    assert_eq!(end.text, "I begin.\n<task-done>t-0123456789ab</task-done>\n");
+    assert!(!end.text_truncated);
+    assert_eq!(end.tool_calls, 2);
+    assert_eq!(
+        end.attempted[..3],
+        ["completed: read", "in_progress: write", "pending: test"]
+    );
+    assert_eq!(end.attempted[3], "Write a.txt");
+    assert!(
+        end.last_tool_error.as_ref().unwrap().contains("exit status: 3"),
+        "{end:?}"
+    );
+    assert_eq!(
+        (end.usage.input_tokens, end.usage.output_tokens),
+        (Some(10), Some(5))
+    );
+    assert_eq!(end.usage.cost_usd, Some(0.25));
+    assert_eq!(end.agent.configured, "scripted");
+    assert_eq!(end.agent.name.as_deref(), Some("ralph-scripted-agent"));
+    assert_eq!(end.stderr_tail, "a warning\n");
+    let transcript = played.transcript();
+    for shown in [
+        "\"update\":\"started\"",
+        "\"update\":\"thought\"",
+        "\"update\":\"plan\"",
+        "Write a.txt",
+    ] {
+        assert!(transcript.contains(shown), "{shown} in {transcript}");
+    }
+    assert_eq!(std::fs::read_to_string(played.path("a.txt")).unwrap(), "one\n");
+}
+
+#[tokio::test]
+async fn usage_that_nobody_told_stays_unknown() {
+    let played = scene("@say hi").play().await;
+    assert_eq!(played.end.usage, ralph_shared::wire::Usage::default());
+}
+
+#[tokio::test]
+async fn echoed_prompts_and_thoughts_are_no_text() {
+    let played = scene("@echo-prompt\n@think <task-done>t-0123456789ab</task-done>\n@say over")
+        .play()
+        .await;
+    assert_eq!(played.end.text, "over\n");
+}
+
+#[tokio::test]
+async fn stop_reasons_are_told_as_they_came() {
+    for reason in ["max_tokens", "refusal", "cancelled", "tired"] {
+        let played = scene(&format!("@stop {reason}")).play().await;
+        assert_eq!(played.end.ended, turn(reason));
+    }
+}
+
+#[tokio::test]
+async fn the_model_is_set_by_every_way_and_recorded() {
+    let rows: [(&[&str], &str, Option<&str>); 3] = [
+        (&[], "model opus", Some("opus")),
+        (&["--no-model-option", "--set-model"], "model ", None),
+        (&["--no-model-option"], "model ", None),
+    ];
+    for (arguments, said, recorded) in rows {
+        let played = scene("@model").arguments(arguments).model("Opus").play().await;
+        assert!(
+            played.end.text.starts_with(said),
+            "{arguments:?} {}",
+            played.end.text
+        );
+        if recorded.is_some() {
+            assert_eq!(played.end.agent.model.as_deref(), recorded, "{arguments:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_allowed_is_in_the_environment() {
+    let mut stage = scene("@run env | sort");
+    stage
+        .spec
+        .env
+        .insert("RALPH_ITERATION".to_owned(), "7".to_owned());
+    stage.spec.agent.env.insert("EXTRA".to_owned(), "yes".to_owned());
+    let home = stage.spec.home.display().to_string();
+    let played = stage.play().await;
+    let transcript = played.transcript();
+    for shown in [
+        "RALPH_ITERATION=7",
+        "EXTRA=yes",
+        "RALPH_DISPATCH=",
+        &format!("HOME={home}"),
+    ] {
+        assert!(transcript.contains(shown), "{shown}");
+    }
+    for hidden in ["CARGO", "NEXTEST", "RUST"] {
+        assert!(
+            !transcript.contains(&format!("\\n{hidden}")),
+            "{hidden} in {transcript}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn secrets_leave_neither_as_text_nor_in_the_transcript() {
+    let secret = "correct-horse-battery";
+    let played = scene(&format!(
+        "@split the key is {secret}.\n@run echo $MY_TOKEN; exit 1\n@stderr {secret}\n@error -32603 bad {secret}"
+    ))
+    .secret("MY_TOKEN", secret)
+    .play()
+    .await;
+    assert_eq!(played.end.text, "the key is [redacted].\n");
+    assert!(matches!(&played.end.ended, Ended::Protocol { message } if message.contains("bad [redacted]")));
+    assert!(!format!("{:?}", played.end).contains(secret), "{:?}", played.end);
+    let transcript = played.transcript();
+    assert!(
+        transcript.contains("[redacted]") && !transcript.contains(secret),
+        "{transcript}"
+    );
+}
+
+#[tokio::test]
+async fn read_only_sessions_are_told_no_write() {
+    let played = scene("@say hi").access(Access::ReadOnly).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+}
