@@ -242,6 +242,43 @@ impl Bus {
         }
     }
 
+    /// Dispatches that have transcript messages in the stream, at most `limit`.
+    ///
+    /// # Errors
+    /// When JetStream can't be asked.
+    pub async fn transcripts_in_stream(&self, limit: usize) -> anyhow::Result<Vec<DispatchId>> {
+        use futures::TryStreamExt as _;
+        let stream = self
+            .jetstream
+            .get_stream(self.subjects.transcripts_stream())
+            .await?;
+        let mut dispatches = Vec::new();
+        let mut subjects = stream.info_with_subjects(self.subjects.transcripts_all()).await?;
+        while let Some((subject, _)) = subjects.try_next().await? {
+            let id = subject
+                .rsplit_once('.')
+                .and_then(|(_, id)| uuid::Uuid::parse_str(id).ok());
+            dispatches.extend(id.map(DispatchId));
+            if dispatches.len() >= limit {
+                break;
+            }
+        }
+        Ok(dispatches)
+    }
+
+    /// Takes a dispatch's transcript from the stream.
+    ///
+    /// # Errors
+    /// When JetStream can't be asked.
+    pub async fn forget_transcript(&self, dispatch: DispatchId) -> anyhow::Result<()> {
+        let stream = self
+            .jetstream
+            .get_stream(self.subjects.transcripts_stream())
+            .await?;
+        stream.purge().filter(self.subjects.transcript(dispatch)).await?;
+        Ok(())
+    }
+
     /// The transcript's messages of a dispatch that the stream still has, as raw JSON bodies, at most `limit`.
     ///
     /// # Errors

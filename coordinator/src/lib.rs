@@ -8,4 +8,5 @@ pub mod domain;
 pub mod embedded;
 pub mod flow;
 pub mod prompt;
+pub mod services;
 pub mod store;

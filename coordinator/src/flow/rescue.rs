@@ -20,10 +20,11 @@ const BATCH: i64 = 500;
 /// Why a dispatch is lost, for screens and journals.
 const REASON: &str = "the worker was not heard of until the lease ended";
 
-/// Takes back what expired. Returns how many dispatches were lost.
-pub async fn rescue(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
+/// Takes back what expired; with `only_ended`, only leases that were ended on purpose, since the worker itself said that it
+/// no longer has the dispatch. Returns how many dispatches were lost.
+pub async fn rescue(db: &PgPool, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let mut conn = db.acquire().await?;
-    let expired = store::dispatch::expired(&mut conn, BATCH).await?;
+    let expired = store::dispatch::expired(&mut conn, only_ended, BATCH).await?;
     drop(conn);
     if expired.is_empty() {
         return Ok((0, Signals::default()));

@@ -285,14 +285,15 @@ pub struct Expired {
     pub worker: String,
 }
 
-/// Live dispatches whose lease has ended, at most `limit`.
-pub async fn expired(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<Expired>> {
+/// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose.
+pub async fn expired(conn: &mut PgConnection, only_ended: bool, limit: i64) -> sqlx::Result<Vec<Expired>> {
     let rows = sqlx::query!(
         "select id, task_id, feature_id, worker
          from dispatches
-         where state = 'live' and lease_until < now()
+         where state = 'live' and lease_until < now() and (not $1 or lease_until = '-infinity')
          order by id
-         limit $1",
+         limit $2",
+        only_ended,
         limit,
     )
     .fetch_all(conn)
@@ -345,7 +346,7 @@ pub async fn end_leases_of_earlier_lives(
 ) -> sqlx::Result<u64> {
     let ended = sqlx::query!(
         "update dispatches
-         set lease_until = now() - interval '1 microsecond'
+         set lease_until = '-infinity'
          where state = 'live' and worker = $1 and incarnation <> $2 and id <> all($3)",
         worker,
         incarnation.0,

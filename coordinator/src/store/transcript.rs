@@ -30,3 +30,15 @@ pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
         .fetch_optional(conn)
         .await
 }
+
+/// Which of these dispatches have ended since at least five seconds, so that nothing more of them is under way.
+pub async fn settled(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> sqlx::Result<Vec<DispatchId>> {
+    let rows = sqlx::query_scalar!(
+        "select id from dispatches
+         where id = any($1) and state in ('settled', 'superseded') and settled_at < now() - interval '5 seconds'",
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(DispatchId).collect())
+}

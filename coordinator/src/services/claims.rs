@@ -1,0 +1,87 @@
+//! Claims that came together are served together; when idle there is no linger (DESIGN 2).
+
+use std::sync::Arc;
+
+use async_nats::Message;
+use futures::StreamExt as _;
+use ralph_shared::subjects::COORDINATORS;
+use ralph_shared::wire::{ClaimAnswer, ClaimRequest, common_version};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::Deps;
+use super::requests::{answer, read};
+use crate::flow;
+
+/// Claims of one transaction.
+const MAX_BATCH: usize = 256;
+/// Claims that may wait; further ones stay with the broker's client.
+const QUEUE: usize = 4096;
+/// Batches under way at once: one takes tasks while another builds its context.
+const IN_FLIGHT: usize = 3;
+
+/// Serves claims until `shutdown`.
+pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let client = &deps.bus.client;
+    let mut subscription = client
+        .queue_subscribe(deps.bus.subjects.claim(), COORDINATORS.to_owned())
+        .await?;
+    let (sender, mut queue) = mpsc::channel::<(ClaimRequest, Message)>(QUEUE);
+    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    let mut batch = Vec::with_capacity(MAX_BATCH);
+    let mut receiving = true;
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled(), if receiving => {
+                subscription.unsubscribe().await?;
+                receiving = false;
+            }
+            message = subscription.next(), if receiving && sender.capacity() > 0 => {
+                let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
+                if let Some(claim) = read::<ClaimRequest>(&message) {
+                    let _ = sender.try_send((claim, message));
+                }
+            }
+            permit = Arc::clone(&in_flight).acquire_owned(), if !queue.is_empty() => {
+                let permit = permit?;
+                queue.recv_many(&mut batch, MAX_BATCH).await;
+                let deps = deps.clone();
+                let taken = std::mem::take(&mut batch);
+                tokio::spawn(async move {
+                    serve(&deps, taken).await;
+                    drop(permit);
+                });
+            }
+            else => {}
+        }
+        if !receiving && queue.is_empty() {
+            let _all = in_flight.acquire_many(u32::try_from(IN_FLIGHT)?).await?;
+            return Ok(());
+        }
+    }
+}
+
+async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>) {
+    let (claims, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let readable = |claim: &ClaimRequest| common_version(&claim.reads).is_some();
+    let answers = match flow::claim::claim(&deps.db, &deps.settings, &claims).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            tracing::warn!(%error, claims = claims.len(), "claims could not be served; the workers ask again");
+            let reason = "the coordinator can't reach its database".to_owned();
+            vec![
+                ClaimAnswer::NotNow {
+                    reason,
+                    retry_after_ms: 1_000
+                };
+                claims.len()
+            ]
+        }
+    };
+    for ((message, claim), given) in messages.iter().zip(&claims).zip(answers) {
+        if readable(claim) {
+            answer(&deps.bus, message, &given).await;
+        }
+    }
+}

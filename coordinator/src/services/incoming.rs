@@ -1,0 +1,81 @@
+//! A report as it came: made readable, or handed back, or set aside.
+
+use ralph_shared::wire::{Finished, READS, Report, Text};
+use sqlx::PgPool;
+
+use crate::flow::apply::Incoming;
+use crate::store;
+
+/// What a message on the reports' subject is.
+#[derive(Debug)]
+pub enum Read {
+    /// A report that can be applied.
+    Report(Box<Incoming>),
+    /// One for a later release, or whose text isn't there yet: back, with a delay.
+    Later(String),
+    /// None at all, now or ever.
+    Never(String),
+}
+
+/// Reads a message. NUL and invalid UTF-8 are replaced (DESIGN 2); `last_try` gives up waiting for a text in parts.
+pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<Read> {
+    let text = String::from_utf8_lossy(payload);
+    let mut value: serde_json::Value = match serde_json::from_str(&text) {
+        Ok(value) => value,
+        Err(error) => return Ok(Read::Never(format!("it is no JSON: {error}"))),
+    };
+    let version = value.get("v").and_then(serde_json::Value::as_u64);
+    match version {
+        Some(v) if READS.iter().any(|&known| u64::from(known) == v) => {}
+        Some(v) => return Ok(Read::Later(format!("its version {v} is not one of {READS:?}"))),
+        None => return Ok(Read::Never("it has no version".to_owned())),
+    }
+    replace_nul(&mut value);
+    let report: Report = match serde_json::from_value(value) {
+        Ok(report) => report,
+        Err(error) => return Ok(Read::Never(format!("it is no report: {error}"))),
+    };
+    let text = match &report.finished {
+        Finished::Session(session) => match &session.text {
+            Text::Inline(text) => text.clone(),
+            Text::Parts { sha256, .. } => {
+                let mut conn = db.acquire().await?;
+                match store::blob::text(&mut conn, sha256).await? {
+                    Ok(text) => text.replace('\0', "\u{fffd}"),
+                    Err(error) if last_try => {
+                        tracing::warn!(%error, dispatch = %report.dispatch, "applied without its text");
+                        String::new()
+                    }
+                    Err(error) => return Ok(Read::Later(error.to_string())),
+                }
+            }
+        },
+        Finished::Integration(_) => String::new(),
+    };
+    Ok(Read::Report(Box::new(Incoming { report, text })))
+}
+
+/// Postgres takes no NUL in a text.
+fn replace_nul(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(replace_nul),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(replace_nul),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nul_is_replaced_everywhere() {
+        let mut value = serde_json::json!({"a": ["x\u{0}y", {"b": "\u{0}"}], "c": 1});
+        replace_nul(&mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({"a": ["x\u{fffd}y", {"b": "\u{fffd}"}], "c": 1})
+        );
+    }
+}

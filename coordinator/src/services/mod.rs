@@ -1,0 +1,84 @@
+//! What keeps the steps of [`crate::flow`] going: loops that wait, work once, and count. No loop depends on a message for
+//! correctness; every one polls (DESIGN 1.5).
+//!
+//! | module | loop |
+//! | --- | --- |
+//! | `claims` | claims that came together are served together |
+//! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
+//! | `reports` | reports are taken in batches and settled |
+//! | `ticks` | tickets, rescue, runs' ends, once a second |
+//! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
+
+mod archive;
+mod claims;
+mod incoming;
+mod reports;
+mod requests;
+mod ticks;
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::bus::Bus;
+use crate::flow::Settings;
+
+/// What every service works with.
+#[derive(Debug, Clone)]
+pub struct Deps {
+    /// The database.
+    pub db: PgPool,
+    /// The broker.
+    pub bus: Bus,
+    /// Times and limits.
+    pub settings: Settings,
+}
+
+/// A drain that takes longer is cut off: everything is safe to cut (DESIGN 1.6).
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Pause before a loop that failed as a whole is started again.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+
+/// Runs all services until `shutdown`, then lets what is under way finish, bounded.
+///
+/// # Errors
+/// Never while it runs: a loop that fails is started again.
+pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let mut loops = JoinSet::new();
+    macro_rules! keep {
+        ($name:literal, $run:path) => {{
+            let (deps, shutdown) = (deps.clone(), shutdown.clone());
+            loops.spawn(async move {
+                while !shutdown.is_cancelled() {
+                    if let Err(error) = $run(&deps, &shutdown).await {
+                        tracing::warn!(
+                            error = format!("{error:#}"),
+                            service = $name,
+                            "service failed; starting it again"
+                        );
+                        tokio::time::sleep(RESTART_PAUSE).await;
+                    }
+                }
+            });
+        }};
+    }
+    keep!("claims", claims::run);
+    keep!("requests", requests::run);
+    keep!("reports", reports::run);
+    keep!("tickets", ticks::tickets);
+    keep!("rescue", ticks::rescue);
+    keep!("runs", ticks::runs);
+    keep!("upkeep", ticks::upkeep);
+    keep!("archive", archive::run);
+    shutdown.cancelled().await;
+    let drained = tokio::time::timeout(DRAIN, async { while loops.join_next().await.is_some() {} }).await;
+    if drained.is_err() {
+        tracing::warn!("services did not end in time; cut off");
+        loops.abort_all();
+    }
+    let _ = deps.bus.client.flush().await;
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Reports are taken from the stream in batches and settled: applied, superseded, or kept aside. Only then are they acked.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{AckKind, Message};
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::Deps;
+use super::incoming::{self, Read};
+use crate::flow::apply::{self, Fate};
+use crate::store;
+
+/// Reports of one transaction.
+const MAX_BATCH: usize = 128;
+/// How long a report rests that can't be read or applied now.
+const HAND_BACK: Duration = Duration::from_secs(2);
+/// After so many deliveries a report whose text never came is applied without it.
+const MAX_DELIVERIES: i64 = 20;
+/// How long one request for reports stays open.
+const EXPIRES: Duration = Duration::from_secs(5);
+
+/// Applies reports until `shutdown`.
+pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    deps.bus.ensure_streams().await?;
+    let consumer = deps.bus.reports().await?;
+    let messages = consumer
+        .stream()
+        .max_messages_per_batch(2 * MAX_BATCH)
+        .expires(EXPIRES)
+        .heartbeat(Duration::from_secs(2))
+        .messages()
+        .await?;
+    let mut batches = messages.ready_chunks(MAX_BATCH);
+    loop {
+        let batch = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            batch = batches.next() => batch,
+        };
+        let Some(batch) = batch else {
+            anyhow::bail!("the consumer of reports ended")
+        };
+        let mut taken = Vec::with_capacity(batch.len());
+        let mut broken = None;
+        for message in batch {
+            match message {
+                Ok(message) => taken.push(message),
+                Err(error) => broken = Some(error),
+            }
+        }
+        settle(deps, taken).await;
+        if let Some(error) = broken {
+            anyhow::bail!("the consumer of reports failed: {error}");
+        }
+    }
+}
+
+async fn settle(deps: &Deps, messages: Vec<Message>) {
+    let mut reports = Vec::with_capacity(messages.len());
+    let mut acks = Vec::with_capacity(messages.len());
+    for message in messages {
+        let last_try = message.info().is_ok_and(|info| info.delivered >= MAX_DELIVERIES);
+        match incoming::read(&deps.db, &message.payload, last_try).await {
+            Ok(Read::Report(report)) => {
+                reports.push(*report);
+                acks.push(message);
+            }
+            Ok(Read::Later(reason)) => {
+                tracing::warn!(reason, "report handed back");
+                hand_back(&message).await;
+            }
+            Ok(Read::Never(reason)) => set_aside(deps, &message, None, &reason).await,
+            Err(error) => {
+                tracing::warn!(%error, "report handed back");
+                hand_back(&message).await;
+            }
+        }
+    }
+    if reports.is_empty() {
+        return;
+    }
+    match apply::apply(&deps.db, &deps.settings, &reports).await {
+        Ok((fates, signals)) => {
+            deps.bus.emit(signals).await;
+            for ((message, report), fate) in acks.iter().zip(&reports).zip(fates) {
+                if fate == Fate::Unknown {
+                    let reason = "its dispatch is not known here";
+                    set_aside(deps, message, Some(report.report.dispatch.0), reason).await;
+                } else {
+                    ack(message).await;
+                }
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, reports = reports.len(), "reports could not be applied now; handed back");
+            for message in &acks {
+                hand_back(message).await;
+            }
+        }
+    }
+}
+
+async fn ack(message: &Message) {
+    if let Err(error) = message.ack().await {
+        tracing::debug!(%error, "ack not sent; the report comes again and changes nothing");
+    }
+}
+
+async fn hand_back(message: &Message) {
+    let _ = message.ack_with(AckKind::Nak(Some(HAND_BACK))).await;
+}
+
+/// Keeps a message raw that is no report of ours, and takes it from the stream; not kept, it comes again.
+async fn set_aside(deps: &Deps, message: &Message, dispatch: Option<uuid::Uuid>, reason: &str) {
+    tracing::error!(reason, "report set aside in bad_reports");
+    let kept = async {
+        let mut conn = deps.db.acquire().await?;
+        store::blob::keep_bad_report(&mut conn, dispatch, reason, &message.payload).await
+    };
+    match kept.await {
+        Ok(()) => ack(message).await,
+        Err(_) => hand_back(message).await,
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests that are answered one by one: hello, heartbeat, decide, blob.
+
+use std::sync::Arc;
+
+use async_nats::Message;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::StreamExt as _;
+use futures::stream::select_all;
+use ralph_shared::subjects::COORDINATORS;
+use ralph_shared::wire::{
+    BlobAnswer, BlobRequest, DecideAnswer, DecideRequest, Heartbeat, Hello, PART_BYTES,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::Deps;
+use crate::bus::Bus;
+use crate::{flow, store};
+
+/// Requests under way at once.
+const IN_FLIGHT: usize = 16;
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Hello,
+    Heartbeat,
+    Decide,
+    Blob,
+}
+
+/// Answers requests until `shutdown`.
+pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let subjects = &deps.bus.subjects;
+    let kinds = [
+        (Kind::Hello, subjects.hello()),
+        (Kind::Heartbeat, subjects.heartbeat()),
+        (Kind::Decide, subjects.decide()),
+        (Kind::Blob, subjects.blob()),
+    ];
+    let mut streams = Vec::new();
+    for (kind, subject) in kinds {
+        let subscription = deps
+            .bus
+            .client
+            .queue_subscribe(subject, COORDINATORS.to_owned())
+            .await?;
+        streams.push(subscription.map(move |message| (kind, message)));
+    }
+    let mut requests = select_all(streams);
+    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    loop {
+        let (kind, message) = tokio::select! {
+            () = shutdown.cancelled() => break,
+            next = requests.next() => match next {
+                Some(request) => request,
+                None => anyhow::bail!("the subscriptions to requests ended"),
+            },
+        };
+        let permit = Arc::clone(&in_flight).acquire_owned().await?;
+        let deps = deps.clone();
+        tokio::spawn(async move {
+            if let Err(error) = serve(&deps, kind, &message).await {
+                tracing::warn!(%error, ?kind, "request could not be answered; it comes again");
+            }
+            drop(permit);
+        });
+    }
+    let _all = in_flight.acquire_many(u32::try_from(IN_FLIGHT)?).await?;
+    Ok(())
+}
+
+async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
+    let Deps { db, bus, settings } = deps;
+    match kind {
+        Kind::Hello => {
+            if let Some(hello) = read::<Hello>(message) {
+                answer(bus, message, &flow::hello::hello(db, settings, &hello).await?).await;
+            }
+        }
+        Kind::Heartbeat => {
+            if let Some(beat) = read::<Heartbeat>(message) {
+                answer(
+                    bus,
+                    message,
+                    &flow::heartbeat::heartbeat(db, settings, &beat).await?,
+                )
+                .await;
+            }
+        }
+        Kind::Decide => {
+            if let Some(request) = read::<DecideRequest>(message) {
+                let decided = match flow::integrate::decide(db, &request).await {
+                    Ok(decided) => decided,
+                    Err(error) => DecideAnswer::Failed {
+                        reason: error.to_string(),
+                    },
+                };
+                answer(bus, message, &decided).await;
+            }
+        }
+        Kind::Blob => {
+            if let Some(request) = read::<BlobRequest>(message) {
+                let given = match blob(deps, &request).await {
+                    Ok(given) => given,
+                    Err(error) => BlobAnswer::Failed {
+                        reason: error.to_string(),
+                    },
+                };
+                answer(bus, message, &given).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn blob(deps: &Deps, request: &BlobRequest) -> sqlx::Result<BlobAnswer> {
+    let mut conn = deps.db.acquire().await?;
+    match request {
+        BlobRequest::Put {
+            sha256,
+            index,
+            base64,
+        } => {
+            let bytes = match STANDARD.decode(base64) {
+                Ok(bytes) if bytes.len() <= PART_BYTES => bytes,
+                Ok(bytes) => {
+                    return Ok(failed(format!(
+                        "a part has {} bytes, at most {PART_BYTES} fit",
+                        bytes.len()
+                    )));
+                }
+                Err(error) => return Ok(failed(format!("the part is no base64: {error}"))),
+            };
+            let Ok(index) = i32::try_from(*index) else {
+                return Ok(failed("no such part".to_owned()));
+            };
+            store::blob::put(&mut conn, sha256, index, &bytes).await?;
+            Ok(BlobAnswer::Stored)
+        }
+        BlobRequest::Get { sha256, index } => {
+            let Ok(index) = i32::try_from(*index) else {
+                return Ok(BlobAnswer::Missing);
+            };
+            let part = store::blob::get(&mut conn, sha256, index).await?;
+            Ok(part.map_or(BlobAnswer::Missing, |bytes| BlobAnswer::Part {
+                base64: STANDARD.encode(bytes),
+            }))
+        }
+    }
+}
+
+fn failed(reason: String) -> BlobAnswer {
+    BlobAnswer::Failed { reason }
+}
+
+/// Reads a request; one that can't be read is logged and left without an answer, as a later coordinator may read it.
+pub fn read<T: DeserializeOwned>(message: &Message) -> Option<T> {
+    match serde_json::from_slice(&message.payload) {
+        Ok(request) => Some(request),
+        Err(error) => {
+            tracing::warn!(%error, subject = %message.subject, "a request could not be read");
+            None
+        }
+    }
+}
+
+/// Answers a request.
+pub async fn answer(bus: &Bus, message: &Message, answer: &impl Serialize) {
+    let Some(reply) = message.reply.clone() else {
+        return;
+    };
+    match serde_json::to_vec(answer) {
+        Ok(body) => {
+            if let Err(error) = bus.client.publish(reply, body.into()).await {
+                tracing::debug!(%error, "answer not published; the request comes again");
+            }
+        }
+        Err(error) => tracing::error!(%error, "answer could not be written"),
+    }
+}

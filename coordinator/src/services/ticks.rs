@@ -1,0 +1,88 @@
+//! What happens once a second, or less often, whatever else goes on. Each loop waits, and a tick works once.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use async_nats::connection::State;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::Deps;
+use crate::{flow, store};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A gap between two good ticks that is longer means that renewals may have been missed.
+const GAP: Duration = Duration::from_secs(3);
+/// How often old rows are removed and streams looked at.
+const UPKEEP: Duration = Duration::from_secs(30);
+/// Texts in parts are kept so long. Hours.
+const BLOB_HOURS: i32 = 48;
+
+async fn tick(interval: &mut tokio::time::Interval, shutdown: &CancellationToken) -> bool {
+    tokio::select! {
+        () = shutdown.cancelled() => false,
+        _ = interval.tick() => true,
+    }
+}
+
+fn every(period: Duration) -> tokio::time::Interval {
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Tops tickets up.
+pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut seconds = every(SECOND);
+    let mut pools = BTreeSet::new();
+    while tick(&mut seconds, shutdown).await {
+        flow::ready::top_up(&deps.db, &deps.bus, &deps.settings, &mut pools).await?;
+    }
+    Ok(())
+}
+
+/// Gives back what was lost. After a gap in which no renewal could be committed it waits one whole lease (DESIGN 2); only
+/// leases that were ended on purpose are taken back at once.
+pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut seconds = every(SECOND);
+    let mut patient_until = Instant::now() + deps.settings.lease;
+    let mut last_good = Instant::now();
+    while tick(&mut seconds, shutdown).await {
+        let connected = deps.bus.client.connection_state() == State::Connected;
+        if !connected || last_good.elapsed() > GAP {
+            patient_until = Instant::now() + deps.settings.lease;
+        }
+        let only_ended = Instant::now() < patient_until;
+        match flow::rescue::rescue(&deps.db, only_ended).await {
+            Ok((_, signals)) => {
+                if connected {
+                    last_good = Instant::now();
+                }
+                deps.bus.emit(signals).await;
+            }
+            Err(error) => tracing::warn!(%error, "leases could not be looked at"),
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the ends of runs.
+pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut seconds = every(SECOND);
+    while tick(&mut seconds, shutdown).await {
+        let (_, signals) = flow::finish::tick(&deps.db).await?;
+        deps.bus.emit(signals).await;
+    }
+    Ok(())
+}
+
+/// Removes what is old, and brings back streams that are gone.
+pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(UPKEEP);
+    while tick(&mut rounds, shutdown).await {
+        deps.bus.ensure_streams().await?;
+        let mut conn = deps.db.acquire().await?;
+        store::blob::prune(&mut conn, BLOB_HOURS).await?;
+    }
+    Ok(())
+}
