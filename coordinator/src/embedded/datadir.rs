@@ -48,6 +48,15 @@ pub enum DataDirError {
         /// The layout that it has.
         found: u32,
     },
+    /// It holds something else, which should not be closed to other users.
+    #[error(
+        "{} is not empty and is no data folder of Ralph; name a new or an empty folder with --data",
+        path.display()
+    )]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The system refused something.
     #[error("failed to {action} {}", path.display())]
     Io {
@@ -74,8 +83,13 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the folder if needed, takes its lock, and checks its layout.
+    /// Makes the folder if needed, closes it to other users, takes its lock, and checks its layout.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
+        if !may_be_ours(path) {
+            return Err(DataDirError::NotOurs {
+                path: path.to_owned(),
+            });
+        }
         make_private(path)?;
         let root = path.canonicalize().map_err(io_error("resolve", path))?;
         let lock = take_lock(&root)?;
@@ -204,6 +218,13 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataDirError> {
         Ok(())
     };
     write().map_err(io_error("write", path))
+}
+
+/// A new folder, an empty one, one of that name, or one that this module made.
+fn may_be_ours(path: &Path) -> bool {
+    path.ends_with(DEFAULT_NAME)
+        || path.join("lock").exists()
+        || fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
 }
 
 fn take_lock(root: &Path) -> Result<File, DataDirError> {

