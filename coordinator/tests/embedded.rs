@@ -263,9 +263,10 @@ async fn worker_takes_tickets_and_reports_but_does_not_speak_as_a_coordinator() 
 
     // Orders are answered.
     let mut orders = worker.subscribe("ralph.control.one").await.unwrap();
-    worker.flush().await.unwrap();
+    // An answer on the same connection: by then the server knows the subscription.
+    theirs.get_stream("RALPH_TICKETS").await.unwrap();
     let (answer, ()) = tokio::join!(coordinator.request("ralph.control.one", "drain".into()), async {
-        let order = orders.next().await.unwrap();
+        let order = tokio::time::timeout(BOUND, orders.next()).await.unwrap().unwrap();
         worker
             .publish(order.reply.unwrap(), "draining".into())
             .await
@@ -275,7 +276,7 @@ async fn worker_takes_tickets_and_reports_but_does_not_speak_as_a_coordinator() 
 
     // Nothing of this is a worker's to say or to read.
     let mut all = coordinator.subscribe(">").await.unwrap();
-    coordinator.flush().await.unwrap();
+    own.query_account().await.unwrap();
     for subject in [
         "ralph.tickets.default",
         "ralph.control.one",
@@ -291,7 +292,7 @@ async fn worker_takes_tickets_and_reports_but_does_not_speak_as_a_coordinator() 
     worker.publish("ralph.hello", "the end".into()).await.unwrap();
     worker.flush().await.unwrap();
     loop {
-        let message = all.next().await.unwrap();
+        let message = tokio::time::timeout(BOUND, all.next()).await.unwrap().unwrap();
         assert_ne!(message.payload, "forged", "{}", message.subject);
         if message.subject.as_str() == "ralph.hello" {
             break;

@@ -79,7 +79,7 @@ struct Layout {
 #[derive(Debug)]
 pub struct DataDir {
     root: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl DataDir {
@@ -93,7 +93,7 @@ impl DataDir {
         make_private(path)?;
         let root = path.canonicalize().map_err(io_error("resolve", path))?;
         let lock = take_lock(&root)?;
-        let data = Self { root, _lock: lock };
+        let data = Self { root, lock };
         data.check_layout()?;
         for folder in ["secrets", "logs", "run"] {
             make_private(&data.root.join(folder))?;
@@ -170,6 +170,13 @@ impl DataDir {
             }
             Err(error) => Err(io_error("read", &path)(error)),
         }
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock to a child that is just between fork and exec.
+        let _ = self.lock.unlock();
     }
 }
 
