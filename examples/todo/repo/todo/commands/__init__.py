@@ -1,0 +1,1 @@
+"""What a user can do with a list, one module a command."""
