@@ -1,12 +1,16 @@
 //! Finds the assigned task in a prompt (SPEC 6.1).
 
+use ralph_shared::kind::SessionKind;
+
 /// What a prompt assigns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assignment<'p> {
     /// The value of the section's `ID:` line.
     pub(super) id: Option<&'p str>,
-    /// The description: the section from its `Description:` on, or all of it where no line says so.
+    /// The section without the lines `ID:`, `Title:` and `Description:` at its start.
     pub(super) description: &'p str,
+    /// What the session is to end with, where nothing else says of which kind it is.
+    pub(super) asks_for: SessionKind,
     /// The prompt without the description.
     pub(super) elsewhere: String,
 }
@@ -14,34 +18,50 @@ pub(super) struct Assignment<'p> {
 impl<'p> Assignment<'p> {
     /// Reads a prompt; one without the section assigns nothing.
     pub(super) fn read(prompt: &'p str) -> Self {
-        let mut section = None;
-        let mut description_start = None;
+        let mut lines = lines_with_starts(prompt);
+        let heading = lines.find(|(_, line)| line.trim_end() == "## Assigned Task");
+        let mut start = heading.map_or(prompt.len(), |(start, line)| start + line.len());
         let mut end = prompt.len();
         let mut id = None;
-        for (start, line) in lines_with_starts(prompt) {
-            if section.is_none() {
-                section = (line.trim_end() == "## Assigned Task").then_some(start + line.len());
-                continue;
-            }
+        let mut in_header = true;
+        for (line_start, line) in lines {
             if line.starts_with("## ") || line.starts_with("### ") {
-                end = start;
+                end = line_start;
                 break;
             }
-            if description_start.is_some() {
+            if !in_header || line.trim().is_empty() {
                 continue;
             }
             if let Some(value) = labelled(line, "ID") {
                 id = id.or(Some(value.trim()).filter(|value| !value.is_empty()));
-            } else if let Some(value) = labelled(line, "Description") {
-                description_start = Some(start + line.len() - value.len());
+                start = line_start + line.len();
+            } else if labelled(line, "Title").is_some() {
+                start = line_start + line.len();
+            } else {
+                if let Some(value) = labelled(line, "Description") {
+                    start = line_start + line.len() - value.len();
+                }
+                in_header = false;
             }
         }
-        let start = description_start.or(section).unwrap_or(end);
+        let elsewhere = format!("{}\n{}", &prompt[..start], &prompt[end..]);
         Self {
             id,
             description: &prompt[start..end],
-            elsewhere: format!("{}\n{}", &prompt[..start], &prompt[end..]),
+            asks_for: asked_for(&elsewhere),
+            elsewhere,
         }
+    }
+}
+
+/// The kind of session whose last word the prompt explains (SPEC 5).
+fn asked_for(prompt: &str) -> SessionKind {
+    if prompt.contains("<verify-pass/>") {
+        SessionKind::Verify
+    } else if prompt.contains("<review-pass/>") {
+        SessionKind::Review
+    } else {
+        SessionKind::Work
     }
 }
 
@@ -82,9 +102,14 @@ mod tests {
             "@say a\n@say b\n",
         );
         check(
+            "## Assigned Task\n\nID: t-1\nTitle: @T\n\n@say a\nDescription: b\n",
+            Some("t-1"),
+            "\n@say a\nDescription: b\n",
+        );
+        check(
             "## Assigned Task\n- **ID:** t-2\n\n@done\n## Memory\n",
             Some("t-2"),
-            "- **ID:** t-2\n\n@done\n",
+            "\n@done\n",
         );
         check(
             "## Assigned Task\nID: t-3\nDescription:\nID: t-4\n#### deeper\n",
@@ -95,6 +120,18 @@ mod tests {
         check("", None, "");
         check("## Assigned Task", None, "");
         check("see ## Assigned Task\n@crash\n", None, "");
+    }
+
+    #[test]
+    fn the_prompt_tells_what_it_asks_for() {
+        for (elsewhere, kind) in [
+            ("`<task-done>`", SessionKind::Work),
+            ("`<verify-pass/>`", SessionKind::Verify),
+            ("`<review-pass/>`", SessionKind::Review),
+        ] {
+            let prompt = format!("## Assigned Task\nID: t-1\n@say <verify-pass/>\n## Memory\n{elsewhere}\n");
+            assert_eq!(Assignment::read(&prompt).asks_for, kind, "{elsewhere}");
+        }
     }
 
     #[test]

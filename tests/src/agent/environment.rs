@@ -11,7 +11,7 @@ pub(super) struct Environment {
     pub(super) task: Option<String>,
     pub(super) attempt: u32,
     pub(super) dispatch: Option<String>,
-    pub(super) kind: SessionKind,
+    pub(super) kind: Option<SessionKind>,
     pub(super) model: Option<String>,
     pub(super) effects_log: Option<PathBuf>,
 }
@@ -26,7 +26,7 @@ impl Environment {
         let attempt = get("RALPH_ATTEMPT")
             .map_or(Ok(1), |n| n.parse())
             .context("failed to read RALPH_ATTEMPT")?;
-        let kind = get("RALPH_KIND").map_or(Ok(SessionKind::Work), |kind| kind.parse());
+        let kind = get("RALPH_KIND").map(|kind| kind.parse()).transpose();
         Ok(Self {
             task: get("RALPH_TASK"),
             attempt,

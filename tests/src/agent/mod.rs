@@ -25,4 +25,5 @@ mod stdout;
 mod turn;
 
 pub use options::{Handshake, Options};
+pub use parse::check_script;
 pub use process::run;

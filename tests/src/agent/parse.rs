@@ -114,6 +114,16 @@ pub(super) fn parse(description: &str) -> Result<Script, Vec<ParseError>> {
     }
 }
 
+/// Whether a description can be run.
+///
+/// # Errors
+/// Every directive that can't be read, in words.
+pub fn check_script(description: &str) -> Result<(), Vec<String>> {
+    parse(description)
+        .map(drop)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
 fn read_step(args: &mut Args<'_, '_>) -> Read<Step> {
     let mut conditions = Vec::new();
     loop {

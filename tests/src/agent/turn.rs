@@ -79,7 +79,7 @@ impl Turn {
         let environment = &self.agent.environment;
         let facts = Facts {
             attempt: environment.attempt,
-            kind: environment.kind,
+            kind: self.kind(),
             elsewhere: &assignment.elsewhere,
         };
         let actions: Vec<&Action> = script.applicable(facts).collect();
@@ -103,7 +103,7 @@ impl Turn {
 
     /// What the agent says after a script that didn't end the turn itself.
     fn close(&self, had_no_script: bool) -> Result<(), Error> {
-        match self.agent.environment.kind {
+        match self.kind() {
             SessionKind::Verify => self.say("<verify-pass/>\n"),
             SessionKind::Review => self.say("<review-pass/>\n"),
             _ if had_no_script => self.say("I found nothing to do.\n"),
@@ -119,6 +119,14 @@ impl Turn {
         let mut answer = serde_json::to_value(PromptResponse::new(StopReason::EndTurn).usage(usage))?;
         answer["stopReason"] = stop_reason.into();
         Ok(serde_json::from_value(answer.clone()).map_or(Answer::Unknown(answer), Answer::Known))
+    }
+
+    /// The session's kind: from the environment, else what the prompt asks for.
+    pub(super) fn kind(&self) -> SessionKind {
+        self.agent
+            .environment
+            .kind
+            .unwrap_or_else(|| Assignment::read(&self.prompt).asks_for)
     }
 
     /// The assigned task's id: from the prompt, else from the environment.

@@ -3,6 +3,7 @@
 
 mod behaved;
 mod client;
+mod examples;
 mod misbehaved;
 mod wire;
 

@@ -115,7 +115,7 @@ impl Turn {
     /// Gives the task up, in the words of the session's kind (SPEC 4.1).
     pub(super) fn fail(&self, tried: &str, why: &str) -> Result<Flow, Error> {
         let why = why.trim_end();
-        if self.agent.environment.kind == SessionKind::Verify {
+        if self.kind() == SessionKind::Verify {
             self.say(format!("<verify-fail>{tried}: {why}</verify-fail>\n"))?;
         } else {
             let id = self.task_id()?;
