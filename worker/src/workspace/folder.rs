@@ -1,6 +1,5 @@
 //! One workspace: the folder that an agent gets, and what the worker does with it when the agent is gone.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
@@ -8,8 +7,9 @@ use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
 use super::commit::{self, CommitMessage, Signature};
 use super::error::WorkspaceError;
 use super::git::Git;
+use super::held::Held;
 use super::push;
-use super::record::{Folders, Purpose, Record, State};
+use super::record::{Purpose, Record, State};
 use super::snapshot;
 use crate::faults;
 
@@ -17,11 +17,10 @@ use crate::faults;
 /// could not be pushed stays for [`super::Workspaces::unpushed`].
 #[derive(Debug)]
 pub struct Workspace {
-    folders: Folders,
+    held: Held,
     dispatch: String,
     tree: PathBuf,
     repository: Option<Repository>,
-    _lock: File,
 }
 
 /// The worker's side of a clone.
@@ -34,25 +33,16 @@ struct Repository {
 }
 
 impl Workspace {
-    pub(super) fn scratch(dispatch: &str, folders: Folders, lock: File) -> Self {
-        let tree = folders.tree();
+    pub(super) fn scratch(dispatch: &str, held: Held) -> Self {
         Self {
-            folders,
+            tree: held.folders().tree(),
+            held: held.stay(),
             dispatch: dispatch.to_owned(),
-            tree,
             repository: None,
-            _lock: lock,
         }
     }
 
-    pub(super) fn git(
-        record: &Record,
-        order: &GitOrder,
-        start: &str,
-        folders: Folders,
-        lock: File,
-        git: Git,
-    ) -> Self {
+    pub(super) fn git(record: &Record, order: &GitOrder, start: &str, held: Held, git: Git) -> Self {
         let repository = Repository {
             git,
             order: order.clone(),
@@ -61,7 +51,7 @@ impl Workspace {
         };
         Self {
             repository: Some(repository),
-            ..Self::scratch(&record.dispatch, folders, lock)
+            ..Self::scratch(&record.dispatch, held)
         }
     }
 
@@ -77,12 +67,12 @@ impl Workspace {
 
     /// An empty folder for the agent's `HOME`.
     pub fn home(&self) -> PathBuf {
-        self.folders.home()
+        self.held.folders().home()
     }
 
     /// An empty folder for temporary files.
     pub fn tmp(&self) -> PathBuf {
-        self.folders.tmp()
+        self.held.folders().tmp()
     }
 
     /// The folder outside the agent's reach from which its clone borrows objects: it has to be readable in a sandbox.
@@ -133,7 +123,8 @@ impl Workspace {
             purpose,
             start,
         } = repository;
-        let staged = snapshot::stage(git, &self.tree, start, &self.folders.worker.join("nested")).await?;
+        let staged =
+            snapshot::stage(git, &self.tree, start, &self.held.folders().worker.join("nested")).await?;
         staged.describe(snapshot);
         if *purpose == Purpose::ThrowAway {
             return Ok(());
@@ -148,13 +139,12 @@ impl Workspace {
         push::create(git, &commit, &order.attempt_ref).await?;
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());
-        self.write_state(
-            repository,
-            State::Pushed {
-                start: start.clone(),
-                commit,
-            },
-        )
+        let state = State::Pushed {
+            start: start.clone(),
+            commit,
+            tree: staged.tree,
+        };
+        self.write_state(repository, state)
     }
 
     /// Commits `tree`, or finds the commit that an earlier try made of it: the attempt ref may hold that one already.
@@ -167,13 +157,8 @@ impl Workspace {
         let Repository {
             git, order, start, ..
         } = repository;
-        if let Some(State::Committed {
-            commit,
-            tree: committed,
-            ..
-        }) = self.folders.read().map(|record| record.state)
-            && committed == tree
-        {
+        let record = self.held.folders().read()?;
+        if let Some(commit) = record.and_then(|record| record.state.commit_of(tree)) {
             return Ok(commit);
         }
         faults::point("snapshot.before_commit");
@@ -190,7 +175,7 @@ impl Workspace {
     }
 
     fn write_state(&self, repository: &Repository, state: State) -> Result<(), WorkspaceError> {
-        self.folders.write(&Record {
+        self.held.folders().write(&Record {
             dispatch: self.dispatch.clone(),
             order: WorkspaceOrder::Git(repository.order.clone()),
             purpose: repository.purpose,
@@ -231,6 +216,6 @@ impl Workspace {
     /// # Errors
     /// When something in it can't be deleted.
     pub async fn remove(self) -> Result<(), WorkspaceError> {
-        self.folders.remove_later().await
+        self.held.remove().await
     }
 }

@@ -22,7 +22,7 @@ use super::mirror::{Fetched, Mirror, Wanted};
 use super::rebase::{self, Rebased};
 use super::record::{Folders, Purpose};
 use super::workspaces::{self, Settings, Workspaces};
-use super::{address, gate, land, push};
+use super::{address, gate, land, prepare, push};
 use crate::faults;
 
 /// The trailer that says which task a commit landed.
@@ -71,24 +71,23 @@ impl Workspaces {
         };
         let workspace = WorkspaceOrder::Git(git.clone());
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
-        let (folders, lock, _) = match taken {
-            Ok(taken) => taken,
+        let held = match taken {
+            Ok((held, _)) => held,
             Err(error) => return failed(error),
         };
         let integration = Integration {
-            git: self.git(&folders, git),
+            git: self.git(held.folders(), git),
             mirror: self.mirror(git),
             feature_ref: workspaces::feature_ref(git),
-            folders: &folders,
+            folders: held.folders(),
             settings: self.settings(),
             git_order: git,
             order,
         };
         let ended = integration.run(decide, &mut end).await.unwrap_or_else(failed);
-        if let Err(error) = folders.remove_later().await {
+        if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
-        drop(lock);
         ended
     }
 }
@@ -234,7 +233,7 @@ impl Integration<'_> {
         };
         let onto = match head.clone().or(fetched.base) {
             Some(onto) => onto,
-            None => return Err(workspaces::missing_base(git_order, &self.mirror).await),
+            None => return Err(prepare::missing_base(git_order, &self.mirror).await),
         };
         let (tree, empty) = match rebase::rebase(git, &onto, &commit).await? {
             Rebased::Clean { tree, empty } => (tree, empty),

@@ -7,9 +7,9 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `workspaces` | [`Workspaces`]: makes workspaces, finds those of an earlier life that are not pushed |
+//! | `workspaces`, `prepare`, `rescue` | [`Workspaces`]: makes workspaces, finds those of an earlier life that are not pushed |
 //! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
-//! | `record` | folders, locks and the record of each workspace |
+//! | `record`, `held` | folders, locks and the record of each workspace |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `snapshot`, `commit` | the tree on disk as a commit |
 //! | `integrate`, `rebase`, `gate`, `land` | the way onto the feature branch |
@@ -27,13 +27,16 @@ mod folder;
 mod gate;
 mod git;
 mod gitdir;
+mod held;
 mod integrate;
 mod land;
 mod mirror;
+mod prepare;
 mod process;
 mod push;
 mod rebase;
 mod record;
+mod rescue;
 mod snapshot;
 mod trouble;
 

@@ -93,14 +93,17 @@ impl Folders {
         }
     }
 
-    /// Reads the record; `None` when there is none that can be read: then nothing had begun.
-    pub(super) fn read(&self) -> Option<Record> {
-        let bytes = fs::read(self.file()).ok()?;
-        serde_json::from_slice(&bytes)
-            .inspect_err(
-                |error| tracing::error!(file = %self.file().display(), %error, "record can't be read"),
-            )
-            .ok()
+    /// Reads the record; `None` when there is none: then nothing had begun.
+    pub(super) fn read(&self) -> Result<Option<Record>, WorkspaceError> {
+        let path = self.file();
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(WorkspaceError::io("read", &path))?,
+        };
+        let record = serde_json::from_slice(&bytes);
+        record
+            .map_err(|error| WorkspaceError::io("understand", &path)(error.into()))
+            .map(Some)
     }
 
     /// Replaces the record at once.
@@ -112,13 +115,6 @@ impl Folders {
         fs::write(&new, bytes)
             .and_then(|()| fs::rename(&new, &path))
             .map_err(WorkspaceError::io("write", &path))
-    }
-
-    /// [`Self::remove`] on a thread that may wait.
-    pub(super) async fn remove_later(&self) -> Result<(), WorkspaceError> {
-        let folders = self.clone();
-        let removed = tokio::task::spawn_blocking(move || folders.remove()).await;
-        removed.unwrap_or_else(|stopped| Err(WorkspaceError::io("remove", &self.agent)(stopped.into())))
     }
 
     /// Deletes the folders, the record last.
@@ -176,16 +172,36 @@ pub(super) enum State {
         tree: String,
     },
     /// Its work is on the attempt ref.
-    Pushed { start: String, commit: String },
+    Pushed {
+        start: String,
+        commit: String,
+        tree: String,
+    },
+}
+
+impl State {
+    /// The commit that was made of `tree`, if that was the last one.
+    pub(super) fn commit_of(self, tree: &str) -> Option<String> {
+        match self {
+            Self::Committed { commit, tree: of, .. } | Self::Pushed { commit, tree: of, .. }
+                if of == tree =>
+            {
+                Some(commit)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Record {
-    /// Whether something in it could be lost with its folder.
-    pub(super) fn holds_work(&self) -> Option<&GitOrder> {
+    /// The order and the start of work that would be lost with its folder.
+    pub(super) fn holds_work(&self) -> Option<(&GitOrder, &str)> {
         match (&self.order, self.purpose, &self.state) {
-            (WorkspaceOrder::Git(order), Purpose::Work, State::Ready { .. } | State::Committed { .. }) => {
-                Some(order)
-            }
+            (
+                WorkspaceOrder::Git(order),
+                Purpose::Work,
+                State::Ready { start } | State::Committed { start, .. },
+            ) => Some((order, start)),
             _ => None,
         }
     }

@@ -3,7 +3,9 @@
 //! The tree on disk is what counts: the agent's own `.git` is not even read. Repositories that the agent made inside
 //! its tree lose their `.git` (kept in the worker's folder) and so become plain files.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -114,29 +116,48 @@ fn changes(raw: &[u8]) -> (Vec<Vec<u8>>, bool) {
     (paths, nested)
 }
 
-/// Takes the git directories of repositories inside the tree away. Git names such a repository, which it doesn't look
-/// into, with a slash at the end; ignored ones stay ignored.
+/// Takes the git directories of repositories inside the tree away, submodules' too (what those hold belongs to another
+/// repository; here only their commit counts). Git names a repository that it doesn't look into with a slash at the
+/// end; ignored ones stay ignored.
 async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), WorkspaceError> {
+    fs::create_dir_all(aside).map_err(WorkspaceError::io("make the folder", aside))?;
     let mut count = 0;
+    let mut move_aside = |repository: &[u8]| {
+        let path = work_tree.join(OsStr::from_bytes(repository)).join(".git");
+        match fs::rename(&path, aside.join(count.to_string())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(WorkspaceError::io("move away", &path)(error)),
+            Ok(()) => {
+                count += 1;
+                Ok(true)
+            }
+        }
+    };
+    let tracked = git.run("ls-files").args(["-z", "--stage"]).output().await?;
+    for entry in tracked
+        .stdout
+        .split(|byte| *byte == 0)
+        .filter(|entry| entry.starts_with(b"160000 "))
+    {
+        if let Some(tab) = entry.iter().position(|byte| *byte == b'\t') {
+            move_aside(&entry[tab + 1..])?;
+        }
+    }
     for _ in 0..NESTING {
         let others = git
             .run("ls-files")
             .args(["-z", "--others", "--exclude-standard"])
             .output()
             .await?;
-        let nested = others
+        let mut moved = false;
+        for path in others
             .stdout
             .split(|byte| *byte == 0)
-            .filter(|path| path.ends_with(b"/"));
-        let before = count;
-        for path in nested {
-            let path = work_tree.join(std::ffi::OsStr::from_bytes(path)).join(".git");
-            fs::create_dir_all(aside).map_err(WorkspaceError::io("make the folder", aside))?;
-            fs::rename(&path, aside.join(count.to_string()))
-                .map_err(WorkspaceError::io("move away", &path))?;
-            count += 1;
+            .filter(|path| path.ends_with(b"/"))
+        {
+            moved |= move_aside(path)?;
         }
-        if count == before {
+        if !moved {
             break;
         }
     }

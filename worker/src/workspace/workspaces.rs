@@ -1,4 +1,4 @@
-//! All workspaces of one data folder: making them, and finding those whose work an earlier life didn't push.
+//! All workspaces of one data folder, and what they have in common.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,19 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
+use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::address;
-use super::clone::{self, AgentClone};
-use super::commit::{self, CommitMessage};
 use super::environment::{Bounded, Environment};
 use super::error::WorkspaceError;
-use super::folder::Workspace;
 use super::git::Git;
 use super::gitdir::ObjectFormat;
-use super::mirror::{self, Fetched, Mirror, Wanted};
+use super::held::Held;
+use super::mirror::Mirror;
 use super::record::{self, Folders, Purpose, Record, State};
-use crate::faults;
 
 /// Bounds and environment of what runs for workspaces.
 #[derive(Debug, Clone)]
@@ -98,86 +95,24 @@ impl Workspaces {
         &self.shared.settings
     }
 
-    /// Makes the workspace of a dispatch whose changes are work: for git a clone checked out at the order's start,
-    /// else at the feature branch's head, else at the base.
-    ///
-    /// # Errors
-    /// When the repository can't be reached or has no such commits, or the dispatch has a workspace that holds work.
-    pub async fn prepare(&self, dispatch: &str, order: &WorkspaceOrder) -> Result<Workspace, WorkspaceError> {
-        self.prepare_for(dispatch, order, Purpose::Work).await
-    }
-
-    /// Makes a workspace whose changes are thrown away: for sessions that only read or judge (SPEC 5).
-    ///
-    /// # Errors
-    /// As [`Self::prepare`].
-    pub async fn prepare_throw_away(
-        &self,
-        dispatch: &str,
-        order: &WorkspaceOrder,
-    ) -> Result<Workspace, WorkspaceError> {
-        self.prepare_for(dispatch, order, Purpose::ThrowAway).await
-    }
-
-    async fn prepare_for(
-        &self,
-        dispatch: &str,
-        order: &WorkspaceOrder,
-        purpose: Purpose,
-    ) -> Result<Workspace, WorkspaceError> {
-        let (folders, lock, mut record) = self.take(dispatch, order, purpose)?;
-        let WorkspaceOrder::Git(git_order) = order else {
-            return Ok(Workspace::scratch(dispatch, folders, lock));
-        };
-        check(git_order)?;
-        faults::point("prepare.before_fetch");
-        let feature_ref = feature_ref(git_order);
-        let mut wanted = Wanted {
-            refs: vec![&feature_ref],
-            base: &git_order.base,
-            commit: None,
-        };
-        wanted.refs.extend(git_order.start_ref.as_deref());
-        wanted.commit = git_order.start.as_deref();
-        let mirror = self.mirror(git_order);
-        let mut fetched = mirror.fetch(&wanted).await?;
-        let git = self.git(&folders, git_order).with_tree(folders.tree());
-        let start = start_of(&fetched, git_order, &mirror).await?;
-        faults::point("prepare.before_checkout");
-        match clone::check_out(&git, &start, &mirror.objects()).await {
-            Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
-                fetched = mirror.rebuild(&wanted).await?;
-                clone::check_out(&git, &start, &mirror.objects()).await?;
-            }
-            checked_out => checked_out?,
-        }
-        let agent = AgentClone {
-            branch: &git_order.feature_branch,
-            start: &start,
-            head: fetched.refs.first().and_then(Option::as_deref),
-            address: &git_order.repository.address,
-            author: &commit::author(&git, git_order.author.as_deref()),
-        };
-        agent.write(&git, &folders.tree(), &mirror.objects())?;
-        record.state = State::Ready { start: start.clone() };
-        folders.write(&record)?;
-        faults::point("prepare.ready");
-        Ok(Workspace::git(&record, git_order, &start, folders, lock, git))
-    }
-
-    /// Takes the dispatch's folders for this process, empty, with a first record.
+    /// Takes the dispatch's folders for this process, empty, with a first record. Until they are told to stay they go
+    /// when the value does.
     pub(super) fn take(
         &self,
         dispatch: &str,
         order: &WorkspaceOrder,
         purpose: Purpose,
-    ) -> Result<(Folders, fs::File, Record), WorkspaceError> {
+    ) -> Result<(Held, Record), WorkspaceError> {
         let busy = || WorkspaceError::Busy {
             dispatch: dispatch.to_owned(),
         };
-        let folders = Folders::new(&self.shared.data, dispatch)?;
-        let lock = folders.lock()?.ok_or_else(busy)?;
-        if folders.read().is_some_and(|record| record.holds_work().is_some()) {
+        let held = Held::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
+        let folders = held.folders();
+        if folders
+            .read()?
+            .is_some_and(|record| record.holds_work().is_some())
+        {
+            held.stay();
             return Err(busy());
         }
         folders.clear()?;
@@ -189,7 +124,15 @@ impl Workspaces {
             state: State::Preparing,
         };
         folders.write(&record)?;
-        Ok((folders, lock, record))
+        Ok((held, record))
+    }
+
+    pub(super) fn folders(&self, dispatch: &str) -> Result<Folders, WorkspaceError> {
+        Folders::new(&self.shared.data, dispatch)
+    }
+
+    pub(super) fn data(&self) -> &Path {
+        &self.shared.data
     }
 
     /// The worker's own git directory for a workspace.
@@ -206,61 +149,6 @@ impl Workspaces {
         let dir = record::mirrors(&self.shared.data).join(address::mirror_name(address));
         let git = Git::new(self.shared.environment.clone(), dir, address);
         Mirror::new(git, ObjectFormat::of(&order.base), address)
-    }
-
-    /// Workspaces that no living process holds and whose work is not known to be pushed: of an earlier life that was
-    /// killed, or whose push failed. What else lies in the data folder without an owner is deleted.
-    pub async fn unpushed(&self) -> Vec<Workspace> {
-        let mut found = Vec::new();
-        let records = record::records(&self.shared.data);
-        let entries = fs::read_dir(&records).into_iter().flatten().flatten();
-        for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
-            match self.adopt(&name) {
-                Ok(workspace) => found.extend(workspace),
-                Err(error) => tracing::error!(dispatch = %name, %error, "failed to look into a workspace"),
-            }
-        }
-        if fs::read_dir(&records).is_ok_and(|mut left| left.next().is_none()) {
-            mirror::delete_broken(&record::mirrors(&self.shared.data));
-        }
-        found
-    }
-
-    fn adopt(&self, dispatch: &str) -> Result<Option<Workspace>, WorkspaceError> {
-        let folders = Folders::new(&self.shared.data, dispatch)?;
-        let Some(lock) = folders.lock()? else {
-            return Ok(None);
-        };
-        let record = folders.read();
-        let work = record
-            .as_ref()
-            .and_then(|record| Some((record, record.holds_work()?)));
-        let (Some((record, order)), true) = (work, folders.git().is_dir()) else {
-            folders.remove()?;
-            return Ok(None);
-        };
-        let (State::Ready { start } | State::Committed { start, .. }) = &record.state else {
-            return Ok(None);
-        };
-        let git = self.git(&folders, order).with_tree(folders.tree());
-        Ok(Some(Workspace::git(record, order, start, folders, lock, git)))
-    }
-
-    /// Pushes what [`Self::unpushed`] finds and deletes what was pushed. The dispatches and what became of them; one
-    /// with a `push_error` stays for the next time.
-    pub async fn rescue_unpushed(&self, message: &CommitMessage) -> Vec<(String, Snapshot)> {
-        let mut rescued = Vec::new();
-        for workspace in self.unpushed().await {
-            let snapshot = workspace.finish(message).await;
-            let dispatch = workspace.dispatch().to_owned();
-            if snapshot.push_error.is_none()
-                && let Err(error) = workspace.remove().await
-            {
-                tracing::warn!(%dispatch, %error, "failed to delete a workspace");
-            }
-            rescued.push((dispatch, snapshot));
-        }
-        rescued
     }
 }
 
@@ -290,34 +178,5 @@ pub(super) fn check(order: &GitOrder) -> Result<(), WorkspaceError> {
     match ids.into_iter().flatten().find(|id| !address::is_object_id(id)) {
         Some(id) => wrong("the commit", id),
         None => Ok(()),
-    }
-}
-
-/// Where the work starts. An earlier attempt's commit that is nowhere any more (its ref was pruned) is done without.
-async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Result<String, WorkspaceError> {
-    let head = fetched.refs.first().cloned().flatten();
-    let attempt = match &order.start {
-        Some(_) => fetched.commit.clone(),
-        None => fetched.refs.get(1).cloned().flatten(),
-    };
-    if attempt.is_none() && (order.start.is_some() || order.start_ref.is_some()) {
-        tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "earlier attempt is not at the remote");
-    }
-    match attempt.or(head).or_else(|| fetched.base.clone()) {
-        Some(start) => Ok(start),
-        None => Err(missing_base(order, mirror).await),
-    }
-}
-
-/// Why there is no base.
-pub(super) async fn missing_base(order: &GitOrder, mirror: &Mirror) -> WorkspaceError {
-    let address = address::public(&order.repository.address);
-    if mirror.remote_is_empty().await {
-        return WorkspaceError::EmptyRepository { address };
-    }
-    WorkspaceError::CommitMissing {
-        address,
-        commit: order.base.clone(),
-        role: "the feature's base",
     }
 }

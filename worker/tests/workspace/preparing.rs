@@ -1,6 +1,8 @@
 //! Making workspaces: where they start, what they share, what is refused.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use ralph_worker::workspace::{WorkspaceError, Workspaces};
@@ -198,6 +200,90 @@ async fn what_is_missing_is_said() {
     })
     .await;
     assert!(matches!(wrong, WorkspaceError::Order(_)), "{wrong}");
+}
+
+/// A server that gives every request the same answer and hangs up. Its address.
+fn server_that_answers(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://me:s3cret@{}/repo.git", listener.local_addr().unwrap());
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(answer);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_is_said_with_what_to_do_and_without_the_password() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    type Row = (&'static [u8], &'static str, bool);
+    let rows: [Row; 5] = [
+        (
+            b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n",
+            "authentication failed",
+            false,
+        ),
+        (
+            b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
+            "authentication failed",
+            false,
+        ),
+        (
+            b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+            "there is no such repository",
+            false,
+        ),
+        (
+            b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
+            "could not be reached",
+            true,
+        ),
+        (b"", "could not be reached", true),
+    ];
+    for (number, (answer, words, retry)) in rows.into_iter().enumerate() {
+        let mut order = remote.order("t", "t");
+        order.repository.address = server_that_answers(answer);
+        let dispatch = number.to_string();
+        let error = workspaces
+            .prepare(&dispatch, &WorkspaceOrder::Git(order))
+            .await
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("to do: "), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+        assert_eq!(error.retry_can_help(), retry, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_preparation_that_fails_or_is_given_up_leaves_nothing() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let order = WorkspaceOrder::Git(GitOrder {
+        base: "1".repeat(40),
+        ..remote.order("t", "fails")
+    });
+    workspaces.prepare("fails", &order).await.unwrap_err();
+    let order = WorkspaceOrder::Git(remote.order("t", "given-up"));
+    let mut given_up = Box::pin(workspaces.prepare("given-up", &order));
+    assert!(futures::poll!(&mut given_up).is_pending());
+    drop(given_up);
+    // Each lock is free again once its folder is gone.
+    for dispatch in ["fails", "given-up"] {
+        let path = remote.data("data/records").join(dispatch).join("lock");
+        let Ok(lock) = fs::File::open(&path) else { continue };
+        tokio::task::spawn_blocking(move || lock.lock())
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(!path.exists(), "{dispatch}");
+    }
+    assert_eq!(fs::read_dir(remote.data("data/workspaces")).unwrap().count(), 0);
 }
 
 #[tokio::test]

@@ -297,3 +297,57 @@ async fn a_thrown_away_workspace_pushes_nothing_and_tells_what_changed() {
     drop(workspace);
     assert!(workspaces.unpushed().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_submodule_stays_one_whatever_became_of_its_git_directory() {
+    let remote = Remote::new();
+    let seed = remote.dir.path().join("seed");
+    let commit = git(&seed, &["rev-parse", "HEAD"]);
+    git(
+        &seed,
+        &[
+            "update-index",
+            "--add",
+            "--cacheinfo",
+            &format!("160000,{commit},sub"),
+        ],
+    );
+    git(&seed, &["commit", "-q", "-m", "Add a submodule"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    let remote = Remote {
+        base: git(&seed, &["rev-parse", "HEAD"]),
+        ..remote
+    };
+    let workspaces = remote.workspaces().await;
+    let wreck: [&dyn Fn(&Path); 3] = [
+        &|_| {},
+        &|sub| fs::write(sub.join(".git"), "gitdir: ../.git/modules/sub\n").unwrap(),
+        &|sub| fs::write(sub.join("file"), "x").unwrap(),
+    ];
+    for (number, mess) in wreck.iter().enumerate() {
+        let workspace = remote.prepare(&workspaces, &format!("t-{number}")).await;
+        mess(&workspace.path().join("sub"));
+        fs::write(workspace.path().join("a.txt"), "work\n").unwrap();
+        let snapshot = finish(&workspace).await;
+        assert_eq!(snapshot.files_changed, ["a.txt"], "{number}");
+        let listed = remote.git(&["ls-tree", &snapshot.commit.unwrap(), "sub"]);
+        assert_eq!(listed, format!("160000 commit {commit}\tsub"), "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_is_not_understood_is_left_alone() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let file = workspace.path().join("work.txt");
+    fs::write(&file, "work\n").unwrap();
+    drop(workspace);
+    fs::write(
+        remote.data("data/records/t-1/workspace.json"),
+        r#"{"state":"of a later release"}"#,
+    )
+    .unwrap();
+    assert!(workspaces.unpushed().await.is_empty());
+    assert!(file.exists());
+}

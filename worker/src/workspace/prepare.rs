@@ -1,0 +1,131 @@
+//! Making a workspace.
+
+use ralph_shared::wire::{GitOrder, WorkspaceOrder};
+
+use super::clone::{self, AgentClone};
+use super::error::WorkspaceError;
+use super::folder::Workspace;
+use super::git::Git;
+use super::mirror::{Fetched, Mirror, Wanted};
+use super::record::{Folders, Purpose, Record, State};
+use super::workspaces::{self, Workspaces};
+use super::{address, commit};
+use crate::faults;
+
+impl Workspaces {
+    /// Makes the workspace of a dispatch whose changes are work: for git a clone checked out at the order's start,
+    /// else at the feature branch's head, else at the base.
+    ///
+    /// # Errors
+    /// When the repository can't be reached or has no such commits, or the dispatch has a workspace that holds work.
+    pub async fn prepare(&self, dispatch: &str, order: &WorkspaceOrder) -> Result<Workspace, WorkspaceError> {
+        self.prepare_for(dispatch, order, Purpose::Work).await
+    }
+
+    /// Makes a workspace whose changes are thrown away: for sessions that only read or judge (SPEC 5).
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub async fn prepare_throw_away(
+        &self,
+        dispatch: &str,
+        order: &WorkspaceOrder,
+    ) -> Result<Workspace, WorkspaceError> {
+        self.prepare_for(dispatch, order, Purpose::ThrowAway).await
+    }
+
+    async fn prepare_for(
+        &self,
+        dispatch: &str,
+        order: &WorkspaceOrder,
+        purpose: Purpose,
+    ) -> Result<Workspace, WorkspaceError> {
+        let (held, record) = self.take(dispatch, order, purpose)?;
+        let WorkspaceOrder::Git(order) = order else {
+            return Ok(Workspace::scratch(dispatch, held));
+        };
+        match self.clone_for(held.folders(), record, order).await {
+            Ok((record, start, git)) => Ok(Workspace::git(&record, order, &start, held, git)),
+            Err(error) => {
+                if let Err(error) = held.remove().await {
+                    tracing::warn!(%dispatch, %error, "failed to delete a workspace");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The record of the clone that was made, where it starts, and the worker's git directory for it.
+    async fn clone_for(
+        &self,
+        folders: &Folders,
+        mut record: Record,
+        order: &GitOrder,
+    ) -> Result<(Record, String, Git), WorkspaceError> {
+        workspaces::check(order)?;
+        let feature_ref = workspaces::feature_ref(order);
+        let refs = [feature_ref.as_str()]
+            .into_iter()
+            .chain(order.start_ref.as_deref());
+        let wanted = Wanted {
+            refs: refs.collect(),
+            base: &order.base,
+            commit: order.start.as_deref(),
+        };
+        let mirror = self.mirror(order);
+        let tree = folders.tree();
+        let git = self.git(folders, order).with_tree(tree.clone());
+        faults::point("prepare.before_fetch");
+        let mut fetched = mirror.fetch(&wanted).await?;
+        let start = start_of(&fetched, order, &mirror).await?;
+        faults::point("prepare.before_checkout");
+        match clone::check_out(&git, &start, &mirror.objects()).await {
+            Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
+                fetched = mirror.rebuild(&wanted).await?;
+                clone::check_out(&git, &start, &mirror.objects()).await?;
+            }
+            checked_out => checked_out?,
+        }
+        let agent = AgentClone {
+            branch: &order.feature_branch,
+            start: &start,
+            head: fetched.refs.first().and_then(Option::as_deref),
+            address: &order.repository.address,
+            author: &commit::author(&git, order.author.as_deref()),
+        };
+        agent.write(&git, &tree, &mirror.objects())?;
+        record.state = State::Ready { start: start.clone() };
+        folders.write(&record)?;
+        faults::point("prepare.ready");
+        Ok((record, start, git))
+    }
+}
+
+/// Where the work starts. An earlier attempt's commit that is nowhere any more (its ref was pruned) is done without.
+async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Result<String, WorkspaceError> {
+    let head = fetched.refs.first().cloned().flatten();
+    let attempt = match &order.start {
+        Some(_) => fetched.commit.clone(),
+        None => fetched.refs.get(1).cloned().flatten(),
+    };
+    if attempt.is_none() && (order.start.is_some() || order.start_ref.is_some()) {
+        tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "earlier attempt is not at the remote");
+    }
+    match attempt.or(head).or_else(|| fetched.base.clone()) {
+        Some(start) => Ok(start),
+        None => Err(missing_base(order, mirror).await),
+    }
+}
+
+/// Why there is no base.
+pub(super) async fn missing_base(order: &GitOrder, mirror: &Mirror) -> WorkspaceError {
+    let address = address::public(&order.repository.address);
+    if mirror.remote_is_empty().await {
+        return WorkspaceError::EmptyRepository { address };
+    }
+    WorkspaceError::CommitMissing {
+        address,
+        commit: order.base.clone(),
+        role: "the feature's base",
+    }
+}

@@ -1,0 +1,67 @@
+//! Work that an earlier life of a worker didn't push.
+
+use std::fs;
+
+use ralph_shared::wire::Snapshot;
+
+use super::commit::CommitMessage;
+use super::error::WorkspaceError;
+use super::folder::Workspace;
+use super::held::Held;
+use super::workspaces::Workspaces;
+use super::{mirror, record};
+
+impl Workspaces {
+    /// Workspaces that no living process holds and whose work is not known to be pushed: of an earlier life that was
+    /// killed, or whose push failed. What else lies in the data folder without an owner is deleted.
+    pub async fn unpushed(&self) -> Vec<Workspace> {
+        let mut found = Vec::new();
+        let records = record::records(self.data());
+        let entries = fs::read_dir(&records).into_iter().flatten().flatten();
+        for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+            match self.adopt(&name).await {
+                Ok(workspace) => found.extend(workspace),
+                Err(error) => tracing::error!(dispatch = %name, %error, "failed to look into a workspace"),
+            }
+        }
+        if fs::read_dir(&records).is_ok_and(|mut left| left.next().is_none()) {
+            mirror::delete_broken(&record::mirrors(self.data()));
+        }
+        found
+    }
+
+    async fn adopt(&self, dispatch: &str) -> Result<Option<Workspace>, WorkspaceError> {
+        let Some(held) = Held::take(self.folders(dispatch)?)? else {
+            return Ok(None);
+        };
+        // Whatever can't be understood stays.
+        let held = held.stay();
+        let record = held.folders().read()?;
+        let work = record
+            .as_ref()
+            .and_then(|record| Some((record, record.holds_work()?)));
+        let Some((record, (order, start))) = work else {
+            held.remove().await?;
+            return Ok(None);
+        };
+        let git = self.git(held.folders(), order).with_tree(held.folders().tree());
+        Ok(Some(Workspace::git(record, order, start, held, git)))
+    }
+
+    /// Pushes what [`Self::unpushed`] finds and deletes what was pushed. The dispatches and what became of them; one
+    /// with a `push_error` stays for the next time.
+    pub async fn rescue_unpushed(&self, message: &CommitMessage) -> Vec<(String, Snapshot)> {
+        let mut rescued = Vec::new();
+        for workspace in self.unpushed().await {
+            let snapshot = workspace.finish(message).await;
+            let dispatch = workspace.dispatch().to_owned();
+            if snapshot.push_error.is_none()
+                && let Err(error) = workspace.remove().await
+            {
+                tracing::warn!(%dispatch, %error, "failed to delete a workspace");
+            }
+            rescued.push((dispatch, snapshot));
+        }
+        rescued
+    }
+}
