@@ -1,5 +1,26 @@
-//! Ralph's worker crate.
+//! Ralph's worker: takes work from a pool, runs one agent session a slot in a workspace of its own, and reports.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`config`] | flags, environment and the agents of this machine |
+//! | [`home`] | the data folder: lock, identity, what ran when an earlier life ended |
+//! | [`link`] | the other end of every message: hello, claim, heartbeat, decide, blob, report |
+//! | [`spool`] | reports on disk until they are settled |
+//! | [`life`] | one incarnation from hello to the end of its drain |
+//! | [`slot`], [`beat`] | the two loops: claiming and working; renewing and being told |
+//! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
+//! | [`workspace`] | git (DESIGN 6) |
+//! | [`session`] | one ACP conversation (DESIGN 5) |
+//! | [`faults`] | named points at which tests kill or stop the process |
 
+pub mod beat;
+pub mod config;
+pub mod errand;
 pub mod faults;
+pub mod home;
+pub mod life;
+pub mod link;
 pub mod session;
+pub mod slot;
+pub mod spool;
 pub mod workspace;

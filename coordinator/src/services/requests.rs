@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use futures::stream::select_all;
 use ralph_shared::subjects::COORDINATORS;
 use ralph_shared::wire::{
-    BlobAnswer, BlobRequest, DecideAnswer, DecideRequest, Heartbeat, Hello, PART_BYTES,
+    BlobAnswer, BlobRequest, DecideAnswer, DecideRequest, Heartbeat, Hello, HelloAnswer, PART_BYTES,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,7 +77,19 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
     match kind {
         Kind::Hello => {
             if let Some(hello) = read::<Hello>(message) {
-                answer(bus, message, &flow::hello::hello(db, settings, &hello).await?).await;
+                let answered = flow::hello::hello(db, settings, &hello).await?;
+                if matches!(answered, HelloAnswer::Welcome { .. }) {
+                    for pool in &hello.pools {
+                        if let Err(error) = bus.ensure_ticket_consumer(pool).await {
+                            tracing::warn!(
+                                error = format!("{error:#}"),
+                                pool,
+                                "no tickets for this pool yet"
+                            );
+                        }
+                    }
+                }
+                answer(bus, message, &answered).await;
             }
         }
         Kind::Heartbeat => {

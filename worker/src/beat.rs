@@ -1,0 +1,109 @@
+//! Heartbeats: leases are renewed, settled reports leave the spool, orders arrive. They also publish what waits in the
+//! spool, so that a report is sent until it is settled (DESIGN 2).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
+
+use crate::life::Life;
+
+/// Renewals go on until the process ends, drain included.
+pub async fn run(life: Arc<Life>) {
+    tokio::join!(renew(&life), orders(&life));
+}
+
+async fn renew(life: &Life) {
+    loop {
+        publish_spooled(life).await;
+        beat(life).await;
+        let times = life.times();
+        if times.heard.elapsed() > times.dark_limit {
+            life.end_all(EndReason::OutOfContact);
+        }
+        let pause = if life.in_contact() {
+            times.heartbeat
+        } else {
+            times.heartbeat.min(Duration::from_secs(1))
+        };
+        tokio::select! {
+            () = life.beat_now.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Gives every due report to the broker.
+pub async fn publish_spooled(life: &Life) {
+    for (dispatch, body) in life.spool.due(Instant::now()) {
+        match life.link.report(body).await {
+            Ok(()) => life.spool.published(dispatch, Instant::now()),
+            Err(error) => {
+                tracing::warn!(%dispatch, error = format!("{error:#}"), "report not published; it stays in the spool");
+                return;
+            }
+        }
+    }
+}
+
+async fn beat(life: &Life) {
+    let beat = Heartbeat {
+        reads: READS.to_vec(),
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        running: life.running(),
+        spooled: life.spool.dispatches(),
+        free_slots: life.free_slots(),
+        draining: life.draining.is_cancelled(),
+    };
+    match life.link.heartbeat(&beat).await {
+        Ok(HeartbeatAnswer::Renewed { settled, end, drain }) => {
+            life.heard(true);
+            for one in settled {
+                life.spool.settle(one.dispatch, one.settlement);
+            }
+            for one in end {
+                life.end(one.dispatch, one.reason);
+            }
+            if drain && !life.draining.is_cancelled() {
+                tracing::info!("told to drain");
+                life.draining.cancel();
+            }
+        }
+        Ok(HeartbeatAnswer::SayHello) => {
+            tracing::info!("the coordinator doesn't know this worker; saying hello");
+            if let Err(error) = life.say_hello(&[]).await {
+                tracing::error!(error = format!("{error:#}"), "refused; draining");
+                life.draining.cancel();
+            }
+        }
+        Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),
+        Err(error) => {
+            if life.in_contact() {
+                tracing::warn!(error = format!("{error:#}"), "out of contact");
+            }
+            life.heard(false);
+        }
+    }
+}
+
+/// Orders that come sooner than the next heartbeat's answer.
+async fn orders(life: &Life) {
+    loop {
+        match life.link.control(&life.config.name).await {
+            Ok(mut orders) => {
+                while let Some(message) = orders.next().await {
+                    match serde_json::from_slice::<Control>(&message.payload) {
+                        Ok(Control::End { dispatch, reason }) => life.end(dispatch, reason),
+                        Ok(Control::Beat | Control::Unknown) => life.beat_now.notify_one(),
+                        Ok(Control::Drain) => life.draining.cancel(),
+                        Err(error) => tracing::warn!(%error, "an order can't be read"),
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "can't listen for orders"),
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,412 @@
+//! One dispatch, from its assignment to its report in the spool: prepare, run or integrate, push, report.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil;
+use ralph_shared::wire::{
+    Access, Assignment, DecideAnswer, DecideRequest, Decided, Door, EndReason, Ended, Finished,
+    IntegrateOrder, IntegrationEnd, IntegrationReport, Report, SessionOrder, SessionReport, Snapshot, Text,
+    TranscriptBatch, WRITES, Work, WorkspaceOrder,
+};
+use tokio::sync::watch;
+
+use crate::beat::publish_spooled;
+use crate::config::DEFAULT_AGENT;
+use crate::faults;
+use crate::life::Life;
+use crate::session::{self, AgentCommand, SessionEnd, SessionSpec, TranscriptReceiver};
+use crate::workspace::{CommitMessage, Decision, Workspace};
+
+/// Longest message that a report may become. Bytes.
+const REPORT_BYTES: usize = 400 * 1024;
+/// Tries to get an answer on a decision before it is left to whoever resumes it.
+const DECIDE_TRIES: u32 = 12;
+
+/// Runs a dispatch and leaves its report in the spool.
+pub async fn run(life: &Arc<Life>, assignment: Assignment) {
+    let began = Instant::now();
+    let dispatch = assignment.dispatch;
+    let end = life.started(dispatch);
+    tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
+        title = assignment.task_title, "assigned");
+    faults::point("session.assigned");
+    if let Err(error) = life.home.note_live(&assignment) {
+        tracing::error!(%dispatch, error = format!("{error:#}"), "can't note what runs");
+    }
+    let (finished, workspace) = match &assignment.work {
+        Work::Session(order) => session(life, &assignment, order, end).await,
+        Work::Integrate(order) => (integrate(life, &assignment, order, end).await, None),
+    };
+    faults::point("report.before_spool");
+    let report = Report {
+        v: WRITES,
+        dispatch,
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        finished,
+    };
+    spool(life, report).await;
+    faults::point("report.spooled");
+    if let Some(workspace) = workspace
+        && let Err(error) = workspace.remove().await
+    {
+        tracing::warn!(%dispatch, %error, "a finished workspace could not be removed");
+    }
+    life.home.forget_live(dispatch);
+    life.ended(dispatch);
+    publish_spooled(life).await;
+    faults::point("report.published");
+    tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
+}
+
+/// Puts a report into the spool, however long the disk refuses it.
+async fn spool(life: &Life, mut report: Report) {
+    bound(&mut report);
+    if let Finished::Session(session) = &mut report.finished
+        && let Text::Inline(text) = &session.text
+    {
+        let mut tries = 0;
+        let text = text.clone();
+        session.text = loop {
+            match life.link.put_text(text.clone()).await {
+                Ok(text) => break text,
+                Err(error) => {
+                    tries += 1;
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        tries,
+                        "a long text can't be put yet"
+                    );
+                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                }
+            }
+        };
+    }
+    loop {
+        match life.spool.put(&report) {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "a report can't be spooled; trying again"
+                );
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Cuts what could make a report too large for a message; the text goes in parts anyway.
+fn bound(report: &mut Report) {
+    let Finished::Session(session) = &mut report.finished else {
+        return;
+    };
+    let mut bytes = 0;
+    session.snapshot.files_changed.retain(|path| {
+        bytes += path.len() + 8;
+        bytes < REPORT_BYTES / 4
+    });
+    let mut bytes = 0;
+    session.attempted.retain(|text| {
+        bytes += text.len() + 8;
+        bytes < REPORT_BYTES / 8
+    });
+    for text in [session.last_tool_error.as_mut(), Some(&mut session.stderr_tail)]
+        .into_iter()
+        .flatten()
+    {
+        cut(text, REPORT_BYTES / 16);
+    }
+    match &mut session.ended {
+        Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message } => {
+            cut(message, REPORT_BYTES / 16);
+        }
+        _ => {}
+    }
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+    }
+}
+
+fn report_of(end: SessionEnd, snapshot: Snapshot) -> SessionReport {
+    SessionReport {
+        ended: end.ended,
+        text: Text::Inline(end.text),
+        text_truncated: end.text_truncated,
+        usage: end.usage,
+        tool_calls: end.tool_calls,
+        agent: end.agent,
+        snapshot,
+        attempted: end.attempted,
+        last_tool_error: end.last_tool_error,
+        stderr_tail: end.stderr_tail,
+    }
+}
+
+fn unstarted(ended: Ended) -> Finished {
+    Finished::Session(Box::new(SessionReport {
+        ended,
+        text: Text::default(),
+        text_truncated: false,
+        usage: Default::default(),
+        tool_calls: 0,
+        agent: Default::default(),
+        snapshot: Snapshot::default(),
+        attempted: Vec::new(),
+        last_tool_error: None,
+        stderr_tail: String::new(),
+    }))
+}
+
+/// Runs a session. The workspace comes along when everything in it is pushed, to be removed after the report is spooled.
+async fn session(
+    life: &Arc<Life>,
+    assignment: &Assignment,
+    order: &SessionOrder,
+    end: watch::Receiver<Option<EndReason>>,
+) -> (Finished, Option<Workspace>) {
+    let name = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let Some(agent) = life.config.agents.get(name).cloned() else {
+        let known = life.config.agents.keys().cloned().collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "this worker has no agent `{name}`; it has {known}. Add [agents.{name}] to its .ralph.toml"
+        );
+        return (
+            unstarted(Ended::Door {
+                door: Door::NotFound,
+                message,
+            }),
+            None,
+        );
+    };
+    let prompt = match life.link.get_text(&order.prompt).await {
+        Ok(prompt) => prompt,
+        Err(error) => {
+            let message = format!("the prompt could not be fetched: {error:#}");
+            return (unstarted(Ended::Workspace { message }), None);
+        }
+    };
+    let throw_away = order.access != Access::Workspace;
+    let prepared = if throw_away {
+        life.workspaces
+            .prepare_throw_away(&folder(assignment.dispatch), &assignment.workspace)
+            .await
+    } else {
+        life.workspaces
+            .prepare(&folder(assignment.dispatch), &assignment.workspace)
+            .await
+    };
+    let workspace = match prepared {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            return (
+                unstarted(Ended::Workspace {
+                    message: error.to_string(),
+                }),
+                None,
+            );
+        }
+    };
+    faults::point("session.prepared");
+    let (sender, receiver) = session::channel(life.redactor.clone());
+    let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
+    let spec = spec(assignment, order, agent, &workspace, prompt);
+    let mut ended = session::run(spec, sender, end).await;
+    faults::point("session.ended");
+    if let Err(error) = publisher.await {
+        tracing::warn!(%error, "the transcript's publisher failed");
+    }
+    if assignment.kind == SessionKind::Verify
+        && let Ok(changed) = workspace.changed_tracked_files().await
+        && !changed.is_empty()
+    {
+        let message = format!("the verifier changed tracked files: {}", changed.join(", "));
+        ended.ended = Ended::Protocol { message };
+    }
+    let message = commit_message(assignment, &ended);
+    let snapshot = workspace.finish(&message).await;
+    let pushed = snapshot.push_error.is_none();
+    (
+        Finished::Session(Box::new(report_of(ended, snapshot))),
+        pushed.then_some(workspace),
+    )
+}
+
+/// A dispatch's folder; its whole id, since two workers may share a data folder's parent.
+fn folder(dispatch: DispatchId) -> String {
+    dispatch.0.to_string()
+}
+
+fn spec(
+    assignment: &Assignment,
+    order: &SessionOrder,
+    agent: AgentCommand,
+    workspace: &Workspace,
+    prompt: String,
+) -> SessionSpec {
+    let mut env = BTreeMap::from([
+        ("RALPH_ITERATION".to_owned(), order.iteration.to_string()),
+        ("RALPH_TOTAL".to_owned(), order.total.to_string()),
+        ("RALPH_ATTEMPT".to_owned(), assignment.attempt.to_string()),
+        ("RALPH_TASK".to_owned(), assignment.task.to_string()),
+        ("RALPH_KIND".to_owned(), assignment.kind.to_string()),
+        ("RALPH_FEATURE".to_owned(), assignment.feature_name.clone()),
+    ]);
+    if let Some(model) = &order.model {
+        env.insert("RALPH_MODEL".to_owned(), model.tier.clone());
+    }
+    let path = |path: &std::path::Path| PathBuf::from(path);
+    SessionSpec {
+        dispatch: assignment.dispatch.0.to_string(),
+        agent,
+        cwd: path(workspace.path()),
+        home: workspace.home(),
+        tmp: workspace.tmp(),
+        prompt,
+        model: order.model.clone(),
+        access: order.access,
+        limits: order.limits,
+        env,
+    }
+}
+
+/// The message of the attempt's commit, made from its journal.
+fn commit_message(assignment: &Assignment, ended: &SessionEnd) -> CommitMessage {
+    let short = assignment.task.short();
+    let context = sigil::Context {
+        kind: assignment.kind,
+        task_id: &short,
+        model_tiers: &[],
+    };
+    let journal = sigil::parse(&ended.text, &context).journal.unwrap_or_default();
+    CommitMessage {
+        subject: format!("{} (attempt {})", assignment.task_title, assignment.attempt),
+        body: journal.chars().take(4_000).collect(),
+    }
+}
+
+/// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries is lost from
+/// the live view, never from the report.
+async fn publish(life: Arc<Life>, dispatch: DispatchId, mut receiver: TranscriptReceiver) {
+    while let Some(entries) = receiver.next_batch().await {
+        let batch = TranscriptBatch {
+            v: WRITES,
+            dispatch,
+            entries,
+        };
+        for attempt in 0..3 {
+            match life.link.transcript(&batch).await {
+                Ok(()) => break,
+                Err(error) if attempt == 2 => {
+                    tracing::warn!(%dispatch, error = format!("{error:#}"), "part of a transcript was lost");
+                }
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
+            }
+        }
+    }
+}
+
+async fn integrate(
+    life: &Arc<Life>,
+    assignment: &Assignment,
+    order: &IntegrateOrder,
+    end: watch::Receiver<Option<EndReason>>,
+) -> Finished {
+    let WorkspaceOrder::Git(git) = &assignment.workspace else {
+        let message = "an integration needs a repository".to_owned();
+        return Finished::Integration(IntegrationReport {
+            end: IntegrationEnd::Failed {
+                message,
+                retry: false,
+            },
+        });
+    };
+    let dispatch = assignment.dispatch;
+    let decide = |decided: Decided| {
+        let life = life.clone();
+        async move { ask(&life, dispatch, &decided).await }
+    };
+    let end = life
+        .workspaces
+        .integrate(&folder(dispatch), git, order, decide, end)
+        .await;
+    Finished::Integration(IntegrationReport { end })
+}
+
+/// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.
+async fn ask(life: &Life, dispatch: DispatchId, decided: &Decided) -> Decision {
+    let request = DecideRequest {
+        dispatch,
+        incarnation: life.incarnation,
+        old: decided.old.clone(),
+        new: decided.new.clone(),
+    };
+    let mut last = String::new();
+    for _ in 0..DECIDE_TRIES {
+        match life.link.decide(&request).await {
+            Ok(DecideAnswer::Decided) => return Decision::Push,
+            Ok(DecideAnswer::Refused { reason }) => return Decision::Refused { reason },
+            Ok(DecideAnswer::Failed { reason }) => last = reason,
+            Err(error) => last = format!("{error:#}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+    Decision::Unanswered { reason: last }
+}
+
+/// What the life before left with work in it: its workspaces, and the assignments they belong to.
+pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
+    let mut held = Vec::new();
+    for workspace in life.workspaces.unpushed().await {
+        let of = left
+            .iter()
+            .find(|assignment| folder(assignment.dispatch) == workspace.dispatch());
+        if let Some(assignment) = of {
+            held.push((assignment.clone(), workspace));
+        }
+    }
+    held
+}
+
+/// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
+pub async fn report_earlier_life(life: &Life, held: Vec<(Assignment, Workspace)>) {
+    for (assignment, workspace) in held {
+        let message = CommitMessage {
+            subject: format!(
+                "{} (attempt {}, broken off)",
+                assignment.task_title, assignment.attempt
+            ),
+            body: "The worker died while this session ran.".to_owned(),
+        };
+        let snapshot = workspace.finish(&message).await;
+        let pushed = snapshot.push_error.is_none();
+        let Finished::Session(mut session) = unstarted(Ended::Told {
+            reason: EndReason::OutOfContact,
+        }) else {
+            continue;
+        };
+        session.snapshot = snapshot;
+        let report = Report {
+            v: WRITES,
+            dispatch: assignment.dispatch,
+            worker: life.config.name.clone(),
+            incarnation: life.incarnation,
+            duration_ms: 0,
+            finished: Finished::Session(session),
+        };
+        spool(life, report).await;
+        if pushed && let Err(error) = workspace.remove().await {
+            tracing::warn!(%error, "a workspace of an earlier life could not be removed");
+        }
+    }
+    publish_spooled(life).await;
+}

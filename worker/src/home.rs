@@ -1,0 +1,169 @@
+//! The worker's data folder: locked by one process, with an identity of its own, and notes of what runs, so that a new life
+//! can clear up after the one before (DESIGN 2, workers).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use nix::fcntl::{Flock, FlockArg};
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::Assignment;
+use uuid::Uuid;
+
+/// A locked data folder.
+#[derive(Debug)]
+pub struct Home {
+    dir: PathBuf,
+    data_id: String,
+    _lock: Flock<File>,
+}
+
+impl Home {
+    /// Opens or makes `dir`, for the owner alone, and locks it.
+    ///
+    /// # Errors
+    /// When another process has it, or it can't be written.
+    pub fn open(dir: &Path) -> anyhow::Result<Self> {
+        make_private(dir)?;
+        let dir = fs::canonicalize(dir).with_context(|| format!("failed to find {}", dir.display()))?;
+        make_private(&dir.join("live"))?;
+        let path = dir.join("lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("failed to open {}", path.display()))?;
+        let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
+            bail!(
+                "another worker uses the data folder {}; stop it, or give this one its own --data",
+                dir.display()
+            );
+        };
+        let data_id = identity(&dir)?;
+        Ok(Self {
+            dir,
+            data_id,
+            _lock: lock,
+        })
+    }
+
+    /// Its path.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its identity, which goes with the folder.
+    pub fn data_id(&self) -> &str {
+        &self.data_id
+    }
+
+    /// Where reports wait.
+    pub fn spool(&self) -> PathBuf {
+        self.dir.join("spool")
+    }
+
+    /// Where workspaces lie.
+    pub fn workspaces(&self) -> PathBuf {
+        self.dir.join("git")
+    }
+
+    fn live(&self, dispatch: DispatchId) -> PathBuf {
+        self.dir.join("live").join(dispatch.0.to_string())
+    }
+
+    /// Notes that a dispatch runs.
+    ///
+    /// # Errors
+    /// When the note can't be written; the dispatch must not run then.
+    pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
+        write_atomically(&self.live(assignment.dispatch), &serde_json::to_vec(assignment)?)
+    }
+
+    /// Forgets a dispatch whose report lies in the spool.
+    pub fn forget_live(&self, dispatch: DispatchId) {
+        let _ = fs::remove_file(self.live(dispatch));
+    }
+
+    /// What ran when the life before ended. A note that can't be read is left out and removed.
+    pub fn left_live(&self) -> Vec<Assignment> {
+        let entries = fs::read_dir(self.dir.join("live"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        entries
+            .filter_map(|entry| {
+                let assignment = fs::read(entry.path())
+                    .ok()
+                    .and_then(|b| serde_json::from_slice(&b).ok());
+                if assignment.is_none() {
+                    let _ = fs::remove_file(entry.path());
+                }
+                assignment
+            })
+            .collect()
+    }
+}
+
+fn identity(dir: &Path) -> anyhow::Result<String> {
+    let path = dir.join("identity");
+    match fs::read_to_string(&path) {
+        Ok(text) if Uuid::parse_str(text.trim()).is_ok() => Ok(text.trim().to_owned()),
+        _ => {
+            let id = Uuid::now_v7().to_string();
+            write_atomically(&path, id.as_bytes())?;
+            Ok(id)
+        }
+    }
+}
+
+fn make_private(dir: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .with_context(|| format!("failed to make the folder {}", dir.display()))
+}
+
+/// Writes a file so that it is there whole or not at all, also after a crash of the machine.
+///
+/// # Errors
+/// When the disk is full or the folder can't be written.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        File::open(dir)?.sync_all()
+    };
+    write().with_context(|| format!("failed to write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_folder_has_one_worker_and_one_identity() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(&dir.path().join("w")).unwrap();
+        let error = Home::open(&dir.path().join("w")).unwrap_err().to_string();
+        assert!(error.contains("another worker uses the data folder"), "{error}");
+        let id = home.data_id().to_owned();
+        drop(home);
+        assert_eq!(Home::open(&dir.path().join("w")).unwrap().data_id(), id);
+    }
+
+    #[test]
+    fn broken_note_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        fs::write(dir.path().join("live/x"), "{").unwrap();
+        assert!(home.left_live().is_empty());
+        assert!(!dir.path().join("live/x").exists());
+    }
+}

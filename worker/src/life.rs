@@ -1,0 +1,348 @@
+//! One incarnation of a worker, from its hello to the end of its drain.
+//!
+//! ```text
+//! lock the data folder → clear up after the life before → hello → slots claim, work and report ⇄ heartbeats
+//!   SIGTERM → no more claims → running sessions may go on for the drain's time → they are ended in order, pushed and
+//!   reported → the spool is settled, or stays for the next life
+//! ```
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::wire::{EndReason, Hello, HelloAnswer, READS};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::home::Home;
+use crate::link::Link;
+use crate::session::Redactor;
+use crate::spool::Spool;
+use crate::workspace::{CommitMessage, Workspaces};
+use crate::{beat, errand, session, slot};
+
+/// Pause between tries of what needs a coordinator.
+const PAUSE: Duration = Duration::from_millis(500);
+/// After its sessions have ended a drain waits so long for their reports to be settled.
+const SETTLE: Duration = Duration::from_secs(10);
+/// From the order to end a session to giving up on it: its own graces, the push, and more.
+const END: Duration = Duration::from_secs(120);
+/// How often work of an earlier life that could not be pushed is tried again.
+const UNPUSHED: Duration = Duration::from_secs(60);
+
+/// What one incarnation's loops share.
+#[derive(Debug)]
+pub struct Life {
+    /// The configuration.
+    pub config: Config,
+    /// The data folder.
+    pub home: Home,
+    /// Messages.
+    pub link: Link,
+    /// Reports that wait.
+    pub spool: Spool,
+    /// Folders to work in.
+    pub workspaces: Workspaces,
+    /// What takes secrets out of everything that leaves.
+    pub redactor: Redactor,
+    /// This life's id.
+    pub incarnation: Incarnation,
+    /// Cancelled when no more work is to be taken.
+    pub draining: CancellationToken,
+    /// Tells the heartbeat to come now.
+    pub beat_now: Notify,
+    /// Tells slots that the coordinator wants a hello.
+    pub hello_now: Notify,
+    running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
+    free_slots: AtomicU32,
+    in_contact: AtomicBool,
+    times: Mutex<Times>,
+}
+
+/// Times that the coordinator told, and when it was last heard.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// Pause between heartbeats.
+    pub heartbeat: Duration,
+    /// How long a lease lasts.
+    pub lease: Duration,
+    /// How long sessions may go on without contact.
+    pub dark_limit: Duration,
+    /// When a heartbeat was last answered.
+    pub heard: Instant,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Life {
+    /// Notes that a dispatch runs, and gives what may end it.
+    pub fn started(&self, dispatch: DispatchId) -> watch::Receiver<Option<EndReason>> {
+        let (sender, receiver) = watch::channel(None);
+        lock(&self.running).insert(dispatch, sender);
+        receiver
+    }
+
+    /// Notes that a dispatch's report lies in the spool.
+    pub fn ended(&self, dispatch: DispatchId) {
+        lock(&self.running).remove(&dispatch);
+    }
+
+    /// Dispatches that run.
+    pub fn running(&self) -> Vec<DispatchId> {
+        lock(&self.running).keys().copied().collect()
+    }
+
+    /// Ends a running dispatch in order; the first reason stays.
+    pub fn end(&self, dispatch: DispatchId, reason: EndReason) {
+        if let Some(sender) = lock(&self.running).get(&dispatch) {
+            sender.send_if_modified(|now| {
+                let first = now.is_none();
+                if first {
+                    tracing::info!(%dispatch, ?reason, "ending a session");
+                    *now = Some(reason);
+                }
+                first
+            });
+        }
+    }
+
+    /// Ends everything that runs.
+    pub fn end_all(&self, reason: EndReason) {
+        for dispatch in self.running() {
+            self.end(dispatch, reason);
+        }
+    }
+
+    /// Slots without work.
+    pub fn free_slots(&self) -> u32 {
+        self.free_slots.load(Ordering::Relaxed)
+    }
+
+    /// A slot took work (`-1`) or is free again.
+    pub fn slot_is_free(&self, free: bool) {
+        if free {
+            self.free_slots.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.free_slots.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the last heartbeat was answered. Out of contact nothing is claimed or integrated.
+    pub fn in_contact(&self) -> bool {
+        self.in_contact.load(Ordering::Relaxed)
+    }
+
+    /// Notes an answered heartbeat, or one without an answer.
+    pub fn heard(&self, answered: bool) {
+        self.in_contact.store(answered, Ordering::Relaxed);
+        if answered {
+            lock(&self.times).heard = Instant::now();
+        }
+    }
+
+    /// The coordinator's times.
+    pub fn times(&self) -> Times {
+        *lock(&self.times)
+    }
+
+    /// Says hello until a coordinator welcomes this incarnation.
+    ///
+    /// # Errors
+    /// When it is refused for good.
+    pub async fn say_hello(&self, held: &[DispatchId]) -> anyhow::Result<()> {
+        let mut quiet = false;
+        loop {
+            let mut spooled = self.spool.dispatches();
+            spooled.extend(held.iter().filter(|d| !self.spool.dispatches().contains(d)));
+            spooled.extend(self.running());
+            let hello = Hello {
+                reads: READS.to_vec(),
+                worker: self.config.name.clone(),
+                incarnation: self.incarnation,
+                data_id: self.home.data_id().to_owned(),
+                pools: self.config.pools.clone(),
+                slots: self.config.slots,
+                agents: self.config.agents.keys().cloned().collect(),
+                spooled,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                host: host(),
+                pid: std::process::id(),
+            };
+            match self.link.hello(&hello).await {
+                Ok(HelloAnswer::Welcome {
+                    heartbeat_ms,
+                    lease_ms,
+                    dark_limit_ms,
+                    ..
+                }) => {
+                    let mut times = lock(&self.times);
+                    times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
+                    times.lease = Duration::from_millis(lease_ms);
+                    times.dark_limit = Duration::from_millis(dark_limit_ms);
+                    drop(times);
+                    self.heard(true);
+                    tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
+                    return Ok(());
+                }
+                Ok(HelloAnswer::Refused {
+                    reason,
+                    retry_after_ms: None,
+                }) => anyhow::bail!("{reason}"),
+                Ok(HelloAnswer::Refused {
+                    reason,
+                    retry_after_ms: Some(after_ms),
+                }) => {
+                    tracing::warn!(reason, "not welcomed yet");
+                    self.rest(Duration::from_millis(after_ms.min(5_000))).await;
+                }
+                Ok(HelloAnswer::Unknown) => {
+                    anyhow::bail!("the coordinator is of a later release; update this worker")
+                }
+                Err(error) => {
+                    if !quiet {
+                        tracing::warn!(
+                            error = format!("{error:#}"),
+                            "no coordinator answers; waiting for one"
+                        );
+                        quiet = true;
+                    }
+                    self.rest(PAUSE).await;
+                }
+            }
+            if self.draining.is_cancelled() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn rest(&self, pause: Duration) {
+        tokio::select! {
+            () = self.draining.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Runs a worker until `shutdown` and its drain.
+///
+/// # Errors
+/// When it can't start: data folder taken, git missing, name refused.
+pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let home = Home::open(&config.data)?;
+    let spool = Spool::open(home.spool())?;
+    let workspaces = Workspaces::open(&home.workspaces()).await?;
+    let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
+    let secrets = session::secret_values(std::env::vars()).into_iter().chain(
+        config
+            .agents
+            .values()
+            .flat_map(|agent| session::secret_values(agent.env.clone())),
+    );
+    let life = Arc::new(Life {
+        redactor: Redactor::new(secrets),
+        incarnation: Incarnation::new(),
+        draining: shutdown,
+        beat_now: Notify::new(),
+        hello_now: Notify::new(),
+        running: Mutex::default(),
+        free_slots: AtomicU32::new(config.slots),
+        in_contact: AtomicBool::new(false),
+        times: Mutex::new(Times {
+            heartbeat: Duration::from_secs(5),
+            lease: Duration::from_secs(20),
+            dark_limit: Duration::from_secs(600),
+            heard: Instant::now(),
+        }),
+        config,
+        home,
+        link,
+        spool,
+        workspaces,
+    });
+    let left = life.home.left_live();
+    for assignment in &left {
+        let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
+        if killed > 0 {
+            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier life left running");
+        }
+    }
+    let held = errand::held_by_earlier_life(&life, &left).await;
+    let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
+    life.say_hello(&held_ids).await?;
+    let heart = tokio::spawn(beat::run(life.clone()));
+    errand::report_earlier_life(&life, held).await;
+    for assignment in &left {
+        life.home.forget_live(assignment.dispatch);
+    }
+    let mut slots = JoinSet::new();
+    for _ in 0..life.config.slots {
+        slots.spawn(slot::run(life.clone()));
+    }
+    let pushing = tokio::spawn(push_what_is_left(life.clone()));
+    life.draining.cancelled().await;
+    drain(&life, &mut slots).await;
+    pushing.abort();
+    settle(&life).await;
+    heart.abort();
+    life.link.flush().await;
+    Ok(())
+}
+
+async fn drain(life: &Life, slots: &mut JoinSet<()>) {
+    let running = life.running().len();
+    tracing::info!(running, "draining: no more work is taken");
+    let all = async |slots: &mut JoinSet<()>| while slots.join_next().await.is_some() {};
+    if tokio::time::timeout(life.config.drain, all(slots)).await.is_ok() {
+        return;
+    }
+    life.end_all(EndReason::Drain);
+    if tokio::time::timeout(END, all(slots)).await.is_err() {
+        tracing::error!("sessions did not end; their work stays in the data folder for the next life");
+        slots.abort_all();
+    }
+}
+
+/// Waits, bounded, until every report is settled; what isn't stays in the spool.
+async fn settle(life: &Life) {
+    let until = Instant::now() + SETTLE;
+    while !life.spool.is_empty() && Instant::now() < until {
+        life.beat_now.notify_one();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let left = life.spool.dispatches().len();
+    if left > 0 {
+        tracing::warn!(
+            left,
+            "reports are not settled yet; they stay in the data folder for the next life"
+        );
+    }
+}
+
+/// Pushes, from time to time, what could not be pushed when its session ended.
+async fn push_what_is_left(life: Arc<Life>) {
+    loop {
+        tokio::time::sleep(UNPUSHED).await;
+        let message = CommitMessage {
+            subject: "Work that could not be pushed at once".to_owned(),
+            body: String::new(),
+        };
+        for (dispatch, snapshot) in life.workspaces.rescue_unpushed(&message).await {
+            match snapshot.push_error {
+                None => tracing::info!(dispatch, "pushed what was left"),
+                Some(error) => tracing::warn!(dispatch, error, "still can't push"),
+            }
+        }
+    }
+}

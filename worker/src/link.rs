@@ -1,0 +1,224 @@
+//! The worker's side of every message (DESIGN 3). Requests have bounds; what gets no answer is asked again by the caller.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::{self};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::subjects::Subjects;
+use ralph_shared::wire::{
+    BlobAnswer, BlobRequest, ClaimAnswer, ClaimRequest, DecideAnswer, DecideRequest, Heartbeat,
+    HeartbeatAnswer, Hello, HelloAnswer, PART_BYTES, Text, TextError, TranscriptBatch, sha256_hex,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How long a request waits for its answer.
+const REQUEST: Duration = Duration::from_secs(10);
+/// Texts above this go in parts. Bytes.
+const INLINE_BYTES: usize = 200 * 1024;
+
+/// A connection to the broker with the names in use. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Link {
+    client: async_nats::Client,
+    jetstream: jetstream::Context,
+    subjects: Subjects,
+}
+
+impl Link {
+    /// Connects, for ever: a broker that is away costs time only.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub async fn connect(url: &str, subjects: Subjects, name: &str) -> anyhow::Result<Self> {
+        let client = async_nats::ConnectOptions::new()
+            .name(format!("ralph-worker {name}"))
+            .retry_on_initial_connect()
+            .max_reconnects(None)
+            .reconnect_delay_callback(|tries| {
+                Duration::from_millis(100 * u64::try_from(tries.min(20)).unwrap_or(20))
+            })
+            .ping_interval(Duration::from_secs(5))
+            .connect(url)
+            .await
+            .context("failed to connect to NATS; is NATS_URL right?")?;
+        let jetstream = jetstream::new(client.clone());
+        Ok(Self {
+            client,
+            jetstream,
+            subjects,
+        })
+    }
+
+    async fn request<A: DeserializeOwned>(
+        &self,
+        subject: String,
+        request: &impl Serialize,
+    ) -> anyhow::Result<A> {
+        let body = Bytes::from(serde_json::to_vec(request)?);
+        let asked = self.client.request(subject.clone(), body);
+        let message = tokio::time::timeout(REQUEST, asked)
+            .await
+            .with_context(|| format!("no coordinator answered on {subject}"))?
+            .with_context(|| format!("failed to ask on {subject}"))?;
+        serde_json::from_slice(&message.payload)
+            .with_context(|| format!("the answer on {subject} can't be read"))
+    }
+
+    /// Says hello.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn hello(&self, hello: &Hello) -> anyhow::Result<HelloAnswer> {
+        self.request(self.subjects.hello(), hello).await
+    }
+
+    /// Renews leases.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn heartbeat(&self, beat: &Heartbeat) -> anyhow::Result<HeartbeatAnswer> {
+        self.request(self.subjects.heartbeat(), beat).await
+    }
+
+    /// Asks for work.
+    ///
+    /// # Errors
+    /// When nobody answers; the same claim may be asked again.
+    pub async fn claim(&self, claim: &ClaimRequest) -> anyhow::Result<ClaimAnswer> {
+        self.request(self.subjects.claim(), claim).await
+    }
+
+    /// Asks whether an integration may be pushed.
+    ///
+    /// # Errors
+    /// When nobody answers; the same question may be asked again.
+    pub async fn decide(&self, request: &DecideRequest) -> anyhow::Result<DecideAnswer> {
+        self.request(self.subjects.decide(), request).await
+    }
+
+    /// Gives a report to the broker, which acknowledges that it has it.
+    ///
+    /// # Errors
+    /// When it doesn't; the report stays in the spool.
+    pub async fn report(&self, body: Bytes) -> anyhow::Result<()> {
+        let ack = self.jetstream.publish(self.subjects.reports(), body).await?;
+        tokio::time::timeout(REQUEST, ack)
+            .await
+            .context("the broker did not acknowledge a report")??;
+        Ok(())
+    }
+
+    /// Gives part of a transcript to the broker.
+    ///
+    /// # Errors
+    /// When it doesn't take it.
+    pub async fn transcript(&self, batch: &TranscriptBatch) -> anyhow::Result<()> {
+        let body = Bytes::from(serde_json::to_vec(batch)?);
+        let ack = self
+            .jetstream
+            .publish(self.subjects.transcript(batch.dispatch), body)
+            .await?;
+        tokio::time::timeout(REQUEST, ack)
+            .await
+            .context("the broker did not acknowledge a transcript")??;
+        Ok(())
+    }
+
+    /// The tickets of a pool; coordinators made their consumer when they said welcome.
+    ///
+    /// # Errors
+    /// When it isn't there (yet, or after the store was wiped).
+    pub async fn tickets(&self, pool: &str) -> anyhow::Result<PullConsumer> {
+        let stream = self.subjects.tickets_stream();
+        let consumer = self.subjects.tickets_consumer(pool);
+        self.jetstream
+            .get_consumer_from_stream(&consumer, &stream)
+            .await
+            .with_context(|| format!("the tickets of pool {pool} are not there"))
+    }
+
+    /// Orders to this worker.
+    ///
+    /// # Errors
+    /// When the broker refuses.
+    pub async fn control(&self, worker: &str) -> anyhow::Result<async_nats::Subscriber> {
+        Ok(self.client.subscribe(self.subjects.control(worker)).await?)
+    }
+
+    /// Sends what is buffered.
+    pub async fn flush(&self) {
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.client.flush()).await;
+    }
+
+    /// A text for a message: itself, or its parts with the coordinator.
+    ///
+    /// # Errors
+    /// When the coordinator doesn't take a part.
+    pub async fn put_text(&self, text: String) -> anyhow::Result<Text> {
+        if text.len() <= INLINE_BYTES {
+            return Ok(Text::Inline(text));
+        }
+        let sha256 = sha256_hex(text.as_bytes());
+        for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
+            let request = BlobRequest::Put {
+                sha256: sha256.clone(),
+                index: u32::try_from(index)?,
+                base64: STANDARD.encode(part),
+            };
+            match self.request(self.subjects.blob(), &request).await? {
+                BlobAnswer::Stored => {}
+                other => bail!("part {index} of a text was not stored: {other:?}"),
+            }
+        }
+        Ok(Text::Parts {
+            sha256,
+            size_bytes: text.len() as u64,
+        })
+    }
+
+    /// The text that a message names, checked against its hash.
+    ///
+    /// # Errors
+    /// When a part is missing or the whole isn't what was named.
+    pub async fn get_text(&self, text: &Text) -> anyhow::Result<String> {
+        let Text::Parts { sha256, .. } = text else {
+            let Text::Inline(text) = text else {
+                bail!("an unknown form of text")
+            };
+            return Ok(text.clone());
+        };
+        let mut whole = Vec::new();
+        for index in 0..text.part_count() {
+            let request = BlobRequest::Get {
+                sha256: sha256.clone(),
+                index,
+            };
+            match self.request(self.subjects.blob(), &request).await? {
+                BlobAnswer::Part { base64 } => whole.extend(STANDARD.decode(base64)?),
+                BlobAnswer::Missing => bail!(TextError::Missing {
+                    sha256: sha256.clone()
+                }),
+                other => bail!("part {index} of a text was not given: {other:?}"),
+            }
+        }
+        let actual = sha256_hex(&whole);
+        if actual != *sha256 {
+            bail!(TextError::WrongHash {
+                sha256: sha256.clone(),
+                actual
+            });
+        }
+        Ok(String::from_utf8(whole)?)
+    }
+
+    /// The name that a dispatch's transcript has, for logs.
+    pub fn transcript_name(&self, dispatch: DispatchId) -> String {
+        self.subjects.transcript(dispatch)
+    }
+}

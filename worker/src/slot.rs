@@ -1,0 +1,125 @@
+//! A slot: claims, works, reports, claims again; without work it waits for a ticket, and asks now and then all the same
+//! (DESIGN 1.5).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::PullConsumer;
+use futures::StreamExt as _;
+use futures::future::select_all;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{ClaimAnswer, ClaimRequest, READS};
+
+use crate::errand;
+use crate::faults;
+use crate::life::Life;
+
+/// How long a slot waits for a ticket before it asks without one.
+const WAIT: Duration = Duration::from_secs(25);
+/// Pause after a request that failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Works until the drain.
+pub async fn run(life: Arc<Life>) {
+    let mut tickets: HashMap<String, PullConsumer> = HashMap::new();
+    let mut claim_id = DispatchId::new();
+    while !life.draining.is_cancelled() {
+        if !life.in_contact() {
+            rest(&life, PAUSE).await;
+            continue;
+        }
+        faults::point("claim.before");
+        let claim = ClaimRequest {
+            reads: READS.to_vec(),
+            worker: life.config.name.clone(),
+            incarnation: life.incarnation,
+            claim: claim_id,
+            pools: life.config.pools.clone(),
+            agents: life.config.agents.keys().cloned().collect(),
+        };
+        match life.link.claim(&claim).await {
+            Ok(ClaimAnswer::Assigned { assignment }) => {
+                life.slot_is_free(false);
+                errand::run(&life, *assignment).await;
+                life.slot_is_free(true);
+                claim_id = DispatchId::new();
+            }
+            Ok(ClaimAnswer::Nothing) => {
+                claim_id = DispatchId::new();
+                ticket(&life, &mut tickets).await;
+            }
+            Ok(ClaimAnswer::NotNow {
+                reason,
+                retry_after_ms,
+            }) => {
+                tracing::debug!(reason, "not now");
+                rest(&life, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
+            }
+            Ok(ClaimAnswer::SayHello) => {
+                life.beat_now.notify_one();
+                rest(&life, PAUSE).await;
+            }
+            Ok(ClaimAnswer::Unknown) => {
+                tracing::warn!("the claim's answer is of a later release");
+                rest(&life, WAIT).await;
+            }
+            // The same claim is asked again: it may have been served.
+            Err(error) => {
+                tracing::debug!(error = format!("{error:#}"), "claim without an answer");
+                rest(&life, PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn rest(life: &Life, pause: Duration) {
+    tokio::select! {
+        () = life.draining.cancelled() => {}
+        () = tokio::time::sleep(pause) => {}
+    }
+}
+
+/// Waits for a ticket of any pool, at most [`WAIT`]. It is acked at once: it says only that there is work, and the claim
+/// that follows finds it, or somebody else did.
+async fn ticket(life: &Life, consumers: &mut HashMap<String, PullConsumer>) {
+    for pool in &life.config.pools {
+        if !consumers.contains_key(pool) {
+            match life.link.tickets(pool).await {
+                Ok(consumer) => {
+                    consumers.insert(pool.clone(), consumer);
+                }
+                Err(error) => {
+                    tracing::debug!(error = format!("{error:#}"), "no tickets yet");
+                    rest(life, PAUSE).await;
+                    return;
+                }
+            }
+        }
+    }
+    let waits = consumers.values().map(|consumer| Box::pin(one(consumer)));
+    let got = tokio::select! {
+        () = life.draining.cancelled() => return,
+        (got, _, _) = select_all(waits) => got,
+    };
+    if let Err(error) = got {
+        tracing::debug!(%error, "waiting for tickets failed; asking anew for the consumers");
+        consumers.clear();
+        rest(life, PAUSE).await;
+    }
+}
+
+async fn one(consumer: &PullConsumer) -> Result<(), async_nats::Error> {
+    let mut batch = consumer
+        .fetch()
+        .max_messages(1)
+        .expires(WAIT)
+        .heartbeat(WAIT / 5)
+        .messages()
+        .await?;
+    while let Some(message) = batch.next().await {
+        let message = message?;
+        message.ack().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Reports on this machine's disk, from the end of their dispatch until the coordinator has settled them (DESIGN 2).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Report, Settlement};
+
+use crate::home::write_atomically;
+
+/// A report that was published and is still not settled is published again after this long.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The spool of one data folder.
+#[derive(Debug)]
+pub struct Spool {
+    dir: PathBuf,
+    waiting: Mutex<BTreeMap<DispatchId, Option<Instant>>>,
+}
+
+impl Spool {
+    /// Opens the spool with what an earlier life left in it.
+    ///
+    /// # Errors
+    /// When the folder can't be made or read.
+    pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
+        fs::create_dir_all(dir.join("refused"))
+            .with_context(|| format!("failed to make the spool {}", dir.display()))?;
+        let entries = fs::read_dir(&dir).with_context(|| format!("failed to read {}", dir.display()))?;
+        let waiting = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok())
+            .map(|dispatch| (dispatch, None))
+            .collect();
+        Ok(Self {
+            dir,
+            waiting: Mutex::new(waiting),
+        })
+    }
+
+    fn path(&self, dispatch: DispatchId) -> PathBuf {
+        self.dir.join(format!("{}.json", dispatch.0))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<DispatchId, Option<Instant>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a report in; from here on it survives this process.
+    ///
+    /// # Errors
+    /// When the disk doesn't take it. It is held in memory by the caller then.
+    pub fn put(&self, report: &Report) -> anyhow::Result<()> {
+        write_atomically(&self.path(report.dispatch), &serde_json::to_vec(report)?)?;
+        self.waiting().insert(report.dispatch, None);
+        Ok(())
+    }
+
+    /// Dispatches whose report waits.
+    pub fn dispatches(&self) -> Vec<DispatchId> {
+        self.waiting().keys().copied().collect()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting().is_empty()
+    }
+
+    /// Reports to publish now: new ones, and those whose publication has led to nothing.
+    pub fn due(&self, now: Instant) -> Vec<(DispatchId, Bytes)> {
+        let due: Vec<DispatchId> = self
+            .waiting()
+            .iter()
+            .filter(|(_, sent)| sent.is_none_or(|at| now.duration_since(at) >= AGAIN))
+            .map(|(dispatch, _)| *dispatch)
+            .collect();
+        due.into_iter()
+            .filter_map(|dispatch| match fs::read(self.path(dispatch)) {
+                Ok(bytes) => Some((dispatch, Bytes::from(bytes))),
+                Err(error) => {
+                    tracing::error!(%dispatch, %error, "a spooled report can't be read");
+                    None
+                }
+            })
+            .collect()
+    }
+
+    /// Notes that the broker has a report.
+    pub fn published(&self, dispatch: DispatchId, at: Instant) {
+        if let Some(sent) = self.waiting().get_mut(&dispatch) {
+            *sent = Some(at);
+        }
+    }
+
+    /// Takes a settled report out. One that nobody knows is kept aside for a person to look at.
+    pub fn settle(&self, dispatch: DispatchId, settlement: Settlement) {
+        let path = self.path(dispatch);
+        let gone = match settlement {
+            Settlement::Applied | Settlement::Superseded => fs::remove_file(&path),
+            Settlement::UnknownDispatch => fs::rename(
+                &path,
+                self.dir.join("refused").join(format!("{}.json", dispatch.0)),
+            ),
+        };
+        if let Err(error) = gone {
+            tracing::warn!(%dispatch, %error, "a settled report could not be taken from the spool");
+        }
+        self.waiting().remove(&dispatch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::ids::Incarnation;
+    use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, WRITES};
+
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            v: WRITES,
+            dispatch: DispatchId::new(),
+            worker: "w".into(),
+            incarnation: Incarnation::new(),
+            duration_ms: 1,
+            finished: Finished::Integration(IntegrationReport {
+                end: IntegrationEnd::Void { reason: "x".into() },
+            }),
+        }
+    }
+
+    #[test]
+    fn report_survives_the_process_until_it_is_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = Spool::open(dir.path().join("s")).unwrap();
+        let (first, second) = (report(), report());
+        spool.put(&first).unwrap();
+        spool.put(&second).unwrap();
+        let spool = Spool::open(dir.path().join("s")).unwrap();
+        let now = Instant::now();
+        let due = spool.due(now);
+        assert_eq!(due.len(), 2);
+        assert_eq!(serde_json::from_slice::<Report>(&due[0].1).unwrap(), first);
+        spool.published(first.dispatch, now);
+        assert_eq!(spool.due(now).len(), 1);
+        assert_eq!(spool.due(now + AGAIN).len(), 2);
+        spool.settle(first.dispatch, Settlement::Applied);
+        spool.settle(second.dispatch, Settlement::UnknownDispatch);
+        assert!(spool.is_empty());
+        let refused = dir
+            .path()
+            .join("s/refused")
+            .join(format!("{}.json", second.dispatch.0));
+        assert!(refused.exists());
+        assert!(Spool::open(dir.path().join("s")).unwrap().is_empty());
+    }
+}
