@@ -66,7 +66,8 @@ if ((outcome != 0)); then
 fi
 
 say "what was merged"
-git -C "$repository" --no-pager log --graph --format='%h %s%n%w(0,2,2)%(trailers:key=Ralph-Task,separator=%x2C )' "ralph/$feature"
+git -C "$repository" --no-pager log --graph --date=format:%H:%M:%S \
+    --format='%h %cd %s  %(trailers:key=Ralph-Task,key=Ralph-Attempt,separator=%x2C%x20)' "ralph/$feature"
 
 begin "checking the result"
 examples/todo/check.sh "$repository" "ralph/$feature"
