@@ -3,7 +3,8 @@
 //! The user's credentials, protocols, ssh settings and identity go on working: global configuration is read, and so are
 //! the variables that choose programs and keys. Everything that could run code of an agent's is off: git is always told
 //! its directory, index and work tree, hooks and file-system monitors are switched off by configuration in the
-//! environment (which git itself keeps from a remote on a local path, so a server's own hooks run), and prompts are refused.
+//! environment (which git itself keeps from a remote on a local path, so a server's own hooks run), and prompts are
+//! refused.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

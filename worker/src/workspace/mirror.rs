@@ -1,6 +1,8 @@
-//! A bare copy of a repository on this machine, of which clones borrow objects. It only ever gains objects: nothing
-//! is collected or repacked while it exists. Its refs are a cache; its lock file makes it safe to share between
-//! processes. A mirror that git can't use any more is put beside and fetched anew, and goes on lending what it still has.
+//! A bare copy of a repository on this machine, of which clones borrow objects.
+//!
+//! It only ever gains objects: nothing is collected or repacked while it exists. Its refs are a cache; its lock file
+//! makes it safe to share between processes. A mirror that git can't use any more is put beside and fetched anew, and
+//! goes on lending what it still has.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -7,7 +7,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `workspaces`, `prepare`, `rescue` | [`Workspaces`]: makes workspaces, finds those of an earlier life that are not pushed |
+//! | `workspaces`, `prepare`, `rescue` | [`Workspaces`]: makes workspaces, finds unpushed ones of an earlier life |
 //! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
 //! | `record`, `held` | folders, locks and the record of each workspace |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
@@ -39,7 +39,6 @@ mod record;
 mod rescue;
 mod snapshot;
 mod trouble;
-
 mod workspaces;
 
 pub use commit::CommitMessage;

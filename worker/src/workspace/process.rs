@@ -197,6 +197,8 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     fn shell(script: &str) -> Command {
@@ -229,38 +231,17 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_is_too_slow_dies_with_its_children() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut command = shell("sleep 600 >&3 & echo $! >&3; wait");
-        // The children inherit the pipe as descriptor 3 by way of a shell that opens it.
-        let path = format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            std::os::fd::AsRawFd::as_raw_fd(&writer)
-        );
-        command = {
-            let script = command
-                .as_std()
-                .get_args()
-                .nth(1)
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned();
-            shell(&format!("exec 3>{path}; {script}"))
-        };
+        // Both the shell and its child hold the pipe as descriptor 3.
+        let pipe = format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
+        let command = shell(&format!("exec 3>{pipe}; sleep 600 & echo started >&3; wait"));
         let error = run(command, b"", bounds(Duration::from_millis(300)))
             .await
             .unwrap_err();
         assert!(matches!(error, RunError::TimedOut(_)), "{error:?}");
         drop(writer);
         // The pipe ends only when the last process that holds it is dead.
-        let mut pid = String::new();
-        tokio::task::spawn_blocking(move || io::Read::read_to_string(&mut reader, &mut pid).map(|_| pid))
-            .await
-            .unwrap()
-            .unwrap()
-            .trim()
-            .parse::<i32>()
-            .unwrap();
+        let read = tokio::task::spawn_blocking(move || io::read_to_string(&mut reader));
+        assert_eq!(read.await.unwrap().unwrap(), "started\n");
     }
 
     #[tokio::test]

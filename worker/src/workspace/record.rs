@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,15 @@ impl Folders {
         record
             .map_err(|error| WorkspaceError::io("understand", &path)(error.into()))
             .map(Some)
+    }
+
+    /// Since when nothing was made or removed in the worker's folder.
+    pub(super) fn age(&self) -> Option<Duration> {
+        fs::metadata(&self.worker)
+            .and_then(|folder| folder.modified())
+            .ok()?
+            .elapsed()
+            .ok()
     }
 
     /// Replaces the record at once.

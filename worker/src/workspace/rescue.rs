@@ -1,6 +1,7 @@
 //! Work that an earlier life of a worker didn't push.
 
 use std::fs;
+use std::time::Duration;
 
 use ralph_shared::wire::Snapshot;
 
@@ -10,6 +11,9 @@ use super::folder::Workspace;
 use super::held::Held;
 use super::workspaces::Workspaces;
 use super::{mirror, record};
+
+/// How long a folder without a record is left alone: somebody may be about to write one.
+const UNRECORDED: Duration = Duration::from_secs(60);
 
 impl Workspaces {
     /// Workspaces that no living process holds and whose work is not known to be pushed: of an earlier life that was
@@ -31,7 +35,11 @@ impl Workspaces {
     }
 
     async fn adopt(&self, dispatch: &str) -> Result<Option<Workspace>, WorkspaceError> {
-        let Some(held) = Held::take(self.folders(dispatch)?)? else {
+        let folders = self.folders(dispatch)?;
+        if folders.read()?.is_none() && folders.age().is_none_or(|age| age < UNRECORDED) {
+            return Ok(None);
+        }
+        let Some(held) = Held::take(folders)? else {
             return Ok(None);
         };
         // Whatever can't be understood stays.

@@ -104,11 +104,12 @@ impl Trouble {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Authentication => {
-                "give the worker's user credentials for this address (an ssh key in its agent, or a git credential helper) \
-                 with the right to write"
+                "give the worker's user credentials for this address (an ssh key in its agent, or a git credential \
+                 helper) with the right to write"
             }
             Self::HostKey => {
-                "check the server's key and add it to the worker's known_hosts (`ssh-keyscan HOST`), or repair the old entry"
+                "check the server's key and add it to the worker's known_hosts (`ssh-keyscan HOST`), or repair the \
+                 old entry"
             }
             Self::Declined => {
                 "let the worker push to this ref: look at the server's branch protection, push rules and hooks"
@@ -117,7 +118,8 @@ impl Trouble {
             Self::Unreachable => "check the address, the network and the server; Ralph tries again by itself",
             Self::NotFound => "check the address of the repository, and that the worker's user may read it",
             Self::Ownership => {
-                "run `git config --global --add safe.directory PATH` as the worker's user, or run the worker as the owner"
+                "run `git config --global --add safe.directory PATH` as the worker's user, or run the worker as \
+                 the owner"
             }
             Self::Moved => "nothing: it is looked up and done again",
             Self::TimedOut => "check the network and the server's load; Ralph tries again by itself",

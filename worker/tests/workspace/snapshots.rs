@@ -197,7 +197,8 @@ async fn nested_repositories_lose_no_files() {
         nest(tree, "sub", true);
         nest(tree, "sub/deep/er", true);
     });
-    let expected = ".gitignore a.txt shared.txt sub/deep/er/inner.txt sub/deep/er/later.txt sub/inner.txt sub/later.txt work.txt";
+    let expected = ".gitignore a.txt shared.txt \
+                    sub/deep/er/inner.txt sub/deep/er/later.txt sub/inner.txt sub/later.txt work.txt";
     assert_eq!(deep.await, expected);
 }
 
