@@ -9,6 +9,7 @@ use clap::Args;
 use ralph_shared::subjects::{Subjects, is_label};
 use serde::Deserialize;
 
+use crate::sandbox::{Sandbox, SandboxMode};
 use crate::session::AgentCommand;
 
 /// Name of the agent that `--agent` or `[agent]` configures.
@@ -37,6 +38,15 @@ pub struct RunArgs {
         value_delimiter = ','
     )]
     pub pass_env: Vec<String>,
+    /// What confines agents: auto, landlock or none [default: `[workspace] sandbox` of .ralph.toml, else auto]
+    #[arg(long, env = "RALPH_SANDBOX", value_name = "MODE")]
+    pub sandbox: Option<SandboxMode>,
+    /// File or folder that every agent may read besides; may be given several times
+    #[arg(long = "sandbox-read", value_name = "PATH", env = "RALPH_SANDBOX_READ", value_delimiter = ',')]
+    pub sandbox_read: Vec<PathBuf>,
+    /// File or folder that every agent may write besides; may be given several times
+    #[arg(long = "sandbox-write", value_name = "PATH", env = "RALPH_SANDBOX_WRITE", value_delimiter = ',')]
+    pub sandbox_write: Vec<PathBuf>,
     /// Folder for mirrors, workspaces and unsettled reports
     #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]
     pub data: PathBuf,
@@ -70,6 +80,8 @@ pub struct Config {
     pub pools: Vec<String>,
     /// Its agents by name; [`DEFAULT_AGENT`] is always there.
     pub agents: BTreeMap<String, AgentCommand>,
+    /// What confines its agents.
+    pub sandbox: Sandbox,
     /// Its folder.
     pub data: PathBuf,
     /// Address of the broker.
@@ -86,6 +98,18 @@ struct File {
     agent: Option<AgentTable>,
     #[serde(default)]
     agents: BTreeMap<String, AgentTable>,
+    #[serde(default)]
+    workspace: WorkspaceTable,
+}
+
+/// The parts of `[workspace]` that say what an agent may reach.
+#[derive(Debug, Default, Deserialize)]
+struct WorkspaceTable {
+    sandbox: Option<String>,
+    #[serde(default)]
+    sandbox_read: Vec<PathBuf>,
+    #[serde(default)]
+    sandbox_write: Vec<PathBuf>,
 }
 
 /// `[agent]` or `[agents.NAME]`.
@@ -118,6 +142,13 @@ impl Config {
             bail!("a worker needs at least one slot (--slots)");
         }
         let file = read_file(args.config.as_deref())?;
+        let said = file.workspace.sandbox.map(|mode| mode.parse());
+        let said = said.transpose().map_err(anyhow::Error::msg)?;
+        let sandbox = Sandbox {
+            mode: args.sandbox.or(said).unwrap_or_default(),
+            read: absolute(file.workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
+            write: absolute(file.workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
+        };
         let mut agents = BTreeMap::new();
         for (name, table) in file.agents {
             agents.insert(name.clone(), agent(&name, table)?);
@@ -147,12 +178,24 @@ impl Config {
             slots: args.slots,
             pools: args.pools,
             agents,
+            sandbox,
             data: args.data,
             nats_url: args.nats,
             subjects: Subjects::new(&args.subject_prefix).map_err(anyhow::Error::msg)?,
             drain: Duration::from_secs(args.drain_seconds),
         })
     }
+}
+
+/// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
+fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+    paths
+        .map(|path| {
+            let home = path.strip_prefix("~").ok().zip(std::env::home_dir());
+            let path = home.map(|(rest, home)| home.join(rest)).unwrap_or(path);
+            std::path::absolute(&path).with_context(|| format!("failed to resolve {}", path.display()))
+        })
+        .collect()
 }
 
 fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
@@ -235,6 +278,9 @@ mod tests {
             pools: vec!["default".into()],
             agent: Some(agent.into()),
             pass_env: vec![],
+            sandbox: None,
+            sandbox_read: vec![],
+            sandbox_write: vec![],
             data: "d".into(),
             nats: "n".into(),
             subject_prefix: "ralph".into(),

@@ -219,7 +219,7 @@ async fn session(
     faults::point("session.prepared");
     let (sender, receiver) = session::channel(life.redactor.clone());
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
-    let spec = spec(assignment, order, agent, &workspace, prompt);
+    let spec = spec(life, assignment, order, agent, &workspace, prompt);
     let mut ended = session::run(spec, sender, end).await;
     faults::point("session.ended");
     if let Err(error) = publisher.await {
@@ -247,6 +247,7 @@ fn folder(dispatch: DispatchId) -> String {
 }
 
 fn spec(
+    life: &Life,
     assignment: &Assignment,
     order: &SessionOrder,
     agent: AgentCommand,
@@ -274,6 +275,8 @@ fn spec(
         prompt,
         model: order.model.clone(),
         access: order.access,
+        sandbox: life.config.sandbox.clone(),
+        read: workspace.borrowed_objects().into_iter().collect(),
         limits: order.limits,
         env,
     }

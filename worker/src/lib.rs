@@ -11,6 +11,7 @@
 //! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |
+//! | [`sandbox`] | what an agent may reach (DESIGN 5) |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod beat;
@@ -20,6 +21,7 @@ pub mod faults;
 pub mod home;
 pub mod life;
 pub mod link;
+pub mod sandbox;
 pub mod session;
 pub mod slot;
 pub mod spool;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cancel;
+mod escape;
 mod exits;
 mod handshake;
 mod junk;

@@ -7,6 +7,7 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{
     Access, EndReason, Ended, ModelChoice, SessionLimits, TranscriptEntry, TranscriptUpdate,
 };
+use ralph_worker::sandbox::Sandbox;
 use ralph_worker::session::{
     AgentCommand, Redactor, SessionEnd, SessionSpec, TranscriptReceiver, channel, kill_leftovers, run,
     secret_values,
@@ -65,6 +66,8 @@ pub fn scene(description: &str) -> Scene {
         ),
         model: None,
         access: Access::Workspace,
+        sandbox: Sandbox::default(),
+        read: Vec::new(),
         limits: SessionLimits {
             session_ms: 50_000,
             idle_ms: 50_000,

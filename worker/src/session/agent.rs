@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use super::leftovers::{self, MARK};
 use super::spec::SessionSpec;
 use super::tail::Tail;
+use crate::sandbox::Confinement;
 
 /// How much of the agent's standard error is kept. Bytes.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
@@ -55,6 +56,7 @@ impl Agent {
     pub fn start(
         spec: &SessionSpec,
         environment: BTreeMap<OsString, OsString>,
+        confinement: &Confinement,
     ) -> Result<(Self, Pipes), Ended> {
         if !spec.cwd.is_dir() {
             return Err(Ended::Workspace {
@@ -75,9 +77,11 @@ impl Agent {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let mut child = command
-            .spawn()
-            .map_err(|error| not_found(spec, &error.to_string()))?;
+        let mut child = confinement.spawn(&mut command).map_err(|error| {
+            let refused = confinement.is_some() && error.kind() == std::io::ErrorKind::PermissionDenied;
+            let hint = if refused { " (in its sandbox)" } else { "" };
+            not_found(spec, &format!("{error}{hint}"))
+        })?;
         let group = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
         let stderr = Arc::new(Mutex::new(Tail::new(STDERR_TAIL_BYTES)));
         let taken = child

@@ -24,6 +24,7 @@ use super::permissions;
 use super::record::Record;
 use super::terminal::Terminals;
 use super::transcript::{TranscriptSender, bounded};
+use crate::sandbox::Confinement;
 
 /// Longest description of a request in the transcript. Bytes.
 const DETAIL_BYTES: usize = 400;
@@ -34,6 +35,7 @@ pub struct Desk {
     files: Arc<Files>,
     terminals: Terminals,
     environment: BTreeMap<OsString, OsString>,
+    confinement: Confinement,
     outbox: Outbox,
     jobs: JoinSet<()>,
 }
@@ -53,6 +55,7 @@ impl Desk {
         access: Access,
         files: Files,
         environment: BTreeMap<OsString, OsString>,
+        confinement: Confinement,
         outbox: Outbox,
     ) -> Self {
         Self {
@@ -60,6 +63,7 @@ impl Desk {
             files: Arc::new(files),
             terminals: Terminals::default(),
             environment,
+            confinement,
             outbox,
             jobs: JoinSet::new(),
         }
@@ -164,10 +168,10 @@ impl Desk {
             let cwd = request.cwd.clone().unwrap_or_else(|| ".".into());
             let made = match self.access {
                 Access::ReadOnly => Err(refused("this session may not run commands".to_owned())),
-                Access::Workspace | Access::Commands => self
-                    .files
-                    .folder(&cwd)
-                    .and_then(|cwd| self.terminals.create(&request, &cwd, &self.environment)),
+                Access::Workspace | Access::Commands => self.files.folder(&cwd).and_then(|cwd| {
+                    self.terminals
+                        .create(&request, &cwd, &self.environment, &self.confinement)
+                }),
             };
             group = made.as_ref().ok().map(|made| made.group);
             let words = made

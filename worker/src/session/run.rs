@@ -1,6 +1,10 @@
 //! One session from start to end.
 
-use ralph_shared::wire::{EndReason, Ended, TranscriptUpdate};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use ralph_shared::wire::{Access, EndReason, Ended, TranscriptUpdate};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
@@ -14,6 +18,7 @@ use super::requests::Desk;
 use super::spec::{SessionEnd, SessionSpec};
 use super::story;
 use super::transcript::TranscriptSender;
+use crate::sandbox::{Confinement, Wanted, policy};
 
 /// Runs one session and cleans up after it: when this returns, no process of it is left. It never fails; whatever goes
 /// wrong is a way to end.
@@ -65,7 +70,11 @@ async fn hold(
             return (Ended::Workspace { message }, none);
         }
     };
-    let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone()) {
+    let confinement = match confine(spec, &environment) {
+        Ok(confinement) => confinement,
+        Err(message) => return (Ended::Workspace { message }, none),
+    };
+    let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone(), &confinement) {
         Ok(started) => started,
         Err(ended) => return (ended, none),
     };
@@ -79,7 +88,7 @@ async fn hold(
     };
     let (outbox, write) = peer::outbox(stdin);
     let writer = tokio::spawn(write);
-    let desk = Desk::new(spec.access, files, environment, outbox.clone());
+    let desk = Desk::new(spec.access, files, environment, confinement, outbox.clone());
     let voice = Voice { outbox, desk, probe };
     let mut conversation = Conversation::new(&mut agent, record, stdout, voice, spec.limits, end);
     let ended = story::tell(spec, &mut conversation).await;
@@ -92,6 +101,32 @@ async fn hold(
             .note(format!("{killed} processes outlived the session and were killed"));
     }
     (ended, stderr_tail)
+}
+
+/// What the session's processes may reach.
+fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Result<Confinement, String> {
+    let handed: Vec<String> = spec
+        .agent
+        .env
+        .keys()
+        .chain(&spec.agent.pass_env)
+        .cloned()
+        .collect();
+    let read: Vec<PathBuf> = spec.read.iter().chain(&spec.sandbox.read).cloned().collect();
+    let user_home = std::env::home_dir();
+    let wanted = Wanted {
+        cwd: &spec.cwd,
+        cwd_writable: spec.access != Access::ReadOnly,
+        home: &spec.home,
+        tmp: &spec.tmp,
+        argv: &spec.agent.argv,
+        environment,
+        handed: &handed,
+        user_home: user_home.as_deref(),
+        read: &read,
+        write: &spec.sandbox.write,
+    };
+    Confinement::new(&spec.sandbox, &policy(&wanted))
 }
 
 fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
 
+use crate::sandbox::Sandbox;
+
 /// An agent of the worker's configuration (SPEC 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentCommand {
@@ -38,6 +40,10 @@ pub struct SessionSpec {
     pub model: Option<ModelChoice>,
     /// What the session may write.
     pub access: Access,
+    /// What confines the agent and everything that it starts.
+    pub sandbox: Sandbox,
+    /// Files and folders that it may read besides: the mirror that its clone borrows objects from.
+    pub read: Vec<PathBuf>,
     /// When it is ended.
     pub limits: SessionLimits,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….

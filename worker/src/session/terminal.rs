@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::files::refused;
 use super::tail::Tail;
+use crate::sandbox::Confinement;
 
 /// How many terminals a session may hold at a time.
 pub const MOST_TERMINALS: usize = 32;
@@ -81,6 +82,7 @@ impl Terminals {
         request: &CreateTerminalRequest,
         cwd: &Path,
         environment: &BTreeMap<OsString, OsString>,
+        confinement: &Confinement,
     ) -> Result<Made, RpcError> {
         if self.live.len() >= MOST_TERMINALS {
             return Err(refused(format!(
@@ -112,7 +114,7 @@ impl Terminals {
             .stderr(input)
             .process_group(0)
             .kill_on_drop(true);
-        let child = command.spawn().map_err(fail)?;
+        let child = confinement.spawn(&mut command).map_err(fail)?;
         // The command holds the pipe's writing end: without it, the end of the output is seen.
         drop(command);
         let group = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
@@ -272,7 +274,7 @@ mod tests {
 
     fn create(terminals: &mut Terminals, request: &CreateTerminalRequest) -> String {
         terminals
-            .create(request, Path::new("/"), &environment())
+            .create(request, Path::new("/"), &environment(), &Confinement::none())
             .unwrap()
             .id
     }
@@ -307,7 +309,7 @@ mod tests {
         let missing = CreateTerminalRequest::new("s", "no-such-command");
         assert!(
             terminals
-                .create(&missing, Path::new("/"), &environment())
+                .create(&missing, Path::new("/"), &environment(), &Confinement::none())
                 .is_err()
         );
     }
@@ -346,7 +348,12 @@ mod tests {
         }
         assert!(
             terminals
-                .create(&shell("true"), Path::new("/"), &environment())
+                .create(
+                    &shell("true"),
+                    Path::new("/"),
+                    &environment(),
+                    &Confinement::none()
+                )
                 .is_err()
         );
     }

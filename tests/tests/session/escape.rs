@@ -1,0 +1,220 @@
+//! Ways out of the workspace, each tried by the agent, by its child, and in a terminal of the worker's. In the sandbox
+//! all are refused; without it each of them succeeds, which shows that the attempt is a real one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ralph_shared::wire::{Access, Ended};
+use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, support};
+
+use super::scene::{Played, Scene, scene, turn};
+
+/// Name and shell command, which succeeds when the escape does. `$OUT` is a folder beside the workspace with a file
+/// `secret` and a link `link` to it; `$PID` is the worker's process.
+const ATTEMPTS: &[(&str, &str)] = &[
+    ("read", "cat $OUT/secret"),
+    ("read-relative", "cat ../out/secret"),
+    ("read-by-symlink", "ln -sf $OUT/secret s1; cat s1"),
+    ("read-by-folder-symlink", "ln -sfn $OUT s2; cat s2/secret"),
+    ("read-by-its-own-symlink", "cat $OUT/link"),
+    ("read-by-proc-root", "cat /proc/self/root$OUT/secret"),
+    ("read-by-proc-cwd", "cat /proc/self/cwd/../out/secret"),
+    ("read-by-descriptor", "exec 9<$OUT/secret; cat <&9"),
+    ("list", "ls $OUT"),
+    ("list-parent", "ls .."),
+    ("copy-in", "cp $OUT/secret stolen"),
+    ("archive", "tar cf stolen.tar -C $OUT secret"),
+    ("hard-link-in", "ln $OUT/secret hard1"),
+    ("move-in", "mv $OUT/movable moved"),
+    ("execute", "$OUT/program"),
+    ("write", "echo x > $OUT/new1"),
+    ("append", "echo x >> $OUT/secret"),
+    ("write-by-symlink", "ln -sf $OUT/new2 s3; echo x > s3"),
+    ("write-by-folder-symlink", "ln -sfn $OUT s4; echo x > s4/new3"),
+    ("truncate", "truncate -s 1 $OUT/cut"),
+    ("delete", "rm -f $OUT/deletable && test ! -e $OUT/deletable"),
+    ("rename", "mv $OUT/renamable $OUT/renamed"),
+    ("move-out", "echo x > mine; mv mine $OUT/mine"),
+    ("hard-link-out", "echo x > mine2; ln mine2 $OUT/mine2"),
+    ("make-folder", "mkdir $OUT/folder1"),
+    ("remove-folder", "rmdir $OUT/empty"),
+    ("make-symlink", "ln -s /etc $OUT/symlink1"),
+    ("make-fifo", "mkfifo $OUT/fifo1"),
+    ("touch-in-parent", "touch ../touched"),
+    (
+        "worker-environment",
+        "cat /proc/$PID/environ | tr '\\0' '\\n' | grep -q .",
+    ),
+    ("worker-descriptors", "ls /proc/$PID/fd/0"),
+    ("worker-signal", "kill -0 $PID"),
+    (
+        "shared-tmp",
+        "echo x > /tmp/ralph-escape-$PID && rm /tmp/ralph-escape-$PID",
+    ),
+    ("setuid-copy", "cp /bin/true $OUT/suid1"),
+];
+
+fn stage(mode: SandboxMode) -> (Scene, String) {
+    let mut lines = Vec::new();
+    for (name, command) in ATTEMPTS {
+        lines.push(format!(
+            "(({command}) >/dev/null 2>&1 && echo escaped {name}) || echo held {name}"
+        ));
+    }
+    let mut stage = scene("");
+    stage.spec.sandbox.mode = mode;
+    let out = stage.work().parent().unwrap().join("out");
+    restock(&out);
+    let script = format!(
+        "OUT={}\nPID={}\n{}\n",
+        out.display(),
+        std::process::id(),
+        lines.join("\n")
+    );
+    std::fs::write(stage.work().join("try.sh"), script).unwrap();
+    (stage, "sh try.sh".to_owned())
+}
+
+fn restock(out: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(out.join("empty")).unwrap();
+    for name in ["secret", "movable", "cut", "deletable", "renamable"] {
+        std::fs::write(out.join(name), "a secret\n").unwrap();
+    }
+    std::os::unix::fs::symlink("secret", out.join("link")).unwrap();
+    std::fs::write(out.join("program"), "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(out.join("program"), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn with(mut scene: Scene, description: &str) -> Scene {
+    scene.spec.prompt = scene
+        .spec
+        .prompt
+        .replace("Description:\n", &format!("Description:\n{description}\n"));
+    scene
+}
+
+fn escaped(played: &Played) -> BTreeSet<String> {
+    assert_eq!(played.end.ended, turn("end_turn"));
+    let told = std::fs::read_to_string(played.path("told")).unwrap();
+    assert_eq!(told.lines().count(), ATTEMPTS.len(), "{told}");
+    told.lines()
+        .filter_map(|line| line.strip_prefix("escaped "))
+        .map(str::to_owned)
+        .collect()
+}
+
+async fn escapes(mode: SandboxMode, directive: &str) -> BTreeSet<String> {
+    let (stage, run) = stage(mode);
+    escaped(
+        &with(stage, &format!("{directive} {run} > told 2>&1"))
+            .play()
+            .await,
+    )
+}
+
+#[tokio::test]
+async fn every_attempt_is_held_by_the_sandbox() {
+    assert!(
+        support().abi >= REQUIRED_ABI,
+        "this test needs Landlock ABI {REQUIRED_ABI}"
+    );
+    for directive in ["@run", "@run setsid -w env -i PATH=$PATH", "@term"] {
+        let out = escapes(SandboxMode::Landlock, directive).await;
+        let scoped = support().abi >= 6;
+        let known = if scoped {
+            BTreeSet::new()
+        } else {
+            BTreeSet::from(["worker-signal".to_owned()])
+        };
+        assert_eq!(out, known, "{directive}");
+    }
+}
+
+#[tokio::test]
+async fn every_attempt_succeeds_without_it() {
+    let out = escapes(SandboxMode::None, "@run").await;
+    let all: BTreeSet<String> = ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(out, all);
+}
+
+#[tokio::test]
+async fn work_goes_on_as_usual_in_the_sandbox() {
+    let mut stage = scene(
+        "@write a.txt one\n@run git init -q . && git add a.txt && git -c user.name=a -c user.email=b commit -qm x && echo committed\n\
+         @run echo x > $TMPDIR/a && mv $TMPDIR/a b && mkdir -p $HOME/c && echo y > $HOME/c/d && cat /etc/passwd >/dev/null && echo kept\n\
+         @run sleep 600 & kill $! && echo killed\n@fs-write c/d.txt two\n@term cat c/d.txt",
+    );
+    stage.spec.sandbox.mode = SandboxMode::Landlock;
+    let played = stage.play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    assert!(
+        played.end.text.contains("terminal exit 0: two"),
+        "{}",
+        played.end.text
+    );
+    let transcript = played.transcript();
+    for done in ["committed", "kept", "killed"] {
+        assert!(
+            transcript.contains(&format!("{done}\\n")),
+            "{done} in {transcript}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn read_only_is_enforced_by_the_sandbox() {
+    let mut stage =
+        scene("@run echo x > new && echo escaped\n@run cat old && echo x > $TMPDIR/new && echo fine")
+            .access(Access::ReadOnly);
+    stage.spec.sandbox.mode = SandboxMode::Landlock;
+    std::fs::write(stage.work().join("old"), "old").unwrap();
+    let played = stage.play().await;
+    let transcript = played.transcript();
+    assert!(
+        !transcript.contains("escaped\\n") && transcript.contains("fine\\n"),
+        "{transcript}"
+    );
+    assert!(!played.path("new").exists());
+}
+
+#[tokio::test]
+async fn what_is_configured_is_reachable() {
+    let mut stage =
+        scene("@run cat $SHARED/a && echo x > $CACHE/b && echo fine; echo x > $SHARED/c || echo held");
+    let parent = stage.work().parent().unwrap().to_owned();
+    for name in ["shared", "cache"] {
+        std::fs::create_dir(parent.join(name)).unwrap();
+    }
+    std::fs::write(parent.join("shared/a"), "").unwrap();
+    for (name, folder) in [("SHARED", "shared"), ("CACHE", "cache")] {
+        let value = parent.join(folder).display().to_string();
+        stage.spec.env.insert(name.to_owned(), value);
+    }
+    stage.spec.sandbox = Sandbox {
+        mode: SandboxMode::Landlock,
+        read: vec![parent.join("shared")],
+        write: vec![parent.join("cache")],
+    };
+    let transcript = stage.play().await.transcript();
+    assert!(
+        transcript.contains("fine\\n") && transcript.contains("held\\n"),
+        "{transcript}"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_outside_of_what_may_be_read_does_not_start() {
+    let mut stage = scene("");
+    let hidden = stage.work().parent().unwrap().join("hidden");
+    std::fs::create_dir(&hidden).unwrap();
+    let script = hidden.join("agent");
+    std::fs::write(&script, "#!/bin/sh\n. ./lib.sh\n").unwrap();
+    stage.spec.agent.argv = vec![
+        "sh".to_owned(),
+        "-c".to_owned(),
+        format!(". {}", script.display()),
+    ];
+    stage.spec.sandbox.mode = SandboxMode::Landlock;
+    assert!(matches!(stage.play().await.end.ended, Ended::Door { .. }));
+}

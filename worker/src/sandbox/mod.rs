@@ -1,0 +1,59 @@
+//! What an agent and everything that it starts may reach (DESIGN 5, 7): it writes only to its workspace, its home and its
+//! temporary folder, and reads only the system, its tools and these; the worker's secrets, other slots and the
+//! user's home are out of reach, whatever their permissions.
+//!
+//! It is Linux' Landlock: no privilege, no daemon, inherited by every child. A thread confines itself and then starts
+//! the agent. What Landlock doesn't know is not enforced: permission bits, owners and times of files that the
+//! worker's user owns, sockets with a path (before ABI 9), and, so far, the network.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`policy`] | which folders may be read and written: a decision |
+//! | [`landlock`] | telling the kernel |
+
+mod landlock;
+mod policy;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+pub use landlock::{Confinement, REQUIRED_ABI, Support, support};
+pub use policy::{Policy, Wanted, policy};
+
+/// The worker's configuration: `[workspace] sandbox`, and what agents reach besides.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sandbox {
+    /// What confines an agent.
+    pub mode: SandboxMode,
+    /// Further files and folders that every agent may read: toolchains in the user's home, say.
+    pub read: Vec<PathBuf>,
+    /// Further files and folders that every agent may write: shared caches, say.
+    pub write: Vec<PathBuf>,
+}
+
+/// What confines an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SandboxMode {
+    /// Whatever this machine has, as far as it goes.
+    #[default]
+    Auto,
+    /// Landlock with [`REQUIRED_ABI`] at least; else agents are refused rather than run open.
+    Landlock,
+    /// Nothing.
+    None,
+}
+
+impl FromStr for SandboxMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "landlock" => Ok(Self::Landlock),
+            "none" => Ok(Self::None),
+            _ => Err(format!(
+                "`{text}` is no sandbox: expected `auto`, `landlock` or `none`"
+            )),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Which files and folders an agent may read and write. Only what is listed is reachable, so the lists say what tools
+//! need, not what is secret.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Folders of the system that tools need. `/etc` is listed by its entries.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix",
+    "/snap",
+    "/home/linuxbrew/.linuxbrew",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run/systemd/resolve",
+    "/run/NetworkManager/resolv.conf",
+    "/run/resolvconf",
+    "/var/lib/ca-certificates",
+];
+
+/// Devices that may be written: none that holds anything.
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+
+/// Entries of `/etc` that hold secrets: a worker that runs as root could read them.
+const ETC_SECRETS: &[&str] = &[
+    "shadow",
+    "shadow-",
+    "gshadow",
+    "gshadow-",
+    "sudoers",
+    "sudoers.d",
+    "security",
+    "ssh",
+    "krb5.keytab",
+    "letsencrypt",
+    "wireguard",
+    "openvpn",
+    "ppp",
+    "NetworkManager",
+    "docker",
+    "kubernetes",
+    "rancher",
+    "ralph",
+];
+
+/// What a session needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The workspace.
+    pub cwd: &'a Path,
+    /// Whether it may be written.
+    pub cwd_writable: bool,
+    /// The agent's home, private to the slot.
+    pub home: &'a Path,
+    /// Its temporary folder, private to the slot.
+    pub tmp: &'a Path,
+    /// Its command line.
+    pub argv: &'a [String],
+    /// Its environment.
+    pub environment: &'a BTreeMap<OsString, OsString>,
+    /// Variables whose values, where they are paths, the configuration hands to the agent.
+    pub handed: &'a [String],
+    /// The home of the worker's user, of which only tools are shown.
+    pub user_home: Option<&'a Path>,
+    /// Further files and folders to read.
+    pub read: &'a [PathBuf],
+    /// Further files and folders to write.
+    pub write: &'a [PathBuf],
+}
+
+/// What may be reached, with everything below it. Paths that don't exist are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// Read and execute.
+    pub read: Vec<PathBuf>,
+    /// Read, execute and write.
+    pub write: Vec<PathBuf>,
+}
+
+/// Decides.
+pub fn policy(wanted: &Wanted<'_>) -> Policy {
+    let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    read.extend(entries("/etc", ETC_SECRETS));
+    read.extend(entries("/etc/ssl", &["private"]));
+    read.retain(|path| path != Path::new("/etc/ssl"));
+
+    let path = wanted.environment.get(OsStr::new("PATH"));
+    for folder in path.iter().flat_map(std::env::split_paths) {
+        read.extend(tools(&folder, wanted.user_home));
+        if let Some(program) = wanted.argv.first().map(|program| folder.join(program)) {
+            read.extend(program_files(&program));
+        }
+    }
+    read.extend(wanted.argv.iter().map(Path::new).flat_map(program_files));
+    let handed = wanted
+        .handed
+        .iter()
+        .filter_map(|name| wanted.environment.get(OsStr::new(name)));
+    read.extend(handed.map(PathBuf::from).filter(|path| path.is_absolute()));
+    read.extend(wanted.read.iter().cloned());
+
+    let mut write: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
+    write.extend([wanted.home.to_owned(), wanted.tmp.to_owned()]);
+    write.extend(wanted.write.iter().cloned());
+    if wanted.cwd_writable {
+        write.push(wanted.cwd.to_owned());
+    } else {
+        read.push(wanted.cwd.to_owned());
+    }
+    Policy {
+        read: kept(read, wanted.user_home),
+        write: kept(write, wanted.user_home),
+    }
+}
+
+/// Existing paths, once each; never the whole file system, nor the user's whole home or what is above it.
+fn kept(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<PathBuf> {
+    paths.retain(|path| {
+        let real = path.canonicalize();
+        real.is_ok_and(|real| {
+            real.parent().is_some() && !user_home.is_some_and(|home| home.starts_with(&real))
+        })
+    });
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn entries(folder: &str, but: &[&str]) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| !but.iter().any(|name| entry.file_name() == *name))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// A folder of the `PATH`, and what its programs need beside it. In the user's home, `share` often holds logins.
+fn tools(folder: &Path, user_home: Option<&Path>) -> Vec<PathBuf> {
+    let mut read = vec![folder.to_owned()];
+    let bin = folder
+        .file_name()
+        .is_some_and(|name| name == "bin" || name == "sbin");
+    let Some(prefix) = folder.parent().filter(|_| bin) else {
+        return read;
+    };
+    for beside in ["lib", "lib64", "libexec", "include", "pyvenv.cfg"] {
+        read.push(prefix.join(beside));
+    }
+    if !user_home.is_some_and(|home| folder.starts_with(home)) {
+        read.push(prefix.join("share"));
+    }
+    read
+}
+
+/// A program or script, where it really lies, and the packages that it is part of.
+fn program_files(file: &Path) -> Vec<PathBuf> {
+    if !file.is_absolute() {
+        return Vec::new();
+    }
+    let Ok(real) = file.canonicalize() else {
+        return Vec::new();
+    };
+    if !real.is_file() {
+        return Vec::new();
+    }
+    let packages = real
+        .ancestors()
+        .filter(|above| {
+            above
+                .file_name()
+                .is_some_and(|name| name == "node_modules" || name == "site-packages")
+        })
+        .last()
+        .map(Path::to_owned);
+    [Some(file.to_owned()), Some(real), packages]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_tools_of_the_users_home_are_shown() {
+        let user = tempfile::tempdir().unwrap();
+        let home = user.path().canonicalize().unwrap();
+        for folder in [
+            "node/bin",
+            "node/lib/node_modules/agent/dist",
+            "node/share",
+            ".ssh",
+            "w/cwd",
+            "w/home",
+            "w/tmp",
+            "data",
+        ] {
+            std::fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        let script = home.join("node/lib/node_modules/agent/dist/index.js");
+        std::fs::write(&script, "").unwrap();
+        symlink(&script, home.join("node/bin/agent")).unwrap();
+        let environment = BTreeMap::from([
+            (
+                "PATH".into(),
+                std::env::join_paths([home.join("node/bin"), home.clone()]).unwrap(),
+            ),
+            ("DATA".into(), home.join("data").into()),
+            ("OTHER".into(), home.join(".ssh").into()),
+        ]);
+        let (cwd, own, tmp) = (home.join("w/cwd"), home.join("w/home"), home.join("w/tmp"));
+        let mut wanted = Wanted {
+            cwd: &cwd,
+            cwd_writable: true,
+            home: &own,
+            tmp: &tmp,
+            argv: &["agent".to_owned()],
+            environment: &environment,
+            handed: &["DATA".to_owned()],
+            user_home: Some(&home),
+            read: &[home.join("missing"), "/".into(), "/etc/../".into()],
+            write: &[],
+        };
+        let below = |paths: &[PathBuf]| -> Vec<String> {
+            let below = paths.iter().filter_map(|path| path.strip_prefix(&home).ok());
+            below.map(|path| path.display().to_string()).collect()
+        };
+        let decided = policy(&wanted);
+        assert_eq!(
+            below(&decided.read),
+            [
+                "data",
+                "node/bin",
+                "node/bin/agent",
+                "node/lib",
+                "node/lib/node_modules",
+                "node/lib/node_modules/agent/dist/index.js",
+            ]
+        );
+        assert_eq!(below(&decided.write), ["w/cwd", "w/home", "w/tmp"]);
+        assert!(decided.read.contains(&"/usr".into()) && !decided.read.contains(&"/".into()));
+        assert!(!decided.read.contains(&"/etc/shadow".into()) && !decided.read.contains(&"/etc".into()));
+
+        wanted.cwd_writable = false;
+        let decided = policy(&wanted);
+        assert!(below(&decided.read).contains(&"w/cwd".to_owned()));
+        assert_eq!(below(&decided.write), ["w/home", "w/tmp"]);
+    }
+}
