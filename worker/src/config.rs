@@ -42,10 +42,20 @@ pub struct RunArgs {
     #[arg(long, env = "RALPH_SANDBOX", value_name = "MODE")]
     pub sandbox: Option<SandboxMode>,
     /// File or folder that every agent may read besides; may be given several times
-    #[arg(long = "sandbox-read", value_name = "PATH", env = "RALPH_SANDBOX_READ", value_delimiter = ',')]
+    #[arg(
+        long = "sandbox-read",
+        value_name = "PATH",
+        env = "RALPH_SANDBOX_READ",
+        value_delimiter = ','
+    )]
     pub sandbox_read: Vec<PathBuf>,
     /// File or folder that every agent may write besides; may be given several times
-    #[arg(long = "sandbox-write", value_name = "PATH", env = "RALPH_SANDBOX_WRITE", value_delimiter = ',')]
+    #[arg(
+        long = "sandbox-write",
+        value_name = "PATH",
+        env = "RALPH_SANDBOX_WRITE",
+        value_delimiter = ','
+    )]
     pub sandbox_write: Vec<PathBuf>,
     /// Folder for mirrors, workspaces and unsettled reports
     #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]

@@ -57,3 +57,19 @@ impl FromStr for SandboxMode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_read_and_others_refused_with_the_choice() {
+        assert_eq!("landlock".parse(), Ok(SandboxMode::Landlock));
+        assert_eq!("none".parse(), Ok(SandboxMode::None));
+        let error = "bubblewrap".parse::<SandboxMode>().unwrap_err();
+        assert_eq!(
+            error,
+            "`bubblewrap` is no sandbox: expected `auto`, `landlock` or `none`"
+        );
+    }
+}
