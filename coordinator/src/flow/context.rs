@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::wire::{
     Access, Assignment, Decided, GitOrder, IntegrateOrder, ModelChoice, Repository, SessionLimits,
     SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
@@ -15,26 +15,24 @@ use uuid::Uuid;
 
 use super::Settings;
 use super::claim::Opened;
+use super::memory::Remembered;
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
-use crate::prompt::{self, Prompt};
+use crate::prompt::{self, Budgets, Templates};
 use crate::store;
-use crate::store::context::{Earlier, JournalEntry, Prerequisite, TaskFacts};
+use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
 
 /// A prompt above this goes in parts (DESIGN 3). Bytes.
 const INLINE_PROMPT_BYTES: usize = 200 * 1024;
-/// Journal entries of the feature that a prompt may show (SPEC 6.5).
-const JOURNAL_ENTRIES: i64 = 5;
 
 /// All facts of a batch.
 struct Facts {
     tasks: HashMap<TaskId, TaskFacts>,
     runs: HashMap<Uuid, Run>,
     prerequisites: Vec<Prerequisite>,
-    earlier: Vec<Earlier>,
-    journal: Vec<JournalEntry>,
+    memory: Remembered,
     integrations: HashMap<TaskId, Integration>,
 }
 
@@ -65,7 +63,7 @@ pub async fn build(
             };
             Work::Integrate(integrate_order(task, dispatch, integration))
         } else {
-            let prompt = render(&facts, task, run, dispatch, settings);
+            let prompt = render(&facts, task, run, dispatch).prompt;
             let frame = sha256_hex(prompt.frame.as_bytes());
             prompts.push(store::prompt::Sent {
                 dispatch: dispatch.dispatch.0,
@@ -112,23 +110,10 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
     let runs = store::run::read(conn, &run_ids).await?;
     let prerequisites = store::context::prerequisites(conn, &ids).await?;
-    let again: Vec<Uuid> = opened
-        .iter()
-        .filter(|d| d.attempt > 1 || d.kind == Kind::Verify)
-        .map(|d| d.task.0)
-        .collect();
-    let earlier = if again.is_empty() {
-        Vec::new()
+    let memory = if settings.memory {
+        Remembered::read(conn, opened, &tasks).await?
     } else {
-        store::context::earlier(conn, &again).await?
-    };
-    let mut features: Vec<Uuid> = tasks.iter().map(|t| t.feature.0).collect();
-    features.sort_unstable();
-    features.dedup();
-    let journal = if settings.memory {
-        store::context::journal(conn, &features, JOURNAL_ENTRIES).await?
-    } else {
-        Vec::new()
+        Remembered::default()
     };
     let integrating: Vec<Uuid> = opened
         .iter()
@@ -144,37 +129,55 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
-        earlier,
-        journal,
+        memory,
         integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
     })
 }
 
-fn render(facts: &Facts, task: &TaskFacts, run: &Run, dispatch: &Opened, settings: &Settings) -> Prompt {
-    let of_task = |id: &TaskId| *id == task.task;
-    let prerequisites: Vec<_> = facts.prerequisites.iter().filter(|p| of_task(&p.of)).collect();
-    let earlier: Vec<_> = facts.earlier.iter().filter(|e| of_task(&e.task)).collect();
-    let of_feature = |id: &FeatureId| *id == task.feature;
-    let journal: Vec<_> = facts
-        .journal
-        .iter()
-        .filter(|j| of_feature(&j.feature) && j.task != task.task)
-        .collect();
-    let known = prompt::Known {
-        task,
-        run,
-        kind: dispatch.kind.into(),
-        attempt: dispatch.attempt,
-        model: dispatch.model.as_ref(),
-        prerequisites: &prerequisites,
-        earlier: if settings.memory || dispatch.kind == Kind::Verify {
-            &earlier
-        } else {
-            &[]
-        },
-        journal: &journal,
+fn render(facts: &Facts, task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::Rendered {
+    let context = task_context(facts, task);
+    let (memory, judged) = if dispatch.kind == Kind::Verify {
+        let attempt = dispatch.attempt;
+        (None, Some(prompt::Judged { attempt }))
+    } else {
+        (Some(facts.memory.of(task, run, dispatch)), None)
     };
-    prompt::render(&known)
+    prompt::render(
+        Templates::built_in(),
+        &Budgets::default(),
+        dispatch.kind.into(),
+        &context,
+        memory.as_ref(),
+        judged,
+    )
+}
+
+fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
+    prompt::TaskContext {
+        id: task.task.to_string(),
+        title: task.title.clone(),
+        description: task.description.clone(),
+        parent: task.parent.as_ref().map(|parent| prompt::Parent {
+            id: parent.id.to_string(),
+            title: parent.title.clone(),
+            description: parent.description.clone(),
+        }),
+        prerequisites: facts
+            .prerequisites
+            .iter()
+            .filter(|blocker| blocker.of == task.task)
+            .map(|blocker| prompt::Prerequisite {
+                id: blocker.id.to_string(),
+                title: blocker.title.clone(),
+                skipped: blocker.skipped,
+                summary: blocker.summary.clone(),
+            })
+            .collect(),
+        feature: task.feature_name.clone(),
+        feature_description: task.feature_description.clone(),
+        spec: task.spec.clone(),
+        plan: task.plan.clone(),
+    }
 }
 
 fn session_order(

@@ -6,7 +6,8 @@
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
 //! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
-//! | [`context`] | the assignment and its prompt, with the memory of this moment |
+//! | [`context`] | the assignment and its prompt |
+//! | [`memory`] | what is remembered at this moment |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`apply`] | reports change tasks, a batch a transaction |
 //! | [`cascade`] | what a change of a task does to others |
@@ -29,6 +30,7 @@ pub mod finish;
 pub mod heartbeat;
 pub mod hello;
 pub mod integrate;
+pub mod memory;
 pub mod ready;
 pub mod rescue;
 pub mod steer;

@@ -1,5 +1,24 @@
 //! What agents are told: wording in templates, values from the caller, nothing else (SPEC 6.1).
+//!
+//! [`render`] is a function of plain values. A prompt is a frame (instructions, the same for all prompts of a kind, stored
+//! once) around a body (this dispatch's own). The sections that hold memory keep their [`Budgets`] to the character for
+//! any input, and what stands in them is data: sigils are defused, headings and fences can't be forged (SPEC 6.2, 6.8).
+//!
+//! Left to others: what is worth remembering ([`crate::domain::recall`]) and reading it ([`crate::flow::context`]).
 
+mod budget;
 mod render;
+mod sections;
+mod templates;
+#[cfg(test)]
+mod tests;
+mod text;
+mod values;
 
-pub use render::{Known, Prompt, render};
+pub use budget::{Budgets, Section, Share};
+pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};
+pub use templates::{TemplateError, Templates};
+pub use values::{
+    Attempt, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Parent, Prerequisite,
+    Report, SessionMemory, SiblingFailure, TaskContext, UnresolvedError,
+};

@@ -1,61 +1,23 @@
-//! One render function of plain values. A prompt has two parts: the frame, which is the same for all prompts of its kind
-//! and stored once, and the body, which is this dispatch's own.
+//! One render function of plain values.
 
-use std::sync::LazyLock;
-
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, context};
+use minijinja::context;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::defuse;
 
-use crate::domain::run::Run;
-use crate::domain::states::{Kind, Outcome};
-use crate::domain::strategy::Choice;
-use crate::store::context::{Earlier, JournalEntry, Prerequisite, TaskFacts};
+use super::budget::{Budgets, Section};
+use super::sections::{self, Written};
+use super::templates::Templates;
+use super::text::{chars, cut, item};
+use super::values::{Judged, Memory, TaskContext};
 
-/// A spec or plan longer than this is cut in the prompt (SPEC 6.1). Characters.
+/// A spec, plan or description of a feature longer than this is cut in the prompt (SPEC 6.1). Characters.
 const REFERENCE_CHARS: usize = 30_000;
 /// Longest summary of a prerequisite. Characters.
 const SUMMARY_CHARS: usize = 600;
-/// Longest text of a journal entry. Characters.
-const JOURNAL_CHARS: usize = 2_000;
 
-static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut env = Environment::new();
-    let syntax = SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .build();
-    #[allow(clippy::expect_used)]
-    env.set_syntax(syntax.expect("the default delimiters are valid"));
-    for (name, source) in [
-        ("work.frame", include_str!("templates/work.frame.md")),
-        ("work", include_str!("templates/work.md")),
-        ("verify.frame", include_str!("templates/verify.frame.md")),
-        ("verify", include_str!("templates/verify.md")),
-    ] {
-        #[allow(clippy::expect_used)]
-        env.add_template(name, source)
-            .expect("the templates are part of the program and tested");
-    }
-    env
-});
+/// Stands between the frame's two halves.
+const SPLIT: &str = "\n%%%% body %%%%\n";
 
-/// What a prompt is made of.
-#[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
-pub struct Known<'a> {
-    pub task: &'a TaskFacts,
-    pub run: &'a Run,
-    pub kind: SessionKind,
-    pub attempt: i32,
-    pub model: Option<&'a Choice>,
-    pub prerequisites: &'a [&'a Prerequisite],
-    pub earlier: &'a [&'a Earlier],
-    pub journal: &'a [&'a JournalEntry],
-}
-
-/// A rendered prompt.
+/// A prompt in its two parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// Instructions, the same for all prompts of the kind.
@@ -63,9 +25,6 @@ pub struct Prompt {
     /// This dispatch's own part.
     pub body: String,
 }
-
-/// Stands between the frame's two halves.
-const SPLIT: &str = "\n%%%% body %%%%\n";
 
 impl Prompt {
     /// The text that is sent: the frame around the body.
@@ -76,111 +35,153 @@ impl Prompt {
     /// Puts a stored frame around a stored body.
     pub fn join(frame: &str, body: &str) -> String {
         match frame.split_once(SPLIT) {
-            Some((head, tail)) => format!("{head}\n{body}\n{tail}"),
-            None => format!("{frame}\n{body}"),
+            Some((head, tail)) => format!("{head}\n\n{body}\n\n{tail}"),
+            None => format!("{frame}\n\n{body}"),
         }
     }
 }
 
-/// Renders the prompt of one dispatch.
-pub fn render(known: &Known<'_>) -> Prompt {
-    let (frame, body) = match known.kind {
-        SessionKind::Verify => ("verify.frame", "verify"),
-        _ => ("work.frame", "work"),
-    };
-    let task = known.task;
-    let values = context! {
-        id => task.task.to_string(),
-        title => task.title.clone(),
-        description => task.description.clone(),
-        parent => task.parent.as_ref().map(|p| context! { id => p.id.to_string(), title => p.title.clone(), description => cut(&p.description, REFERENCE_CHARS) }),
-        prerequisites => known.prerequisites.iter().map(|p| context! {
-            id => p.id.to_string(), title => p.title.clone(), skipped => p.skipped,
-            summary => p.summary.as_deref().map(|s| cut(&defuse(s), SUMMARY_CHARS)),
-        }).collect::<Vec<_>>(),
-        feature => task.feature_name.clone(),
-        feature_description => cut(&task.feature_description, REFERENCE_CHARS),
-        spec => task.spec.as_deref().map(|s| cut(s, REFERENCE_CHARS)),
-        plan => task.plan.as_deref().map(|s| cut(s, REFERENCE_CHARS)),
-        attempts => attempts(known),
-        journal => known.journal.iter().map(|entry| journal_entry(entry)).collect::<Vec<_>>(),
-        attempt => known.attempt,
-        failures => task.failures,
-        max_retries => task.max_retries,
-        iteration => known.run.iterations + 1,
-        limit => known.run.settings.max_iterations,
-        model => known.model.map(|m| m.model.clone()),
-        model_reason => known.model.map(|m| m.reason.clone()),
-    };
-    let render = |name: &str| {
-        TEMPLATES
-            .get_template(name)
-            .and_then(|t| t.render(&values))
-            .unwrap_or_else(|error| {
-                tracing::error!(%error, name, "prompt template failed");
-                format!(
-                    "## Assigned Task\n\nID: {}\nTitle: {}\n\n{}\n",
-                    task.task, task.title, task.description
-                )
-            })
-    };
-    let sources = TEMPLATES
-        .get_template(frame)
-        .map(|t| t.source().to_owned())
-        .unwrap_or_default();
-    Prompt {
-        frame: sources,
-        body: render(body),
+/// A prompt with the account of its memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// The prompt.
+    pub prompt: Prompt,
+    /// Every section that could have been, by priority.
+    pub account: Vec<SectionAccount>,
+}
+
+impl Rendered {
+    /// Which of the given entries a section shows, as indices.
+    pub fn shown(&self, section: Section) -> &[usize] {
+        self.account
+            .iter()
+            .find(|account| account.section == section)
+            .map_or(&[], |account| &account.shown)
     }
 }
 
-fn attempts(known: &Known<'_>) -> Vec<minijinja::Value> {
-    let work = |e: &&&Earlier| matches!(e.kind, Kind::Work | Kind::Verify | Kind::Integrate);
-    known
-        .earlier
-        .iter()
-        .filter(work)
-        .filter(|e| !matches!(e.outcome, Outcome::Passed | Outcome::Merged | Outcome::Void))
-        .map(|e| {
-            let report = e.report.as_ref();
-            context! {
-                kind => ralph_shared::kind::SessionKind::from(e.kind).as_str(),
-                number => e.attempt,
-                outcome => e.outcome.as_str(),
-                model => e.model.clone(),
-                seconds => e.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
-                reason => e.reason.as_deref().map(|r| cut(&defuse(r), JOURNAL_CHARS)),
-                feedback => e.feedback.as_deref().map(|f| cut(&defuse(f), JOURNAL_CHARS)),
-                branch => e.pushed_ref.as_deref().map(|r| r.trim_start_matches("refs/heads/")),
-                tried => report.map(|r| cut(&defuse(&r.what_tried), 500)),
-                why => report.map(|r| cut(&defuse(&r.why_failed), 500)),
-                category => report.map(|r| r.category.clone()),
-                files => report.and_then(|r| r.relevant_files.as_deref()).map(defuse),
-                error => report.and_then(|r| r.error_output.as_deref()).map(|t| cut(&defuse(t), JOURNAL_CHARS)),
-                extracted => report.is_some_and(|r| r.extracted),
-                suggestion => report.and_then(|r| r.retry_suggestion.as_deref()).map(|t| cut(&defuse(t), JOURNAL_CHARS)),
+/// What became of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionAccount {
+    /// Which one.
+    pub section: Section,
+    /// What became of it.
+    pub fate: SectionFate,
+    /// Unicode characters that it takes.
+    pub chars: usize,
+    /// Unicode characters that it could have taken.
+    pub allowed: usize,
+    /// Which of the given entries it shows, as indices.
+    pub shown: Vec<usize>,
+}
+
+/// What became of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SectionFate {
+    /// It stands in the prompt.
+    Shown,
+    /// There is nothing to say.
+    Empty,
+    /// Less than its minimum was left of the budget.
+    NoRoom,
+}
+
+/// Renders the prompt of one session. `memory` is `None` where the session has none: SPEC 5, or a feature without memory.
+pub fn render(
+    templates: &Templates,
+    budgets: &Budgets,
+    kind: SessionKind,
+    task: &TaskContext,
+    memory: Option<&Memory>,
+    judged: Option<Judged>,
+) -> Rendered {
+    let mut blocks = vec![assigned(templates, task, judged)];
+    let mut account = Vec::new();
+    if let Some(memory) = memory {
+        let mut written = written(templates, budgets, task, memory, &mut account);
+        blocks.extend(Section::BY_PLACE.iter().filter_map(|section| {
+            let at = written.iter().position(|(other, _)| other == section)?;
+            Some(written.swap_remove(at).1.text)
+        }));
+    }
+    Rendered {
+        prompt: Prompt {
+            frame: templates.frame(kind).to_owned(),
+            body: blocks.join("\n\n"),
+        },
+        account,
+    }
+}
+
+/// The sections by priority, each with what the ones before left it.
+fn written(
+    templates: &Templates,
+    budgets: &Budgets,
+    task: &TaskContext,
+    memory: &Memory,
+    account: &mut Vec<SectionAccount>,
+) -> Vec<(Section, Written)> {
+    let mut left = budgets.total;
+    let mut written: Vec<(Section, Written)> = Vec::new();
+    for section in Section::BY_PRIORITY {
+        let allowed = budgets.allow(section, left);
+        let text = allowed.and_then(|allowed| match section {
+            Section::PreviousAttempts => sections::attempts(templates, memory, allowed),
+            Section::SessionMemory => sections::session(templates, &memory.session, &task.id, allowed),
+            Section::Learnings => sections::learnings(templates, &memory.learnings, allowed),
+            Section::Knowledge => sections::knowledge(templates, &memory.knowledge, allowed),
+            Section::Journal => sections::journal(templates, &memory.journal, allowed),
+            Section::LoopStatus if written.is_empty() => None,
+            Section::LoopStatus => {
+                let status = memory.status.as_ref()?;
+                sections::status(templates, status, memory.attempt, allowed)
             }
-        })
-        .collect()
+        });
+        let taken = text.as_ref().map_or(0, |written| chars(&written.text));
+        left -= taken;
+        account.push(SectionAccount {
+            section,
+            fate: match (&text, allowed) {
+                (Some(_), _) => SectionFate::Shown,
+                (None, Some(_)) => SectionFate::Empty,
+                (None, None) => SectionFate::NoRoom,
+            },
+            chars: taken,
+            allowed: allowed.unwrap_or(0),
+            shown: text
+                .as_ref()
+                .map(|written| written.shown.clone())
+                .unwrap_or_default(),
+        });
+        written.extend(text.map(|text| (section, text)));
+    }
+    written
 }
 
-fn journal_entry(entry: &JournalEntry) -> minijinja::Value {
-    context! {
-        task => entry.task.to_string(),
-        title => entry.task_title.clone(),
-        outcome => entry.outcome.as_str(),
-        model => entry.model.clone(),
-        seconds => entry.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
-        cost => entry.cost_usd.map(|usd| format!("{usd:.4}")),
-        files => entry.files_changed.iter().take(20).cloned().collect::<Vec<_>>().join(", "),
-        notes => cut(&defuse(&entry.journal), JOURNAL_CHARS),
-    }
-}
-
-/// At most `chars` characters, with a word that says so.
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}\n_(truncated)_", text[..end].trim_end()),
-    }
+fn assigned(templates: &Templates, task: &TaskContext, judged: Option<Judged>) -> String {
+    let reference = |text: &str| cut(text, REFERENCE_CHARS);
+    templates.part(
+        "task",
+        context! {
+            id => task.id.as_str(),
+            title => task.title.as_str(),
+            description => task.description.as_str(),
+            parent => task.parent.as_ref().map(|parent| context! {
+                id => parent.id.as_str(),
+                title => parent.title.as_str(),
+                description => reference(&parent.description),
+            }),
+            prerequisites => task.prerequisites.iter().map(|blocker| context! {
+                id => blocker.id.as_str(),
+                title => blocker.title.as_str(),
+                skipped => blocker.skipped,
+                summary => blocker.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
+            }).collect::<Vec<_>>(),
+            feature => task.feature.as_str(),
+            feature_description => reference(&task.feature_description),
+            spec => task.spec.as_deref().map(reference),
+            plan => task.plan.as_deref().map(reference),
+            judged => judged.map(|judged| judged.attempt),
+        },
+    )
 }

@@ -216,7 +216,9 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct JournalEntry {
+    pub dispatch: Uuid,
     pub feature: FeatureId,
+    pub run: Uuid,
     pub task: TaskId,
     pub task_title: String,
     pub attempt: i32,
@@ -226,14 +228,21 @@ pub struct JournalEntry {
     pub cost_usd: Option<f64>,
     pub files_changed: Vec<String>,
     pub journal: String,
+    /// Whether its verification or integration sent the task back.
+    pub sent_back: bool,
 }
 
 /// The newest `n` journal entries of each feature, oldest first (SPEC 6.5).
 pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx::Result<Vec<JournalEntry>> {
     let rows = sqlx::query!(
-        r#"select q.id as "feature_id!", d.task_id as "task_id!", x.title, d.attempt as "attempt!",
-                  d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
-                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!"
+        r#"select d.id as "id!", q.id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
+                  d.attempt as "attempt!", d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
+                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!",
+                  exists (
+                    select from dispatches v
+                    where v.task_id = d.task_id and v.attempt = d.attempt and v.kind <> 'work'
+                      and v.outcome in ('failed', 'conflict', 'no_sigil')
+                  ) as "sent_back!"
            from unnest($1::uuid[]) as q(id)
            cross join lateral (
              select * from dispatches
@@ -251,7 +260,9 @@ pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx
     Ok(rows
         .into_iter()
         .map(|row| JournalEntry {
+            dispatch: row.id,
             feature: FeatureId(row.feature_id),
+            run: row.run_id,
             task: TaskId(row.task_id),
             task_title: row.title,
             attempt: row.attempt,
@@ -261,6 +272,7 @@ pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx
             cost_usd: row.cost_usd,
             files_changed: row.files_changed,
             journal: row.journal,
+            sent_back: row.sent_back,
         })
         .collect())
 }

@@ -164,3 +164,42 @@ pub async fn insert_notes(conn: &mut PgConnection, notes: &[Noted]) -> sqlx::Res
     .await?;
     Ok(())
 }
+
+/// A note as a prompt tells of it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Note {
+    pub feature: Uuid,
+    pub task: Option<Uuid>,
+    pub kind: String,
+    pub body: String,
+    pub rationale: Option<String>,
+}
+
+/// The newest 200 unresolved notes of each feature, oldest first.
+pub async fn notes(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<Note>> {
+    let rows = sqlx::query!(
+        r#"select n.feature_id as "feature_id!", n.task_id, n.kind as "kind!", n.body as "body!", n.rationale
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select * from session_memory
+             where feature_id = q.id and resolved_at is null
+             order by id desc
+             limit 200
+           ) n
+           order by n.id"#,
+        features,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Note {
+            feature: row.feature_id,
+            task: row.task_id,
+            kind: row.kind,
+            body: row.body,
+            rationale: row.rationale,
+        })
+        .collect())
+}

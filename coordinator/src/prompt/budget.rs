@@ -1,0 +1,136 @@
+//! How many characters of a prompt memory may take (SPEC 6.2).
+
+/// The sections that hold memory, in the order in which they are served when space is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Section {
+    /// What earlier attempts at this task, and failed neighbours, left.
+    PreviousAttempts,
+    /// What this feature's sessions noted.
+    SessionMemory,
+    /// What helps to do such tasks.
+    Learnings,
+    /// Facts about the project.
+    Knowledge,
+    /// What happened lately and in similar earlier work.
+    Journal,
+    /// How the run goes.
+    LoopStatus,
+}
+
+impl Section {
+    /// All of them, most important first (SPEC 6.2).
+    pub const BY_PRIORITY: [Self; 6] = [
+        Self::PreviousAttempts,
+        Self::SessionMemory,
+        Self::Learnings,
+        Self::Knowledge,
+        Self::Journal,
+        Self::LoopStatus,
+    ];
+
+    /// All of them, in the order of the prompt (SPEC 6.1).
+    pub const BY_PLACE: [Self; 6] = [
+        Self::PreviousAttempts,
+        Self::SessionMemory,
+        Self::Learnings,
+        Self::LoopStatus,
+        Self::Journal,
+        Self::Knowledge,
+    ];
+
+    /// Its heading's words, for screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreviousAttempts => "Previous Attempts",
+            Self::SessionMemory => "Session Memory",
+            Self::Learnings => "Learnings from Previous Iterations",
+            Self::Knowledge => "Project Knowledge",
+            Self::Journal => "Run Journal",
+            Self::LoopStatus => "Loop Status",
+        }
+    }
+}
+
+/// What one section may take. Unicode characters, its heading included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Never more.
+    pub max: usize,
+    /// With less left, it is left out.
+    pub min: usize,
+}
+
+/// What memory may take of a prompt. Unicode characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Budgets {
+    pub previous_attempts: Share,
+    pub session_memory: Share,
+    pub learnings: Share,
+    pub knowledge: Share,
+    pub journal: Share,
+    pub loop_status: Share,
+    /// All of them together.
+    pub total: usize,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        let share = |max, min| Share { max, min };
+        Self {
+            previous_attempts: share(3_000, 500),
+            session_memory: share(3_000, 300),
+            learnings: share(1_500, 300),
+            knowledge: share(8_000, 300),
+            journal: share(12_000, 300),
+            loop_status: share(500, 200),
+            total: 3_000 + 3_000 + 1_500 + 8_000 + 12_000 + 500,
+        }
+    }
+}
+
+impl Budgets {
+    /// The share of one section.
+    pub fn of(&self, section: Section) -> Share {
+        match section {
+            Section::PreviousAttempts => self.previous_attempts,
+            Section::SessionMemory => self.session_memory,
+            Section::Learnings => self.learnings,
+            Section::Knowledge => self.knowledge,
+            Section::Journal => self.journal,
+            Section::LoopStatus => self.loop_status,
+        }
+    }
+
+    /// What a section may take when `left` characters are left of the total; `None` when that is below its minimum.
+    pub fn allow(&self, section: Section, left: usize) -> Option<usize> {
+        let share = self.of(section);
+        let allowed = share.max.min(left);
+        (allowed >= share.min.min(share.max) && allowed > 0).then_some(allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_gets_its_maximum_what_is_left_or_nothing() {
+        let budgets = Budgets::default();
+        let check = |section, left, expected| {
+            assert_eq!(budgets.allow(section, left), expected, "{section:?} {left}")
+        };
+        check(Section::PreviousAttempts, 28_000, Some(3_000));
+        check(Section::PreviousAttempts, 500, Some(500));
+        check(Section::PreviousAttempts, 499, None);
+        check(Section::Learnings, 300, Some(300));
+        check(Section::Learnings, 299, None);
+        check(Section::LoopStatus, 200, Some(200));
+        check(Section::LoopStatus, 199, None);
+        let none = Budgets {
+            journal: Share { max: 0, min: 300 },
+            ..budgets
+        };
+        assert_eq!(none.allow(Section::Journal, 28_000), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Previous Attempts: what failed, so that it isn't tried again (SPEC 6.3).
+
+use minijinja::context;
+
+use super::room::{Room, Written};
+use crate::prompt::templates::Templates;
+use crate::prompt::text::{cut_piece, fenced, item, line};
+use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
+
+/// Bound of one field of a report.
+const FIELD_CHARS: usize = 500;
+/// Bound of what a verifier, git or a person said.
+const REASON_CHARS: usize = 1_000;
+/// Of a neighbour's failure: its error, and each of its other fields.
+const SIBLING_ERROR_CHARS: usize = 200;
+const SIBLING_FIELD_CHARS: usize = 160;
+
+/// Blocks stand apart by an empty line.
+const GAP: usize = 2;
+
+/// The newest attempt and the last suggestion come first, then older attempts, then neighbours. Shown in order of time.
+pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowed: usize) -> Option<Written> {
+    let (newest, older) = match memory.attempts.split_last() {
+        Some((newest, older)) => (Some(newest), older),
+        None if memory.siblings.is_empty() => return None,
+        None => (None, &[][..]),
+    };
+    let before = memory.attempts.len();
+    let head = templates.part("attempts/head", context! { before });
+    let mut room = Room::new(allowed);
+    if !room.take(&head, 0) {
+        return None;
+    }
+    let suggestion = newest
+        .and_then(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
+        .map(|text| {
+            let part = |text: String| templates.part("attempts/suggestion", context! { text });
+            cut_piece(&part(item(text, REASON_CHARS)), room.left() / 3)
+        })
+        .filter(|text| room.take(text, GAP));
+    let mut blocks = Vec::new();
+    if let Some(newest) = newest {
+        let text = cut_piece(&attempt(templates, newest), room.left().saturating_sub(GAP));
+        if room.take(&text, GAP) {
+            blocks.push(text);
+        }
+    }
+    let omitted = |n: usize| templates.part("attempts/omitted", context! { n });
+    let mut left_out = 0;
+    for (index, one) in older.iter().enumerate().rev() {
+        let text = attempt(templates, one);
+        let mut after = room;
+        // While older ones follow, keep room to say that they are left out.
+        let fits =
+            after.take(&text, GAP) && (index == 0 || after.left() >= omitted(index).chars().count() + GAP);
+        if !fits {
+            left_out = index + 1;
+            break;
+        }
+        room = after;
+        blocks.push(text);
+    }
+    if left_out > 0 {
+        let text = omitted(left_out);
+        if room.take(&text, GAP) {
+            blocks.push(text);
+        }
+    }
+    blocks.push(head);
+    blocks.reverse();
+    blocks.extend(siblings(templates, &memory.siblings, &mut room));
+    blocks.extend(suggestion);
+    (blocks.len() > 1).then(|| Written {
+        text: blocks.join("\n\n"),
+        shown: (left_out..before).collect(),
+    })
+}
+
+fn attempt(templates: &Templates, attempt: &Attempt) -> String {
+    let report = attempt.report.as_ref();
+    templates.part(
+        "attempts/attempt",
+        context! {
+            number => attempt.number,
+            model => attempt.model.as_deref().map(|model| line(model, 60)),
+            outcome => attempt.outcome.as_str(),
+            seconds => attempt.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
+            report => report.map(values),
+            reason => attempt.reason.as_deref().map(|text| item(text, REASON_CHARS)),
+            verified => attempt.verified,
+            feedback => attempt.feedback.as_deref().map(|text| item(text, REASON_CHARS)),
+            branch => attempt.branch.as_deref().map(|branch| line(branch, 200)),
+        },
+    )
+}
+
+fn values(report: &Report) -> minijinja::Value {
+    context! {
+        extracted => report.extracted,
+        tried => item(&report.tried, FIELD_CHARS),
+        why => item(&report.why, FIELD_CHARS),
+        category => line(&report.category, 40),
+        files => report.files.as_deref().map(|files| line(files, FIELD_CHARS)),
+        error => report.error.as_deref().map(|text| fenced(text, FIELD_CHARS)).filter(|text| !text.is_empty()),
+    }
+}
+
+/// As many neighbours' failures as fit, the newest first, shown in order of time.
+fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room) -> Option<String> {
+    let head = templates.part("attempts/siblings", context! {});
+    let mut after = *room;
+    if !after.take(&head, GAP) {
+        return None;
+    }
+    let field = |text: &str| Some(item(text, SIBLING_FIELD_CHARS)).filter(|text| !text.is_empty());
+    let mut shown: Vec<String> = failures
+        .iter()
+        .rev()
+        .map(|failure| {
+            templates.part(
+                "attempts/sibling",
+                context! {
+                    task => format!("{} {}", failure.task, line(&failure.title, 80)),
+                    error => item(&failure.error, SIBLING_ERROR_CHARS),
+                    attempted => field(&failure.attempted),
+                    files => failure.files.as_deref().map(|files| line(files, SIBLING_FIELD_CHARS)),
+                    context => failure.context.as_deref().and_then(field),
+                },
+            )
+        })
+        .take_while(|text| after.take(text, 1))
+        .collect();
+    if shown.is_empty() {
+        return None;
+    }
+    *room = after;
+    shown.reverse();
+    Some(format!("{head}\n{}", shown.join("\n")))
+}

@@ -1,0 +1,52 @@
+//! Run Journal (SPEC 6.5).
+
+use minijinja::context;
+
+use super::room::{Room, Written};
+use crate::prompt::templates::Templates;
+use crate::prompt::text::{item, line};
+use crate::prompt::values::JournalEntry;
+
+const TITLE_CHARS: usize = 120;
+const NOTES_CHARS: usize = 2_000;
+const FILES_CHARS: usize = 400;
+
+/// Those that fit, most useful first; shown with earlier runs' before this run's, in order.
+pub(in crate::prompt) fn journal(
+    templates: &Templates,
+    entries: &[JournalEntry],
+    allowed: usize,
+) -> Option<Written> {
+    let mut room = Room::new(allowed);
+    let head = templates.part("journal/head", context! {});
+    if !room.take(&head, 0) {
+        return None;
+    }
+    let mut kept: Vec<(usize, String)> = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let text = templates.part(
+            "journal/entry",
+            context! {
+                iteration => entry.iteration,
+                outcome => entry.outcome.as_str(),
+                task => entry.task.as_str(),
+                title => line(&entry.title, TITLE_CHARS),
+                model => entry.model.as_deref().map(|model| line(model, 60)),
+                seconds => entry.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
+                cost => entry.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("{usd:.4}")),
+                files => line(&entry.files.join(", "), FILES_CHARS),
+                notes => item(&entry.notes, NOTES_CHARS),
+            },
+        );
+        if room.take(&text, 2) {
+            kept.push((index, text));
+        }
+    }
+    kept.sort_by_key(|(index, _)| (entries[*index].iteration, entries[*index].dispatch));
+    let shown: Vec<usize> = kept.iter().map(|(index, _)| *index).collect();
+    let texts: Vec<String> = kept.into_iter().map(|(_, text)| text).collect();
+    (!texts.is_empty()).then(|| Written {
+        text: format!("{head}\n\n{}", texts.join("\n\n")),
+        shown,
+    })
+}

@@ -1,0 +1,65 @@
+//! Project Knowledge (SPEC 6.5).
+
+use minijinja::context;
+
+use super::room::{Room, Written};
+use crate::prompt::templates::Templates;
+use crate::prompt::text::{block, chars, line};
+use crate::prompt::values::Knowledge;
+
+const TITLE_CHARS: usize = 200;
+const TAGS_CHARS: usize = 200;
+/// Room without which cutting the best entry says nothing.
+const LEAST_BODY_CHARS: usize = 100;
+
+/// Those that fit, best first; when not even the best fits, it is cut.
+pub(in crate::prompt) fn knowledge(
+    templates: &Templates,
+    entries: &[Knowledge],
+    allowed: usize,
+) -> Option<Written> {
+    let mut room = Room::new(allowed);
+    let head = templates.part("knowledge/head", context! {});
+    if !room.take(&head, 0) {
+        return None;
+    }
+    let part = |entry: &Knowledge, max: usize| {
+        templates.part(
+            "knowledge/entry",
+            context! {
+                title => line(&entry.title, TITLE_CHARS),
+                tags => line(&entry.tags.join(", "), TAGS_CHARS),
+                body => block(&entry.body, max),
+            },
+        )
+    };
+    let mut blocks = vec![head];
+    let mut shown = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let text = part(entry, room.left());
+        if room.take(&text, 2) {
+            blocks.push(text);
+            shown.push(index);
+            continue;
+        }
+        let around = chars(&part(
+            &Knowledge {
+                body: String::new(),
+                ..entry.clone()
+            },
+            0,
+        ));
+        let left = room.left().saturating_sub(around + 3);
+        if shown.is_empty() && left >= LEAST_BODY_CHARS {
+            let text = part(entry, left);
+            if room.take(&text, 2) {
+                blocks.push(text);
+                shown.push(index);
+            }
+        }
+    }
+    (!shown.is_empty()).then(|| Written {
+        text: blocks.join("\n\n"),
+        shown,
+    })
+}

@@ -1,0 +1,19 @@
+//! The sections that hold memory, each a function of its values and of the characters that it may take.
+//!
+//! Each returns what it wrote, or nothing when there is nothing to say or no room to say it. None ever exceeds its room.
+
+mod attempts;
+mod journal;
+mod knowledge;
+mod learnings;
+mod room;
+mod session;
+mod status;
+
+pub(super) use attempts::attempts;
+pub(super) use journal::journal;
+pub(super) use knowledge::knowledge;
+pub(super) use learnings::learnings;
+pub(super) use room::Written;
+pub(super) use session::session;
+pub(super) use status::status;

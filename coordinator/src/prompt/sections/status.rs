@@ -1,0 +1,37 @@
+//! Loop Status: all or nothing (SPEC 6.2, 6.6).
+
+use minijinja::context;
+
+use super::room::{Room, Written};
+use crate::prompt::templates::Templates;
+use crate::prompt::text::line;
+use crate::prompt::values::LoopStatus;
+
+/// How the run goes.
+pub(in crate::prompt) fn status(
+    templates: &Templates,
+    status: &LoopStatus,
+    attempt: i32,
+    allowed: usize,
+) -> Option<Written> {
+    let done = f64::from(status.succeeded) / f64::from(status.iterations.max(1));
+    let text = templates.part(
+        "status",
+        context! {
+            iteration => status.iteration,
+            limit => status.limit,
+            attempt,
+            failures => status.failures,
+            iterations => status.iterations,
+            succeeded => status.succeeded,
+            percent => format!("{:.0}", done * 100.0),
+            model => status.model.as_deref().map(|model| line(model, 60)),
+            model_reason => status.model_reason.as_deref().map(|why| line(why, 120)),
+            stuck => status.stuck,
+        },
+    );
+    Room::new(allowed).take(&text, 0).then_some(Written {
+        text,
+        shown: Vec::new(),
+    })
+}

@@ -1,0 +1,212 @@
+//! The templates: part of the program, each replaceable by a file of the same name in a folder of the user's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, Value, context};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::SigilName;
+
+/// Begins a part of a template file; the part's name follows.
+const PART: &str = "=== ";
+
+/// File name without `.md`, and what it holds.
+const BUILT_IN: [(&str, &str); 9] = [
+    ("work.frame", include_str!("templates/work.frame.md")),
+    ("verify.frame", include_str!("templates/verify.frame.md")),
+    ("task", include_str!("templates/task.md")),
+    ("attempts", include_str!("templates/attempts.md")),
+    ("session", include_str!("templates/session.md")),
+    ("learnings", include_str!("templates/learnings.md")),
+    ("status", include_str!("templates/status.md")),
+    ("journal", include_str!("templates/journal.md")),
+    ("knowledge", include_str!("templates/knowledge.md")),
+];
+
+/// Templates that are ready to be rendered.
+#[derive(Debug)]
+pub struct Templates {
+    env: Environment<'static>,
+    frames: BTreeMap<&'static str, String>,
+}
+
+/// Why a folder of templates can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// A file could not be read.
+    #[error(
+        "the prompt template {path} can't be read; make it readable or remove it to use the built-in one"
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A template doesn't parse or render.
+    #[error("the prompt template {name} is invalid; correct it or remove it to use the built-in one")]
+    Invalid {
+        /// The template's name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        source: minijinja::Error,
+    },
+    /// A part that the program needs is missing.
+    #[error("the prompt template {name} has no part `{part}`; add a line `=== {part}` with its text below")]
+    Incomplete {
+        /// The template's name.
+        name: String,
+        /// The missing part.
+        part: String,
+    },
+}
+
+impl Templates {
+    /// Those that are part of the program.
+    pub fn built_in() -> &'static Self {
+        static TEMPLATES: LazyLock<Templates> = LazyLock::new(|| {
+            #[allow(clippy::expect_used)]
+            Templates::load(None).expect("the templates are part of the program and tested")
+        });
+        &TEMPLATES
+    }
+
+    /// Those of the program, but for the files that `folder` holds under the same names.
+    ///
+    /// # Errors
+    /// When one of these files can't be read, doesn't parse, or lacks a part.
+    pub fn load(folder: Option<&Path>) -> Result<Self, TemplateError> {
+        let mut env = Environment::new();
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build();
+        let invalid = |name: &str| {
+            let name = name.to_owned();
+            move |source| TemplateError::Invalid { name, source }
+        };
+        env.set_syntax(syntax.map_err(invalid("syntax"))?);
+        for (name, built_in) in BUILT_IN {
+            let own = folder
+                .map(|folder| read(&folder.join(format!("{name}.md"))))
+                .transpose()?
+                .flatten();
+            let source = own.as_deref().unwrap_or(built_in);
+            let given = parts(source);
+            for (part, _) in parts(built_in) {
+                if !given.iter().any(|(other, _)| *other == part) {
+                    return Err(TemplateError::Incomplete {
+                        name: name.to_owned(),
+                        part: part.to_owned(),
+                    });
+                }
+            }
+            for (part, text) in given {
+                let key = if part.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{name}/{part}")
+                };
+                env.add_template_owned(key.clone(), text.to_owned())
+                    .map_err(invalid(&key))?;
+            }
+        }
+        let sigils: BTreeMap<&str, &str> = SigilName::ALL
+            .iter()
+            .map(|name| (name.as_str(), name.form()))
+            .collect();
+        let mut frames = BTreeMap::new();
+        for name in ["work.frame", "verify.frame"] {
+            let frame = env
+                .get_template(name)
+                .and_then(|template| template.render(context! { sigil => &sigils }))
+                .map_err(invalid(name))?;
+            frames.insert(name, frame);
+        }
+        Ok(Self { env, frames })
+    }
+
+    /// The frame of a kind's prompts.
+    pub(super) fn frame(&self, kind: SessionKind) -> &str {
+        let name = match kind {
+            SessionKind::Verify => "verify.frame",
+            _ => "work.frame",
+        };
+        self.frames.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// One part of a template, without blank lines around it. A part that fails is logged and comes to nothing.
+    pub(super) fn part(&self, name: &str, values: Value) -> String {
+        let rendered = self
+            .env
+            .get_template(name)
+            .and_then(|template| template.render(values));
+        match rendered {
+            Ok(text) => text.trim_matches('\n').to_owned(),
+            Err(error) => {
+                tracing::error!(%error, name, "prompt template failed");
+                String::new()
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, TemplateError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(TemplateError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// The parts of a file, or the whole file as one part without a name.
+fn parts(source: &str) -> Vec<(&str, &str)> {
+    if !source.starts_with(PART) {
+        return vec![("", source)];
+    }
+    source
+        .split("\n=== ")
+        .map(|part| {
+            let part = part.strip_prefix(PART).unwrap_or(part);
+            part.split_once('\n').unwrap_or((part, ""))
+        })
+        .map(|(name, text)| (name.trim(), text))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_replaces_single_templates_and_says_what_it_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("learnings.md");
+        std::fs::write(&path, "=== head\n### Lessons\n=== learning\n* {{ text }}\n").unwrap();
+        let templates = Templates::load(Some(folder.path())).unwrap();
+        assert_eq!(templates.part("learnings/head", context! {}), "### Lessons");
+        assert_eq!(
+            templates.part("learnings/learning", context! { text => "x" }),
+            "* x"
+        );
+
+        std::fs::write(&path, "=== head\n### Lessons\n").unwrap();
+        let error = Templates::load(Some(folder.path())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the prompt template learnings has no part `learning`; add a line `=== learning` with its text below"
+        );
+        std::fs::write(&path, "=== head\n{% if %}\n=== learning\n").unwrap();
+        assert!(matches!(
+            Templates::load(Some(folder.path())),
+            Err(TemplateError::Invalid { name, .. }) if name == "learnings/head"
+        ));
+    }
+}

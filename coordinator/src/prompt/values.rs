@@ -1,0 +1,196 @@
+//! What prompts are made of: plain values, as they were remembered. Rendering bounds and defuses them.
+
+use uuid::Uuid;
+
+/// The assigned task with what surrounds it (SPEC 6.1).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TaskContext {
+    /// Short form.
+    pub id: String,
+    pub title: String,
+    pub description: String,
+    pub parent: Option<Parent>,
+    pub prerequisites: Vec<Prerequisite>,
+    pub feature: String,
+    pub feature_description: String,
+    pub spec: Option<String>,
+    pub plan: Option<String>,
+}
+
+/// A parent task.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Parent {
+    pub id: String,
+    pub title: String,
+    pub description: String,
+}
+
+/// A blocker that is done or skipped.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Prerequisite {
+    pub id: String,
+    pub title: String,
+    pub skipped: bool,
+    /// What its last session wrote for its successors.
+    pub summary: Option<String>,
+}
+
+/// All that memory has for one prompt. Lists that are cut when space is short say which end matters more.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// Number of the attempt that this prompt is for, from 1.
+    pub attempt: i32,
+    /// Earlier attempts, oldest first; the newest matter more.
+    pub attempts: Vec<Attempt>,
+    /// Failures of neighbouring tasks, oldest first; the newest matter more.
+    pub siblings: Vec<SiblingFailure>,
+    /// What this feature's sessions noted.
+    pub session: SessionMemory,
+    /// Best first.
+    pub learnings: Vec<Learning>,
+    /// How the run goes.
+    pub status: Option<LoopStatus>,
+    /// Most useful first.
+    pub journal: Vec<JournalEntry>,
+    /// Best first.
+    pub knowledge: Vec<Knowledge>,
+}
+
+/// An earlier attempt (SPEC 6.3).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Attempt {
+    pub number: i32,
+    pub model: Option<String>,
+    pub outcome: String,
+    pub duration_ms: Option<i64>,
+    pub report: Option<Report>,
+    /// Why it ended so, where that is not the agent's word.
+    pub reason: Option<String>,
+    /// Whether `reason` is the verifier's.
+    pub verified: bool,
+    /// What a person said about it.
+    pub feedback: Option<String>,
+    /// Where its work is, without `refs/heads/`.
+    pub branch: Option<String>,
+}
+
+/// A failure report (SPEC 4.1, 4.3).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Report {
+    pub extracted: bool,
+    pub tried: String,
+    pub why: String,
+    pub category: String,
+    pub files: Option<String>,
+    pub error: Option<String>,
+    pub suggestion: Option<String>,
+}
+
+/// A failure of a neighbouring task (SPEC 6.3, Failure Context).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct SiblingFailure {
+    pub task: String,
+    pub title: String,
+    pub error: String,
+    pub attempted: String,
+    pub files: Option<String>,
+    pub context: Option<String>,
+}
+
+/// What a feature's sessions noted (SPEC 6.4). Lists stand oldest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct SessionMemory {
+    pub feature: String,
+    pub phase: String,
+    pub branch: Option<String>,
+    pub pull_request: Option<String>,
+    pub completed: Vec<String>,
+    pub pending: Vec<String>,
+    pub blocked: Option<String>,
+    pub files_modified: Vec<String>,
+    pub errors: Vec<UnresolvedError>,
+    pub decisions: Vec<Decision>,
+    pub key_facts: Vec<String>,
+}
+
+/// An error that no attempt has resolved.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct UnresolvedError {
+    pub iteration: Option<i32>,
+    pub phase: String,
+    pub text: String,
+}
+
+/// A decision with its reason.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Decision {
+    pub text: String,
+    pub rationale: Option<String>,
+}
+
+/// A learning.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Learning {
+    pub id: Uuid,
+    pub category: String,
+    pub text: String,
+}
+
+/// How the run goes (SPEC 6.6).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct LoopStatus {
+    pub iteration: i32,
+    pub limit: Option<i32>,
+    pub failures: i16,
+    /// Finished iterations of this run, and how many of them were done.
+    pub iterations: i32,
+    pub succeeded: i32,
+    pub model: Option<String>,
+    pub model_reason: Option<String>,
+    pub stuck: bool,
+}
+
+/// A journal entry (SPEC 6.5).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct JournalEntry {
+    pub dispatch: Uuid,
+    /// Number in this run; `None` for an earlier run's.
+    pub iteration: Option<i32>,
+    pub outcome: String,
+    pub task: String,
+    pub title: String,
+    pub model: Option<String>,
+    pub duration_ms: Option<i64>,
+    pub cost_usd: Option<f64>,
+    pub files: Vec<String>,
+    pub notes: String,
+}
+
+/// A knowledge entry.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Knowledge {
+    pub id: Uuid,
+    pub title: String,
+    pub tags: Vec<String>,
+    pub body: String,
+}
+
+/// What a verifier is to judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judged {
+    /// Number of the attempt.
+    pub attempt: i32,
+}
