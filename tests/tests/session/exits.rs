@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use ralph_shared::wire::Ended;
+use ralph_worker::sandbox::Cgroup;
 use ralph_worker::session::kill_leftovers;
 
 use super::scene::{scene, turn};
@@ -67,6 +68,50 @@ async fn detached_children_do_not_outlive_the_session() {
         .unwrap();
     assert!(!lives(pid), "{pid}");
     assert!(played.transcript().contains("outlived the session"));
+}
+
+#[tokio::test]
+async fn who_sheds_every_mark_is_held_by_the_control_group() {
+    let possible = Cgroup::make("probe-of-a-test").is_some();
+    let shed =
+        "@run env -i PATH=$PATH setsid sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $! > pid'\n@done";
+    let played = scene(shed).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    let pid = std::fs::read_to_string(played.path("pid")).unwrap();
+    if possible {
+        assert!(!lives(pid.trim()), "{pid}");
+    } else {
+        // Nothing on this machine names it as ours: end it by its id, which we know.
+        let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nothing_grows_over_many_sessions() {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let mut after_some = None;
+    for round in 0..30 {
+        let played = scene("@term echo hi\n@fs-write a x\n@orphan 600\n@done")
+            .play()
+            .await;
+        assert_eq!(played.end.ended, turn("end_turn"));
+        if round == 5 {
+            after_some = Some((open(), threads()));
+        }
+    }
+    let (files_before, threads_before) = after_some.unwrap();
+    assert!(
+        open() <= files_before + 2,
+        "{} files, {files_before} before",
+        open()
+    );
+    assert!(
+        threads() <= threads_before + 4,
+        "{} threads, {threads_before} before",
+        threads()
+    );
 }
 
 #[tokio::test]

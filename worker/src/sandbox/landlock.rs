@@ -10,6 +10,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use tokio::process::{Child, Command};
 
+use super::cgroup::Cgroup;
 use super::policy::Policy;
 use super::{Sandbox, SandboxMode};
 
@@ -90,22 +91,34 @@ fn ask_kernel() -> Support {
     Support { abi }
 }
 
-/// What confines the processes of one session.
-pub struct Confinement(Option<RulesetCreated>);
+/// What confines the processes of one session, and holds them together.
+pub struct Confinement {
+    rules: Option<RulesetCreated>,
+    cgroup: Cgroup,
+}
 
 impl Confinement {
     /// Nothing.
     pub fn none() -> Self {
-        Self(None)
+        Self {
+            rules: None,
+            cgroup: Cgroup::default(),
+        }
     }
 
-    /// Makes the rules of a session.
+    /// Makes the rules of a session, and its control group where that is possible.
     ///
     /// # Errors
     /// In the mode that insists: what is missing, and what to do.
-    pub fn new(sandbox: &Sandbox, policy: &Policy) -> Result<Self, String> {
+    pub fn new(sandbox: &Sandbox, policy: &Policy, dispatch: &str) -> Result<Self, String> {
+        let rules = Self::rules(sandbox, policy)?;
+        let cgroup = Cgroup::make(dispatch);
+        Ok(Self { rules, cgroup })
+    }
+
+    fn rules(sandbox: &Sandbox, policy: &Policy) -> Result<Option<RulesetCreated>, String> {
         let abi = match sandbox.mode {
-            SandboxMode::None => return Ok(Self::none()),
+            SandboxMode::None => return Ok(None),
             SandboxMode::Auto | SandboxMode::Landlock => support().abi,
         };
         if sandbox.mode == SandboxMode::Landlock && abi < REQUIRED_ABI {
@@ -115,17 +128,17 @@ impl Confinement {
             ));
         }
         if abi == 0 {
-            return Ok(Self::none());
+            return Ok(None);
         }
         match rules(policy) {
-            Ok(rules) => Ok(Self(Some(rules))),
+            Ok(rules) => Ok(Some(rules)),
             Err(error) => Err(format!("failed to make the sandbox's rules: {error}")),
         }
     }
 
-    /// Whether anything is confined.
-    pub fn is_some(&self) -> bool {
-        self.0.is_some()
+    /// Whether anything is out of reach.
+    pub fn is_confined(&self) -> bool {
+        self.rules.is_some()
     }
 
     /// Starts a command inside.
@@ -133,9 +146,17 @@ impl Confinement {
     /// # Errors
     /// When the command can't be started, or not be confined.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        let Some(rules) = &self.0 else {
-            return command.spawn();
+        let child = match &self.rules {
+            Some(rules) => Self::spawn_inside(rules, command)?,
+            None => command.spawn()?,
         };
+        if let Some(pid) = child.id() {
+            self.cgroup.add(pid);
+        }
+        Ok(child)
+    }
+
+    fn spawn_inside(rules: &RulesetCreated, command: &mut Command) -> io::Result<Child> {
         let rules = rules.try_clone()?;
         let runtime = tokio::runtime::Handle::current();
         std::thread::scope(|scope| {

@@ -10,13 +10,16 @@
 //! | --- | --- |
 //! | [`policy`] | which folders may be read and written: a decision |
 //! | [`landlock`] | telling the kernel |
+//! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 
+mod cgroup;
 mod landlock;
 mod policy;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use cgroup::{Cgroup, MOST_TASKS};
 pub use landlock::{Confinement, REQUIRED_ABI, Support, support};
 pub use policy::{Policy, Wanted, policy};
 

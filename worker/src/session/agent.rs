@@ -78,7 +78,7 @@ impl Agent {
             .process_group(0)
             .kill_on_drop(true);
         let mut child = confinement.spawn(&mut command).map_err(|error| {
-            let refused = confinement.is_some() && error.kind() == std::io::ErrorKind::PermissionDenied;
+            let refused = confinement.is_confined() && error.kind() == std::io::ErrorKind::PermissionDenied;
             let hint = if refused { " (in its sandbox)" } else { "" };
             not_found(spec, &format!("{error}{hint}"))
         })?;

@@ -1,5 +1,6 @@
 //! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's
-//! process group, its session and its tree are found by it in `/proc`. A restarted worker ends what its earlier life
+//! process group, its session and its tree are found by it in `/proc`, and those that shed it too by their control
+//! group, where this machine has them for us. A restarted worker ends what its earlier life
 //! left in the same way (DESIGN 2).
 
 use std::collections::HashSet;
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::sandbox::Cgroup;
 
 /// The variable that marks the processes of a session with its dispatch's id.
 pub const MARK: &str = "RALPH_DISPATCH";
@@ -27,10 +30,11 @@ pub fn kill_leftovers(dispatch_mark: &str) -> usize {
 pub(super) fn kill_marked(dispatch_mark: &str, groups: &[i32]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
     let spared = own_line();
+    let cgroup = Cgroup::of(dispatch_mark);
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
     loop {
-        let found = find(mark.as_bytes(), groups, &spared);
+        let found = find(mark.as_bytes(), groups, &cgroup.members(), &spared);
         for process in &found {
             process.kill();
             seen.insert((process.pid, process.started));
@@ -103,15 +107,17 @@ fn own_line() -> HashSet<i32> {
     line
 }
 
-/// What is marked or in one of the groups, and everything below that.
-fn find(mark: &[u8], groups: &[i32], spared: &HashSet<i32>) -> Vec<Process> {
+/// What is marked, in one of the process groups or in the control group, and everything below that.
+fn find(mark: &[u8], groups: &[i32], members: &HashSet<i32>, spared: &HashSet<i32>) -> Vec<Process> {
     let all: Vec<Process> = processes()
         .into_iter()
         .filter(|process| !process.dead && !spared.contains(&process.pid))
         .collect();
     let mut found: HashSet<i32> = all
         .iter()
-        .filter(|process| groups.contains(&process.group) || process.is_marked(mark))
+        .filter(|process| {
+            members.contains(&process.pid) || groups.contains(&process.group) || process.is_marked(mark)
+        })
         .map(|process| process.pid)
         .collect();
     loop {

@@ -126,7 +126,7 @@ fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Re
         read: &read,
         write: &spec.sandbox.write,
     };
-    Confinement::new(&spec.sandbox, &policy(&wanted))
+    Confinement::new(&spec.sandbox, &policy(&wanted), &spec.dispatch)
 }
 
 fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {
@@ -149,8 +149,8 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
 pub fn words(ended: &Ended) -> String {
     match ended {
         Ended::Turn { stop_reason } => format!("the agent ended its turn: {stop_reason}"),
-        Ended::Told { reason } => format!("ended by the worker: {reason:?}").to_lowercase(),
-        Ended::Limit { limit } => format!("ended by a limit of the session: {limit:?}").to_lowercase(),
+        Ended::Told { reason } => format!("ended by the worker: {}", story::told_words(*reason)),
+        Ended::Limit { limit } => format!("ended by a limit: {}", story::limit_words(*limit)),
         Ended::AgentExited { code: Some(code), .. } => format!("the agent exited with code {code}"),
         Ended::AgentExited {
             signal: Some(signal), ..

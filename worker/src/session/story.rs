@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
     InitializeRequest, NewSessionRequest, PromptRequest, TextContent,
 };
 use nix::sys::signal::Signal;
-use ralph_shared::wire::{Access, Door, Ended, SessionLimit, TranscriptUpdate};
+use ralph_shared::wire::{Access, Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::{Value, json};
 
 use super::agent::exit_words;
@@ -368,19 +368,35 @@ fn refused(what: &str, error: &RpcError) -> Ended {
 
 fn stop_words(stop: &Stop) -> String {
     match stop {
-        Stop::Told(reason) => match serde_json::to_value(reason) {
-            Ok(Value::String(reason)) => reason,
-            _ => "we were told to".to_owned(),
-        },
-        Stop::Limit(SessionLimit::Session) => "its wall time is used up".to_owned(),
-        Stop::Limit(SessionLimit::Idle) => "the agent was silent for too long".to_owned(),
-        Stop::Limit(SessionLimit::Output) => "the agent's output is over its limit".to_owned(),
-        Stop::Limit(SessionLimit::ToolCalls) => "the agent called more tools than it may".to_owned(),
-        Stop::Limit(SessionLimit::Stall) => "the agent makes no progress".to_owned(),
+        Stop::Told(reason) => told_words(*reason).to_owned(),
+        Stop::Limit(limit) => limit_words(*limit).to_owned(),
         Stop::Exited(exit) => exit_words(*exit),
         Stop::Closed { input: true } => "closed its input".to_owned(),
         Stop::Closed { input: false } => "closed its output".to_owned(),
         Stop::Due => "did not answer in time".to_owned(),
+    }
+}
+
+/// A reason from outside, in words.
+pub fn told_words(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Interrupted => "a person interrupted it",
+        EndReason::Drain => "the worker is drained",
+        EndReason::RunLimit => "a limit of the run is reached",
+        EndReason::Fenced => "the task is no longer this session's",
+        EndReason::OutOfContact => "the worker was out of contact for too long",
+        EndReason::Unknown => "a reason of a later release",
+    }
+}
+
+/// A limit of the session, in words.
+pub fn limit_words(limit: SessionLimit) -> &'static str {
+    match limit {
+        SessionLimit::Session => "its wall time is used up",
+        SessionLimit::Idle => "the agent was silent for too long",
+        SessionLimit::Output => "the agent's output is over its limit",
+        SessionLimit::ToolCalls => "the agent called more tools than it may",
+        SessionLimit::Stall => "the agent makes no progress",
     }
 }
 
