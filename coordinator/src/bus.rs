@@ -9,6 +9,7 @@ use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, consumer};
 use bytes::Bytes;
+use ralph_shared::broker;
 use ralph_shared::ids::{DispatchId, FeatureId};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{Control, Ticket, WRITES};
@@ -83,7 +84,7 @@ impl Bus {
     /// # Errors
     /// When the server can't be reached or doesn't offer JetStream.
     pub async fn connect(url: &str, subjects: Subjects) -> anyhow::Result<Self> {
-        let client = connect_client(url, "ralph-coordinator").await?;
+        let client = broker::connect(url, "ralph-coordinator").await?;
         let jetstream = jetstream::new(client.clone());
         let bus = Self {
             client,
@@ -313,22 +314,4 @@ impl Bus {
             }
         }
     }
-}
-
-/// Connects with endless reconnection: a broker that is away costs time, not the process.
-///
-/// # Errors
-/// When the address is none, or the first connection fails.
-pub async fn connect_client(url: &str, name: &str) -> anyhow::Result<async_nats::Client> {
-    async_nats::ConnectOptions::new()
-        .name(name)
-        .retry_on_initial_connect()
-        .max_reconnects(None)
-        .reconnect_delay_callback(|tries| {
-            Duration::from_millis(u64::try_from(tries.min(20)).unwrap_or(20) * 100)
-        })
-        .ping_interval(Duration::from_secs(5))
-        .connect(url)
-        .await
-        .with_context(|| "failed to connect to NATS; is NATS_URL right?".to_owned())
 }

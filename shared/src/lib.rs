@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`broker`] | how every process connects to NATS |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
@@ -9,6 +10,7 @@
 //! | [`wire`] | the messages, one file a message |
 //! | [`logging`] | how every binary sets up its log |
 
+pub mod broker;
 pub mod ids;
 pub mod kind;
 pub mod logging;

@@ -1,3 +1,9 @@
-//! Ralph's tests crate.
+//! What Ralph's end-to-end tests are made of.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`agent`] | the scripted ACP agent, a real process whose behaviour is written in the task's description |
+//! | [`harness`] | real servers, coordinators, workers and repositories, private to a test |
 
 pub mod agent;
+pub mod harness;

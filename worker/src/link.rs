@@ -8,6 +8,7 @@ use async_nats::jetstream::{self};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use ralph_shared::broker;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
@@ -36,17 +37,7 @@ impl Link {
     /// # Errors
     /// When the address is none.
     pub async fn connect(url: &str, subjects: Subjects, name: &str) -> anyhow::Result<Self> {
-        let client = async_nats::ConnectOptions::new()
-            .name(format!("ralph-worker {name}"))
-            .retry_on_initial_connect()
-            .max_reconnects(None)
-            .reconnect_delay_callback(|tries| {
-                Duration::from_millis(100 * u64::try_from(tries.min(20)).unwrap_or(20))
-            })
-            .ping_interval(Duration::from_secs(5))
-            .connect(url)
-            .await
-            .context("failed to connect to NATS; is NATS_URL right?")?;
+        let client = broker::connect(url, &format!("ralph-worker {name}")).await?;
         let jetstream = jetstream::new(client.clone());
         Ok(Self {
             client,

@@ -1,0 +1,58 @@
+//! How every process connects to NATS: for ever, since a broker that is away costs time only (DESIGN 1.1).
+
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, ServerAddr};
+use percent_encoding::percent_decode_str;
+
+/// Longest pause between tries to connect.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// A connection that is silent for longer is asked whether it lives.
+const PING: Duration = Duration::from_secs(5);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// The address can't be read. It isn't repeated, since it may hold a password.
+    #[error(
+        "NATS_URL is no address; expected nats://USER:PASSWORD@HOST:PORT, several with commas between them"
+    )]
+    Address(#[source] std::io::Error),
+    /// The first connection failed in a way that waiting doesn't mend.
+    #[error("failed to connect to NATS; is NATS_URL right?")]
+    Connect(#[source] async_nats::ConnectError),
+}
+
+/// Connects as `name`. `url` is one address or several with commas between them; user and password stand in the first
+/// that has any, percent-encoded.
+///
+/// # Errors
+/// When the address is none. A broker that can't be reached is waited for.
+pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
+    let servers: Vec<ServerAddr> = url
+        .split(',')
+        .map(|address| address.trim().parse())
+        .collect::<Result<_, _>>()
+        .map_err(BrokerError::Address)?;
+    let decoded = |text: Option<&str>| {
+        percent_decode_str(text.unwrap_or_default())
+            .decode_utf8_lossy()
+            .into_owned()
+    };
+    let mut options = ConnectOptions::new();
+    if let Some(server) = servers.iter().find(|server| server.has_user_pass()) {
+        options = options.user_and_password(decoded(server.username()), decoded(server.password()));
+    }
+    options
+        .name(name)
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .reconnect_delay_callback(|tries| {
+            let tries = u32::try_from(tries.min(100)).unwrap_or(100);
+            (Duration::from_millis(50) * tries).min(MAX_PAUSE)
+        })
+        .ping_interval(PING)
+        .connect(servers)
+        .await
+        .map_err(BrokerError::Connect)
+}

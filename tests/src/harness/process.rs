@@ -1,0 +1,81 @@
+//! Processes of a test: their output in files, killed when the test lets go of them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A process that ends with its value.
+#[derive(Debug)]
+pub struct Spawned {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Spawned {
+    /// Starts `command` with its output in `log`, which is appended to.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let open = || File::options().create(true).append(true).open(log);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(open()?)
+            .stderr(open()?)
+            .spawn()
+            .with_context(|| format!("failed to start {command:?}"))?;
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+        })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// Kills it and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+
+    /// Whether it has ended, and how.
+    pub fn try_wait(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> std::process::ExitStatus {
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    /// What it wrote.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGCONT);
+        self.kill();
+    }
+}

@@ -1,0 +1,113 @@
+//! A git repository that a feature works on, and what a test asks it afterwards.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+/// A bare repository with one commit on `main`.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    path: PathBuf,
+}
+
+impl Repository {
+    /// Makes one in `dir` with these files.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn create(dir: &Path, files: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let work = dir.join("seed");
+        std::fs::create_dir_all(&work)?;
+        git(&work, &["init", "-q", "-b", "main"])?;
+        for (name, text) in files {
+            let path = work.join(name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, text)?;
+        }
+        git(&work, &["add", "-A"])?;
+        git(&work, &["commit", "-q", "--allow-empty", "-m", "begin"])?;
+        let path = dir.join("origin.git");
+        git(dir, &["clone", "-q", "--bare", "seed", "origin.git"])?;
+        Ok(Self { path })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs git in it.
+    ///
+    /// # Errors
+    /// When git fails; its words are the error.
+    pub fn git(&self, args: &[&str]) -> anyhow::Result<String> {
+        git(&self.path, args)
+    }
+
+    /// The head of a branch.
+    ///
+    /// # Errors
+    /// When there is no such branch.
+    pub fn head(&self, branch: &str) -> anyhow::Result<String> {
+        Ok(self
+            .git(&["rev-parse", &format!("refs/heads/{branch}")])?
+            .trim()
+            .to_owned())
+    }
+
+    /// The tasks whose trailer stands on a branch, oldest first, as often as it stands there.
+    ///
+    /// # Errors
+    /// When there is no such branch.
+    pub fn landed(&self, branch: &str) -> anyhow::Result<Vec<String>> {
+        let format = "--format=%(trailers:key=Ralph-Task,valueonly,separator=%x2C)";
+        let out = self.git(&["log", "--reverse", format, branch])?;
+        Ok(out
+            .split([',', '\n'])
+            .map(str::trim)
+            .filter(|t| !t.is_empty())
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// A file's text on a branch.
+    ///
+    /// # Errors
+    /// When it isn't there.
+    pub fn file(&self, branch: &str, path: &str) -> anyhow::Result<String> {
+        self.git(&["show", &format!("{branch}:{path}")])
+    }
+
+    /// All refs.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn refs(&self) -> anyhow::Result<Vec<String>> {
+        Ok(self
+            .git(&["for-each-ref", "--format=%(refname)"])?
+            .lines()
+            .map(str::to_owned)
+            .collect())
+    }
+}
+
+fn git(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let out = Command::new("git")
+        .args(args)
+        .current_dir(dir)
+        .env("GIT_AUTHOR_NAME", "Test")
+        .env("GIT_AUTHOR_EMAIL", "test@localhost")
+        .env("GIT_COMMITTER_NAME", "Test")
+        .env("GIT_COMMITTER_EMAIL", "test@localhost")
+        .output()
+        .context("git can't be started")?;
+    ensure!(
+        out.status.success(),
+        "git {args:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}

@@ -1,0 +1,389 @@
+//! Postgres, NATS, coordinators and workers of one test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use ralph_coordinator::bus::Bus;
+use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome};
+use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
+use ralph_coordinator::flow::Settings;
+use ralph_coordinator::flow::submit::{self, Submission, Submitted, TaskDefaults};
+use ralph_coordinator::services::{self, Deps};
+use ralph_coordinator::store;
+use ralph_coordinator::store::feature::NewFeature;
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::subjects::Subjects;
+use sqlx::PgPool;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::process::Spawned;
+use super::repository::Repository;
+
+/// A run that takes longer than this is stuck.
+const STUCK: Duration = Duration::from_secs(120);
+
+/// The servers of one test, with everything that it starts on them.
+#[derive(Debug)]
+pub struct World {
+    dir: TempDir,
+    _data: DataDir,
+    /// The database server.
+    pub postgres: Option<Postgres>,
+    /// The broker.
+    pub nats: Option<Nats>,
+    /// The database.
+    pub db: PgPool,
+    /// The broker as coordinators see it.
+    pub bus: Bus,
+    /// Times that coordinators go by.
+    pub settings: Settings,
+    coordinators: Vec<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+}
+
+/// How a worker is started.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// Its name, which is also its data folder's.
+    pub name: String,
+    /// Slots.
+    pub slots: u32,
+    /// Pool.
+    pub pool: String,
+    /// Flags of the scripted agent.
+    pub agent_flags: String,
+    /// Further variables.
+    pub env: BTreeMap<String, String>,
+    /// Drain time in seconds.
+    pub drain_seconds: u64,
+}
+
+impl WorkerOptions {
+    /// A worker of that name with one slot in the pool `default`.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            slots: 1,
+            pool: "default".to_owned(),
+            agent_flags: String::new(),
+            env: BTreeMap::new(),
+            drain_seconds: 5,
+        }
+    }
+
+    /// The same with so many slots.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// The same with a fault (see `ralph_worker::faults`).
+    #[must_use]
+    pub fn fault(mut self, fault: &str, once: &Path) -> Self {
+        self.env.insert("RALPH_FAULT".into(), fault.into());
+        self.env
+            .insert("RALPH_FAULT_ONCE".into(), once.display().to_string());
+        self
+    }
+}
+
+/// How a feature is submitted.
+#[derive(Debug, Clone)]
+pub struct FeatureOptions {
+    /// Verification by an agent.
+    pub verify: bool,
+    /// Sessions at once.
+    pub max_parallel: i32,
+    /// Retries of a task.
+    pub max_retries: i32,
+    /// Limits and choices.
+    pub run: RunSettings,
+    /// What a failure does to siblings.
+    pub failure_policy: FailurePolicy,
+}
+
+impl Default for FeatureOptions {
+    fn default() -> Self {
+        Self {
+            verify: false,
+            max_parallel: 8,
+            max_retries: 3,
+            run: RunSettings {
+                max_iterations: Some(200),
+                max_time_ms: Some(600_000),
+                max_cost_usd: None,
+                max_tokens: None,
+                session_ms: 60_000,
+                idle_ms: 60_000,
+                output_bytes: 50_000_000,
+                backoff_ms: 50,
+                model: None,
+                model_strategy: "cost-optimized".into(),
+                agent: None,
+            },
+            failure_policy: FailurePolicy::Continue,
+        }
+    }
+}
+
+/// A program of this workspace, built beside the running test.
+pub fn binary(name: &str) -> PathBuf {
+    let mut dir = std::env::current_exe().unwrap_or_default();
+    dir.pop();
+    if dir.ends_with("deps") {
+        dir.pop();
+    }
+    dir.join(name)
+}
+
+impl World {
+    /// Starts the servers.
+    ///
+    /// # Errors
+    /// When they are missing (`make setup`) or don't start.
+    pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with(Settings {
+            heartbeat: Duration::from_millis(200),
+            lease: Duration::from_millis(2_000),
+            grace: Duration::from_millis(300),
+            ..Settings::default()
+        })
+        .await
+    }
+
+    /// Starts the servers; coordinators will go by `settings`.
+    ///
+    /// # Errors
+    /// When they are missing (`make setup`) or don't start.
+    pub async fn start_with(settings: Settings) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
+        make_traversable(dir.path())?;
+        let data = DataDir::open(&dir.path().join("data"))?;
+        let places = Places::from_env();
+        let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
+        let nats = Nats::start(&places.nats()?, &data, Tuning::Tests).await?;
+        let db = store::connect(&postgres.url(), 8).await?;
+        store::migrate(&db).await?;
+        let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default()).await?;
+        Ok(Self {
+            dir,
+            _data: data,
+            postgres: Some(postgres),
+            nats: Some(nats),
+            db,
+            bus,
+            settings,
+            coordinators: Vec::new(),
+        })
+    }
+
+    /// A folder for the test's own files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Starts one more coordinator.
+    ///
+    /// # Errors
+    /// When it can't reach the servers.
+    pub async fn coordinator(&mut self) -> anyhow::Result<()> {
+        let nats = self.nats.as_ref().context("NATS is stopped")?;
+        let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default()).await?;
+        let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
+        let db = store::connect(&postgres.url(), 8).await?;
+        let shutdown = CancellationToken::new();
+        let deps = Deps {
+            db,
+            bus,
+            settings: self.settings.clone(),
+        };
+        let task = tokio::spawn(services::serve(deps, shutdown.clone()));
+        self.coordinators.push((shutdown, task));
+        Ok(())
+    }
+
+    /// Where agents of this world note what they did.
+    pub fn effects(&self) -> PathBuf {
+        self.dir.path().join("effects").join("effects.log")
+    }
+
+    /// What agents noted: a line an effect.
+    pub fn effects_lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.effects()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Starts a worker with the scripted agent.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn worker(&self, options: &WorkerOptions) -> anyhow::Result<Spawned> {
+        let nats = self.nats.as_ref().context("NATS is stopped")?;
+        std::fs::create_dir_all(self.dir.path().join("effects"))?;
+        let agent = format!(
+            "{} {}",
+            binary("ralph-scripted-agent").display(),
+            options.agent_flags
+        );
+        let mut command = Command::new(binary("ralph-worker"));
+        command
+            .args([
+                "run",
+                "--name",
+                &options.name,
+                "--slots",
+                &options.slots.to_string(),
+            ])
+            .args(["--pool", &options.pool, "--agent", &agent])
+            .args(["--drain-seconds", &options.drain_seconds.to_string()])
+            .args(["--pass-env", "RALPH_EFFECTS_LOG"])
+            .arg("--sandbox-write")
+            .arg(self.dir.path().join("effects"))
+            .arg("--data")
+            .arg(self.dir.path().join(&options.name))
+            .current_dir(self.dir.path())
+            .env("NATS_URL", nats.url_for(Role::Worker))
+            .env("RALPH_EFFECTS_LOG", self.effects())
+            .envs(&options.env);
+        Spawned::start(
+            &mut command,
+            &self.dir.path().join(format!("{}.log", options.name)),
+        )
+    }
+
+    /// Submits a graph and starts its run.
+    ///
+    /// # Errors
+    /// When the graph or the name is refused.
+    pub async fn submit(
+        &self,
+        name: &str,
+        repository: Option<&Repository>,
+        graph: &str,
+        options: &FeatureOptions,
+    ) -> anyhow::Result<(FeatureId, RunId, Vec<TaskId>)> {
+        let graph = graph::load("tasks.yaml", graph, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
+        let feature = NewFeature {
+            id: FeatureId::new(),
+            name: name.to_owned(),
+            repo_id: repository
+                .map(|r| r.path().display().to_string())
+                .unwrap_or_default(),
+            repo_address: repository.map(|r| r.path().display().to_string()),
+            base_ref: repository.map(|_| "main".to_owned()),
+            base_commit: repository.map(|r| r.head("main")).transpose()?,
+            branch: repository.map(|_| format!("ralph/{name}")),
+            max_parallel: options.max_parallel,
+            failure_policy: options.failure_policy,
+            description: String::new(),
+            spec: None,
+            plan: None,
+        };
+        let id = feature.id;
+        let defaults = TaskDefaults {
+            max_retries: options.max_retries,
+            verify: options.verify,
+            pool: "default".to_owned(),
+        };
+        let submission = Submission {
+            feature,
+            graph,
+            defaults,
+            run: Some(options.run.clone()),
+        };
+        let (submitted, signals) = submit::submit(&self.db, &submission).await?;
+        self.bus.emit(signals).await;
+        match submitted {
+            Submitted::Accepted {
+                run: Some(run), ids, ..
+            } => Ok((id, run, ids)),
+            other => bail!("not accepted: {other:?}"),
+        }
+    }
+
+    /// Waits for the end of a run.
+    ///
+    /// # Errors
+    /// When it doesn't end; the error tells how far it got.
+    pub async fn ended(&self, run: RunId) -> anyhow::Result<RunOutcome> {
+        let deadline = tokio::time::Instant::now() + STUCK;
+        loop {
+            if let Ok(mut conn) = self.db.acquire().await
+                && let Ok(rows) = store::run::read(&mut conn, &[run.0]).await
+                && let Some(outcome) = rows.first().and_then(|run| run.outcome)
+            {
+                return Ok(outcome);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("the run did not end:\n{}", self.tell().await);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// How far everything is, for messages of failed tests.
+    pub async fn tell(&self) -> String {
+        let tasks: Vec<(String, String, i32, Option<String>)> = sqlx::query_as(
+            "select x.key, t.state::text || coalesce('/' || t.next_kind::text, ''), t.attempt, x.reason
+             from tasks t join task_texts x on x.task_id = t.id order by t.id",
+        )
+        .fetch_all(&self.db)
+        .await
+        .unwrap_or_default();
+        let dispatches: Vec<(String, String, i32, String, Option<String>, Option<String>)> = sqlx::query_as(
+            "select x.key, d.kind::text, d.attempt, d.state::text, d.outcome::text, d.reason
+             from dispatches d join task_texts x on x.task_id = d.task_id order by d.id",
+        )
+        .fetch_all(&self.db)
+        .await
+        .unwrap_or_default();
+        let mut told = String::new();
+        for task in tasks {
+            told.push_str(&format!("{task:?}\n"));
+        }
+        for dispatch in dispatches {
+            told.push_str(&format!("  {dispatch:?}\n"));
+        }
+        for entry in std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|e| e == "log") {
+                let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+                let tail: Vec<&str> = text.lines().rev().take(25).collect();
+                told.push_str(&format!("--- {}\n", entry.path().display()));
+                for line in tail.into_iter().rev() {
+                    told.push_str(line);
+                    told.push('\n');
+                }
+            }
+        }
+        told
+    }
+
+    /// Stops everything in order.
+    pub async fn stop(mut self) {
+        for (shutdown, task) in self.coordinators.drain(..) {
+            shutdown.cancel();
+            let _ = task.await;
+        }
+        self.db.close().await;
+        if let Some(nats) = self.nats.take() {
+            nats.stop().await;
+        }
+        if let Some(postgres) = self.postgres.take() {
+            postgres.stop().await;
+        }
+    }
+}
+
+/// The database server runs as another user when the test is root: it has to reach its folder.
+fn make_traversable(dir: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}

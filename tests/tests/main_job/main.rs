@@ -1,0 +1,4 @@
+//! The main job from end to end: real servers, real git, real agents' processes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod way;
