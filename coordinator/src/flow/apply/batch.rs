@@ -1,0 +1,326 @@
+//! Judges each report of a batch and notes what it changes; nothing is written here.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::{self, Difficulty};
+use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, Report, SessionReport};
+use uuid::Uuid;
+
+use super::super::Settings;
+use super::super::capture::{self, Captured};
+use super::super::cascade::Features;
+use super::record::{end, whole};
+use super::settle::{Fate, Incoming};
+use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
+use crate::domain::run::{Run, Spent};
+use crate::domain::states::{Outcome, Verification};
+use crate::store::dispatch::{Dispatch, DispatchState, End};
+use crate::store::integration::{Integration, IntegrationState};
+use crate::store::memory::Source;
+use crate::store::task::Task;
+
+/// An integration that ends: its task, how, the commit that landed, whether it is empty, and a message.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub task: TaskId,
+    pub state: IntegrationState,
+    pub landed: Option<String>,
+    pub empty: bool,
+    pub message: Option<String>,
+}
+
+/// Everything that a batch changes, collected before it is written.
+pub(super) struct Batch<'a> {
+    pub settings: &'a Settings,
+    pub features: Features,
+    pub runs: HashMap<RunId, Run>,
+    pub tasks: HashMap<TaskId, Task>,
+    pub integrations: HashMap<TaskId, Integration>,
+    pub changed: HashSet<TaskId>,
+    pub ends: Vec<End>,
+    pub spent: BTreeMap<RunId, Spent>,
+    pub captured: Captured,
+    pub enqueue: Vec<(TaskId, Duration)>,
+    pub withdraw: Vec<Uuid>,
+    pub landed: Vec<TaskId>,
+    pub queued: Vec<(TaskId, i32, String, String)>,
+    pub closed: Vec<Closed>,
+    pub requeued: Vec<(TaskId, String)>,
+    pub explained: Vec<(TaskId, Option<String>)>,
+    pub split: Vec<(TaskId, String)>,
+    pub next_models: Vec<(TaskId, String)>,
+    pub failed_runs: BTreeSet<FeatureId>,
+    pub turns: BTreeSet<FeatureId>,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch on what the transaction has locked and read.
+    pub(super) fn new(
+        settings: &'a Settings,
+        features: Features,
+        runs: Vec<Run>,
+        tasks: Vec<Task>,
+        integrations: Vec<Integration>,
+    ) -> Self {
+        Self {
+            settings,
+            features,
+            runs: runs.into_iter().map(|run| (run.id, run)).collect(),
+            tasks: tasks.into_iter().map(|task| (task.id, task)).collect(),
+            integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
+            changed: HashSet::new(),
+            ends: Vec::new(),
+            spent: BTreeMap::new(),
+            captured: Captured::default(),
+            enqueue: Vec::new(),
+            withdraw: Vec::new(),
+            landed: Vec::new(),
+            queued: Vec::new(),
+            closed: Vec::new(),
+            requeued: Vec::new(),
+            explained: Vec::new(),
+            split: Vec::new(),
+            next_models: Vec::new(),
+            failed_runs: BTreeSet::new(),
+            turns: BTreeSet::new(),
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// Judges one report and notes what it changes.
+    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> Fate {
+        match dispatch.state {
+            DispatchState::Settled => return Fate::Applied,
+            DispatchState::Superseded => {
+                self.supersede(dispatch, one);
+                return Fate::Superseded;
+            }
+            DispatchState::Live | DispatchState::Lost => {}
+        }
+        let Some(task) = self.tasks.get(&dispatch.task).cloned() else {
+            return Fate::Unknown;
+        };
+        if task.dispatch != Some(dispatch.id.0) {
+            self.supersede(dispatch, one);
+            return Fate::Superseded;
+        }
+        if dispatch.state == DispatchState::Lost {
+            self.withdraw.push(task.id.0);
+        }
+        self.changed.insert(task.id);
+        match &one.report.finished {
+            Finished::Session(report) => self.session(dispatch, task, &one.report, report, &one.text),
+            Finished::Integration(report) => self.integration(dispatch, task, &one.report, report),
+        }
+        Fate::Applied
+    }
+
+    /// A report that came after the fence moved: kept with its usage and branch.
+    pub(super) fn supersede(&mut self, dispatch: &Dispatch, one: &Incoming) {
+        if let Finished::Session(report) = &one.report.finished {
+            self.spend(dispatch, report, false, false);
+        }
+        let judgement = Judgement {
+            outcome: Outcome::Lost,
+            step: Step::Retry,
+            reason: Some("its report came after the task had been claimed again".to_owned()),
+            run_failed: false,
+        };
+        self.ends.push(end(
+            dispatch,
+            DispatchState::Superseded,
+            &judgement,
+            &one.report,
+            None,
+            0,
+        ));
+    }
+
+    pub(super) fn session(
+        &mut self,
+        dispatch: &Dispatch,
+        mut task: Task,
+        report: &Report,
+        session: &SessionReport,
+        text: &str,
+    ) {
+        let kind = SessionKind::from(dispatch.kind);
+        let tiers = self.settings.tiers.names();
+        let short = task.id.short();
+        let context = sigil::Context {
+            kind,
+            task_id: &short,
+            model_tiers: &tiers,
+        };
+        let sigils = sigil::parse(text, &context);
+        let has_repository = self.features.get(&task.feature).is_some_and(|f| f.has_repository);
+        let facts = AttemptFacts {
+            verify: task.verify && has_repository,
+            needs_push: has_repository,
+            pushed: session.snapshot.pushed_ref.is_some(),
+            verify_tries: task.verify_tries,
+        };
+        let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
+        if judgement.outcome == Outcome::Error
+            && let Some(error) = &session.snapshot.push_error
+        {
+            judgement.reason = Some(format!("{}: {error}", judgement.reason.unwrap_or_default()));
+        }
+        let counted =
+            kind == SessionKind::Work && !matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
+        self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
+        let source = self.source(dispatch);
+        if kind == SessionKind::Work {
+            self.captured.learn(&source, &sigils);
+            let reason = judgement.reason.as_deref();
+            self.captured
+                .failure(&source, judgement.outcome, reason, session, text, &sigils);
+            if let Some(model) = &sigils.next_model
+                && judgement.outcome != Outcome::Done
+            {
+                self.next_models.push((task.id, model.clone()));
+            }
+            keep_start(&mut task, session, &judgement);
+        }
+        if judgement.run_failed {
+            self.failed_runs.insert(task.feature);
+        }
+        let journal = counted.then(|| capture::journal(&sigils));
+        self.ends.push(end(
+            dispatch,
+            DispatchState::Settled,
+            &judgement,
+            report,
+            journal,
+            sigils.malformed,
+        ));
+        let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
+        match judgement.step {
+            Step::Verify => self.verify(task),
+            Step::Land if has_repository => self.queue_integration(task),
+            Step::Land | Step::Landed => self.land(task),
+            Step::Split => {
+                self.split
+                    .push((task.id, sigils.task_graph.clone().unwrap_or_default()));
+                self.tasks.insert(task.id, task);
+            }
+            Step::Retry if blocked && kind == SessionKind::Work => {
+                let reason = "the agent says that it is blocked".to_owned();
+                self.needs_person(task, reason);
+            }
+            Step::Retry => {
+                if kind == SessionKind::Verify {
+                    task.verification = Verification::Failed;
+                }
+                let changes = session.snapshot.files_changed_count > 0;
+                self.retry(task, dispatch, &judgement, changes);
+            }
+            Step::Repeat => self.repeat_verify(task, &judgement),
+        }
+    }
+
+    pub(super) fn integration(
+        &mut self,
+        dispatch: &Dispatch,
+        mut task: Task,
+        report: &Report,
+        integration: &IntegrationReport,
+    ) {
+        let open = self.integrations.get(&task.id).cloned();
+        let tries = open.as_ref().map_or(1, |i| i.tries);
+        let judgement = judge::integration(&integration.end, tries);
+        self.ends
+            .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
+        self.turns.insert(task.feature);
+        match judgement.step {
+            Step::Landed => {
+                if let IntegrationEnd::Merged { commit, empty } = &integration.end {
+                    self.closed.push(Closed {
+                        task: task.id,
+                        state: IntegrationState::Merged,
+                        landed: Some(commit.clone()),
+                        empty: *empty,
+                        message: None,
+                    });
+                }
+                self.land(task);
+            }
+            Step::Repeat => {
+                self.requeued
+                    .push((task.id, judgement.reason.clone().unwrap_or_default()));
+                self.tasks.insert(task.id, task);
+            }
+            _ => {
+                let state = match judgement.outcome {
+                    Outcome::Conflict => IntegrationState::Conflict,
+                    Outcome::Failed => IntegrationState::GateFailed,
+                    _ => IntegrationState::Failed,
+                };
+                let message = judgement.reason.clone();
+                self.closed.push(Closed {
+                    task: task.id,
+                    state,
+                    landed: None,
+                    empty: false,
+                    message,
+                });
+                if judgement.outcome == Outcome::Conflict {
+                    task.start_commit = None;
+                    task.start_ref = None;
+                }
+                if judgement.outcome == Outcome::Error {
+                    let reason = judgement.reason.clone().unwrap_or_default();
+                    self.needs_person(
+                        task,
+                        format!("its work is pushed, but can't be brought onto the branch: {reason}"),
+                    );
+                } else {
+                    self.retry(task, dispatch, &judgement, true);
+                }
+            }
+        }
+    }
+
+    pub(super) fn source(&self, dispatch: &Dispatch) -> Source {
+        Source {
+            repo_id: self
+                .features
+                .get(&dispatch.feature)
+                .map(|f| f.repo_id.clone())
+                .unwrap_or_default(),
+            feature: dispatch.feature.0,
+            task: dispatch.task.0,
+            dispatch: dispatch.id.0,
+            attempt: dispatch.attempt,
+        }
+    }
+
+    pub(super) fn spend(&mut self, dispatch: &Dispatch, session: &SessionReport, counted: bool, done: bool) {
+        let spent = self.spent.entry(dispatch.run).or_default();
+        spent.iterations += i32::from(counted);
+        spent.succeeded += i32::from(counted && done);
+        spent.input_tokens += whole(session.usage.input_tokens).unwrap_or(0);
+        spent.output_tokens += whole(session.usage.output_tokens).unwrap_or(0);
+        spent.cost_usd += session
+            .usage
+            .cost_usd
+            .filter(|usd| usd.is_finite() && *usd >= 0.0)
+            .unwrap_or(0.0);
+    }
+}
+
+/// Where the task's next dispatch starts (SPEC 3.3): from the feature branch when the agent itself said that it failed,
+/// else from what this session pushed.
+pub(super) fn keep_start(task: &mut Task, session: &SessionReport, judgement: &Judgement) {
+    if judgement.outcome == Outcome::Failed {
+        task.start_commit = None;
+        task.start_ref = None;
+    } else if let (Some(commit), Some(pushed)) = (&session.snapshot.commit, &session.snapshot.pushed_ref) {
+        task.start_commit = Some(commit.clone());
+        task.start_ref = Some(pushed.clone());
+    }
+}

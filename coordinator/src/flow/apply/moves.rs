@@ -1,0 +1,138 @@
+//! What a judgement does to a task: its next state, its next dispatch, its trouble.
+
+use std::time::Duration;
+
+use super::super::cascade;
+use super::batch::Batch;
+use crate::domain::judge::Judgement;
+use crate::domain::retry::{self, Next, Trouble};
+use crate::domain::states::{Kind, Outcome, TaskState, Verification};
+use crate::store::dispatch::Dispatch;
+use crate::store::task::Task;
+
+impl Batch<'_> {
+    pub(super) fn move_to(&mut self, task: &mut Task, to: TaskState) {
+        cascade::moved(&mut self.features, task.feature, task.state, to);
+        task.state = to;
+    }
+
+    pub(super) fn verify(&mut self, mut task: Task) {
+        self.move_to(&mut task, TaskState::InProgress);
+        task.next_kind = Some(Kind::Verify);
+        task.verification = Verification::Pending;
+        task.verify_tries = 0;
+        self.enqueue.push((task.id, Duration::ZERO));
+        self.tasks.insert(task.id, task);
+    }
+
+    pub(super) fn repeat_verify(&mut self, mut task: Task, judgement: &Judgement) {
+        self.move_to(&mut task, TaskState::InProgress);
+        task.next_kind = Some(Kind::Verify);
+        let mut delay = Duration::ZERO;
+        match judgement.outcome {
+            Outcome::NoSigil => task.verify_tries += 1,
+            Outcome::Door => {
+                let base = self.backoff(&task);
+                let (next, trouble) = retry::decide(Outcome::Door, false, 0, task.trouble, base, jitter());
+                task.trouble = trouble;
+                match next {
+                    Next::Again(wait) => delay = wait,
+                    Next::NeedsReview => {
+                        let reason = judgement.reason.clone().unwrap_or_default();
+                        self.needs_person(task, format!("the verifier fails at the door: {reason}"));
+                        return;
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.enqueue.push((task.id, delay));
+        self.tasks.insert(task.id, task);
+    }
+
+    pub(super) fn queue_integration(&mut self, mut task: Task) {
+        self.move_to(&mut task, TaskState::InProgress);
+        task.next_kind = Some(Kind::Integrate);
+        if task.verification == Verification::Pending {
+            task.verification = Verification::Passed;
+        }
+        let commit = task.start_commit.clone().unwrap_or_default();
+        let source_ref = task.start_ref.clone().unwrap_or_default();
+        self.queued.push((task.id, task.attempt, commit, source_ref));
+        self.turns.insert(task.feature);
+        self.tasks.insert(task.id, task);
+    }
+
+    pub(super) fn land(&mut self, mut task: Task) {
+        self.move_to(&mut task, TaskState::Done);
+        task.trouble = Trouble::default();
+        task.next_kind = Some(Kind::Work);
+        self.landed.push(task.id);
+        self.explained.push((task.id, None));
+        self.tasks.insert(task.id, task);
+    }
+
+    pub(super) fn retry(
+        &mut self,
+        mut task: Task,
+        dispatch: &Dispatch,
+        judgement: &Judgement,
+        with_changes: bool,
+    ) {
+        let base = self.runs.get(&dispatch.run).map_or(Duration::ZERO, |run| {
+            Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
+        });
+        // What came back by itself was not lost after all.
+        let outcome = if judgement.outcome == Outcome::Lost {
+            Outcome::Interrupted
+        } else {
+            judgement.outcome
+        };
+        let (next, trouble) = retry::decide(
+            outcome,
+            with_changes,
+            task.max_retries,
+            task.trouble,
+            base,
+            jitter(),
+        );
+        task.trouble = trouble;
+        task.next_kind = Some(Kind::Work);
+        match next {
+            Next::Again(delay) => {
+                self.move_to(&mut task, TaskState::Pending);
+                self.enqueue.push((task.id, delay));
+                self.tasks.insert(task.id, task);
+            }
+            Next::NeedsReview => {
+                let why = judgement
+                    .reason
+                    .clone()
+                    .unwrap_or_else(|| judgement.outcome.as_str().to_owned());
+                self.needs_person(task, why);
+            }
+        }
+    }
+
+    pub(super) fn needs_person(&mut self, mut task: Task, reason: String) {
+        self.move_to(&mut task, TaskState::NeedsReview);
+        task.next_kind = Some(Kind::Work);
+        self.explained.push((task.id, Some(reason)));
+        self.tasks.insert(task.id, task);
+    }
+
+    pub(super) fn backoff(&self, task: &Task) -> Duration {
+        let run = self
+            .features
+            .get(&task.feature)
+            .and_then(|f| f.current_run)
+            .and_then(|run| self.runs.get(&run));
+        run.map_or(Duration::ZERO, |run| {
+            Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
+        })
+    }
+}
+
+pub(super) fn jitter() -> f64 {
+    rand::random_range(0.0..1.0)
+}

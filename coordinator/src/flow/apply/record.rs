@@ -1,0 +1,65 @@
+//! The row that a dispatch leaves: the iteration's outcome and its journal entry.
+
+use ralph_shared::wire::{Ended, Finished, IntegrationEnd, Report};
+
+use crate::domain::judge::Judgement;
+use crate::store::dispatch::{Dispatch, DispatchState, End};
+
+pub(super) fn whole(n: Option<u64>) -> Option<i64> {
+    n.and_then(|n| i64::try_from(n).ok())
+}
+
+/// How a dispatch ended, as its row keeps it.
+pub(super) fn end(
+    dispatch: &Dispatch,
+    state: DispatchState,
+    judgement: &Judgement,
+    report: &Report,
+    journal: Option<String>,
+    malformed: u32,
+) -> End {
+    let mut end = End {
+        id: dispatch.id,
+        state,
+        outcome: judgement.outcome,
+        reason: judgement.reason.clone(),
+        journal,
+        commit: None,
+        pushed_ref: None,
+        files_changed: Vec::new(),
+        stop_reason: None,
+        agent: None,
+        duration_ms: i64::try_from(report.duration_ms).unwrap_or(i64::MAX),
+        input_tokens: None,
+        output_tokens: None,
+        cost_usd: None,
+        tool_calls: 0,
+        malformed_sigils: i32::try_from(malformed).unwrap_or(i32::MAX),
+    };
+    match &report.finished {
+        Finished::Session(session) => {
+            end.commit = session.snapshot.commit.clone();
+            end.pushed_ref = session.snapshot.pushed_ref.clone();
+            end.files_changed = session.snapshot.files_changed.clone();
+            end.stop_reason = match &session.ended {
+                Ended::Turn { stop_reason } => Some(stop_reason.clone()),
+                _ => None,
+            };
+            end.agent = session
+                .agent
+                .name
+                .clone()
+                .or_else(|| Some(session.agent.configured.clone()));
+            end.input_tokens = whole(session.usage.input_tokens);
+            end.output_tokens = whole(session.usage.output_tokens);
+            end.cost_usd = session.usage.cost_usd.filter(|usd| usd.is_finite());
+            end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
+        }
+        Finished::Integration(integration) => {
+            if let IntegrationEnd::Merged { commit, .. } = &integration.end {
+                end.commit = Some(commit.clone());
+            }
+        }
+    }
+    end
+}

@@ -1,0 +1,144 @@
+//! Writes what a batch changes, in the order that the locks and the readers within the transaction need.
+
+use std::time::Duration;
+
+use ralph_shared::ids::TaskId;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::super::{Signals, cascade, finish, integrate, submit};
+use super::batch::{Batch, Closed};
+use super::moves::jitter;
+use crate::domain::retry::{self, Next};
+use crate::domain::run::Spent;
+use crate::domain::states::{Outcome, TaskState};
+use crate::store;
+use crate::store::task::Task;
+
+impl Batch<'_> {
+    /// Writes everything in the order that the locks and the readers within the transaction need.
+    pub(super) async fn write(mut self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
+        for (id, graph) in std::mem::take(&mut self.split) {
+            self.split_task(conn, id, &graph).await?;
+        }
+        let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
+        store::task::save(conn, &changed).await?;
+        store::dispatch::end(conn, &self.ends).await?;
+        if !self.withdraw.is_empty() {
+            store::ready::withdraw(conn, &self.withdraw).await?;
+        }
+        self.captured.save(conn).await?;
+        for (task, reason) in &self.explained {
+            if reason.is_some() {
+                store::task::explain(conn, *task, reason.as_deref()).await?;
+            }
+        }
+        for (task, model) in &self.next_models {
+            store::task::set_model(conn, *task, model).await?;
+        }
+        for closed in &self.closed {
+            let Closed {
+                task,
+                state,
+                landed,
+                empty,
+                message,
+            } = closed;
+            store::integration::close(conn, *task, *state, landed.as_deref(), *empty, message.as_deref())
+                .await?;
+        }
+        for (task, message) in &self.requeued {
+            store::integration::requeue(conn, *task, message).await?;
+        }
+        for (task, attempt, commit, source_ref) in &self.queued {
+            let feature = self.tasks[task].feature;
+            store::integration::queue(conn, feature, *task, *attempt, commit, source_ref).await?;
+        }
+        let ids: Vec<Uuid> = self.enqueue.iter().map(|(task, _)| task.0).collect();
+        let delays: Vec<i64> = self
+            .enqueue
+            .iter()
+            .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0))
+            .collect();
+        let pools = store::ready::enqueue(conn, &ids, &delays).await?;
+        signals.got_work(pools);
+        let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
+        store::memory::release(conn, &landed).await?;
+        if !self.landed.is_empty() {
+            cascade::resolved(
+                conn,
+                &mut self.features,
+                std::mem::take(&mut self.landed),
+                signals,
+            )
+            .await?;
+        }
+        integrate::promote(conn, &self.turns, signals).await?;
+        for (run, spent) in &self.spent {
+            if *spent != Spent::default() {
+                store::run::spend(conn, *run, spent).await?;
+            }
+        }
+        for feature in &self.failed_runs {
+            finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
+        }
+        finish::check(conn, &mut self.features, signals).await?;
+        cascade::save_features(conn, &self.features, signals).await
+    }
+
+    /// Makes a task the parent of the graph that its agent sent; a graph that can't be used fails the attempt.
+    pub(super) async fn split_task(
+        &mut self,
+        conn: &mut PgConnection,
+        id: TaskId,
+        graph: &str,
+    ) -> sqlx::Result<()> {
+        let Some(mut task) = self.tasks.get(&id).cloned() else {
+            return Ok(());
+        };
+        match submit::split(conn, &task, graph).await? {
+            Ok(children) => {
+                self.move_to(&mut task, TaskState::InProgress);
+                task.next_kind = None;
+                task.children += i32::try_from(children.len()).unwrap_or(0);
+                if let Some(feature) = self.features.get_mut(&task.feature) {
+                    for child in &children {
+                        feature.counts.add(child.state, 1);
+                    }
+                }
+                self.enqueue.extend(
+                    children
+                        .iter()
+                        .filter(|c| c.ready)
+                        .map(|c| (c.id, Duration::ZERO)),
+                );
+                self.tasks.insert(id, task);
+            }
+            Err(problem) => {
+                if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id.0) == task.dispatch) {
+                    end.outcome = Outcome::Failed;
+                    end.reason = Some(problem.clone());
+                }
+                let base = self.backoff(&task);
+                let (next, trouble) = retry::decide(
+                    Outcome::Failed,
+                    false,
+                    task.max_retries,
+                    task.trouble,
+                    base,
+                    jitter(),
+                );
+                task.trouble = trouble;
+                match next {
+                    Next::Again(delay) => {
+                        self.move_to(&mut task, TaskState::Pending);
+                        self.enqueue.push((id, delay));
+                        self.tasks.insert(id, task);
+                    }
+                    Next::NeedsReview => self.needs_person(task, problem),
+                }
+            }
+        }
+        Ok(())
+    }
+}
