@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate};
 
-use super::scene::{Scene, scene};
+use super::scene::{Scene, scene, shell};
 
 fn limit(limit: SessionLimit) -> Ended {
     Ended::Limit { limit }
@@ -135,4 +135,21 @@ async fn tool_calls_are_limited() {
         .play()
         .await;
     assert_eq!(played.end.ended, limit(SessionLimit::ToolCalls));
+}
+
+#[tokio::test]
+async fn chatter_is_no_progress() {
+    let usage = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"usage_update","used":1,"size":2}}}"#;
+    let script = format!(
+        "read -r l; echo '{{\"id\":0,\"result\":{{\"protocolVersion\":1}}}}'; read -r l; \
+         echo '{{\"id\":1,\"result\":{{\"sessionId\":\"s\"}}}}'; read -r l; while echo '{usage}'; do sleep 0.05; done"
+    );
+    let played = shell(&script)
+        .limits(|limits| {
+            limits.idle_ms = 400;
+            limits.grace_ms = 100;
+        })
+        .play()
+        .await;
+    assert_eq!(played.end.ended, limit(SessionLimit::Stall));
 }

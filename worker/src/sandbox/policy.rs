@@ -76,8 +76,11 @@ pub struct Wanted<'a> {
     pub argv: &'a [String],
     /// Its environment.
     pub environment: &'a BTreeMap<OsString, OsString>,
-    /// Variables whose values, where they are paths, the configuration hands to the agent.
-    pub handed: &'a [String],
+    /// Values that the configuration gives to this agent: a folder among them is its own to write (a login's, a
+    /// cache's), a file to read.
+    pub given: &'a [String],
+    /// Names of the worker's own variables that it passes on: a path among them may be read.
+    pub passed: &'a [String],
     /// The home of the worker's user, of which only tools are shown.
     pub user_home: Option<&'a Path>,
     /// Further files and folders to read.
@@ -110,15 +113,23 @@ pub fn policy(wanted: &Wanted<'_>) -> Policy {
         }
     }
     read.extend(wanted.argv.iter().map(Path::new).flat_map(program_files));
-    let handed = wanted
-        .handed
+    let passed = wanted
+        .passed
         .iter()
         .filter_map(|name| wanted.environment.get(OsStr::new(name)));
-    read.extend(handed.map(PathBuf::from).filter(|path| path.is_absolute()));
+    read.extend(passed.map(PathBuf::from).filter(|path| path.is_absolute()));
+    let given = wanted
+        .given
+        .iter()
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let (own, shared): (Vec<_>, Vec<_>) = given.partition(|path| path.is_dir() && !is_system(path));
+    read.extend(shared);
     read.extend(wanted.read.iter().cloned());
 
     let mut write: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
     write.extend([wanted.home.to_owned(), wanted.tmp.to_owned()]);
+    write.extend(own);
     write.extend(wanted.write.iter().cloned());
     if wanted.cwd_writable {
         write.push(wanted.cwd.to_owned());
@@ -129,6 +140,10 @@ pub fn policy(wanted: &Wanted<'_>) -> Policy {
         read: kept(read, wanted.user_home),
         write: kept(write, wanted.user_home),
     }
+}
+
+fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system)) || path.starts_with("/etc")
 }
 
 /// Existing paths, once each; never the whole file system, nor the user's whole home or what is above it.
@@ -217,11 +232,13 @@ mod tests {
             "w/home",
             "w/tmp",
             "data",
+            "login",
         ] {
             std::fs::create_dir_all(home.join(folder)).unwrap();
         }
         let script = home.join("node/lib/node_modules/agent/dist/index.js");
         std::fs::write(&script, "").unwrap();
+        std::fs::write(home.join("login.json"), "").unwrap();
         symlink(&script, home.join("node/bin/agent")).unwrap();
         let environment = BTreeMap::from([
             (
@@ -239,7 +256,11 @@ mod tests {
             tmp: &tmp,
             argv: &["agent".to_owned()],
             environment: &environment,
-            handed: &["DATA".to_owned()],
+            given: &[
+                home.join("login").display().to_string(),
+                home.join("login.json").display().to_string(),
+            ],
+            passed: &["DATA".to_owned()],
             user_home: Some(&home),
             read: &[home.join("missing"), "/".into(), "/etc/../".into()],
             write: &[],
@@ -253,6 +274,7 @@ mod tests {
             below(&decided.read),
             [
                 "data",
+                "login.json",
                 "node/bin",
                 "node/bin/agent",
                 "node/lib",
@@ -260,13 +282,13 @@ mod tests {
                 "node/lib/node_modules/agent/dist/index.js",
             ]
         );
-        assert_eq!(below(&decided.write), ["w/cwd", "w/home", "w/tmp"]);
+        assert_eq!(below(&decided.write), ["login", "w/cwd", "w/home", "w/tmp"]);
         assert!(decided.read.contains(&"/usr".into()) && !decided.read.contains(&"/".into()));
         assert!(!decided.read.contains(&"/etc/shadow".into()) && !decided.read.contains(&"/etc".into()));
 
         wanted.cwd_writable = false;
         let decided = policy(&wanted);
         assert!(below(&decided.read).contains(&"w/cwd".to_owned()));
-        assert_eq!(below(&decided.write), ["w/home", "w/tmp"]);
+        assert_eq!(below(&decided.write), ["login", "w/home", "w/tmp"]);
     }
 }

@@ -36,6 +36,7 @@ pub struct Conversation<'a> {
     limits: SessionLimits,
     started: Instant,
     heard: Instant,
+    progressed: Instant,
     next_id: u64,
     output_open: bool,
     input_open: bool,
@@ -104,6 +105,7 @@ impl<'a> Conversation<'a> {
             limits,
             started: now,
             heard: now,
+            progressed: now,
             next_id: 0,
             output_open: true,
             input_open: true,
@@ -239,6 +241,7 @@ impl<'a> Conversation<'a> {
         Facts {
             started: self.started,
             heard: self.heard,
+            progressed: self.progressed,
             output_bytes: self.lines.total_bytes(),
             tool_calls: self.record.tool_calls,
         }
@@ -278,6 +281,7 @@ impl<'a> Conversation<'a> {
 
     fn message(&mut self, line: &str, awaited: Option<u64>) -> Option<Answer> {
         let message = peer::parse(line);
+        let steps = self.record.steps;
         if !matches!(message, Incoming::Junk) {
             self.heard = now();
         }
@@ -287,6 +291,7 @@ impl<'a> Conversation<'a> {
             }
             Incoming::Notification { .. } => {}
             Incoming::Request { id, method, params } => {
+                self.progressed = now();
                 if let Some(voice) = &mut self.voice
                     && let Some(group) = voice.desk.serve(id, &method, params, self.record)
                 {
@@ -301,6 +306,9 @@ impl<'a> Conversation<'a> {
             Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
             Incoming::Junk if line.trim().is_empty() => {}
             Incoming::Junk => self.record.odd("a line that is no message", line),
+        }
+        if self.record.steps > steps {
+            self.progressed = now();
         }
         None
     }

@@ -7,6 +7,10 @@ use ralph_shared::wire::{SessionLimit, SessionLimits};
 /// Longest time from the agent's start to a session that is ready for its prompt. Real agents take up to 12 s.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
+/// How many times the longest silence an agent may send nothing but chatter (usage, titles, echoes) before it counts
+/// as stalled.
+pub const STALL_FACTOR: u32 = 3;
+
 /// What a session has done so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
@@ -14,6 +18,8 @@ pub struct Facts {
     pub started: Instant,
     /// When the agent last said something.
     pub heard: Instant,
+    /// When it last said something that gets it on: text, a thought, a tool call's change, a plan, a request.
+    pub progressed: Instant,
     /// All that it sent. Bytes.
     pub output_bytes: u64,
     /// How many tools it called.
@@ -35,7 +41,9 @@ pub enum Verdict {
 /// Whether a session may go on. A limit of zero tool calls or bytes is a limit too.
 pub fn judge(limits: &SessionLimits, facts: &Facts, now: Instant) -> Verdict {
     let session_end = facts.started + Duration::from_millis(limits.session_ms);
-    let idle_end = facts.heard + Duration::from_millis(limits.idle_ms);
+    let idle = Duration::from_millis(limits.idle_ms);
+    let idle_end = facts.heard + idle;
+    let stall_end = facts.progressed + idle * STALL_FACTOR;
     if facts.output_bytes > limits.output_bytes {
         return Verdict::End(SessionLimit::Output);
     }
@@ -48,8 +56,11 @@ pub fn judge(limits: &SessionLimits, facts: &Facts, now: Instant) -> Verdict {
     if now >= idle_end {
         return Verdict::End(SessionLimit::Idle);
     }
+    if now >= stall_end {
+        return Verdict::End(SessionLimit::Stall);
+    }
     Verdict::Go {
-        until: session_end.min(idle_end),
+        until: session_end.min(idle_end).min(stall_end),
     }
 }
 
@@ -72,6 +83,7 @@ mod tests {
             let facts = Facts {
                 started,
                 heard: at(heard_ms),
+                progressed: at(heard_ms.min(640)),
                 output_bytes,
                 tool_calls,
             };
@@ -84,7 +96,9 @@ mod tests {
         let end = Verdict::End;
         check(0, 0, 0, 0, Verdict::Go { until: at(100) });
         check(50, 10, 2, 149, Verdict::Go { until: at(150) });
-        check(950, 0, 0, 960, Verdict::Go { until: at(1000) });
+        check(839, 0, 0, 850, Verdict::Go { until: at(939) });
+        check(860, 0, 0, 939, Verdict::Go { until: at(940) });
+        check(860, 0, 0, 940, end(SessionLimit::Stall));
         check(0, 0, 0, 100, end(SessionLimit::Idle));
         check(999, 0, 0, 1000, end(SessionLimit::Session));
         check(0, 0, 0, 1000, end(SessionLimit::Session));

@@ -43,6 +43,8 @@ pub struct Record {
     pub tool_calls: u32,
     /// What is known of the agent.
     pub agent: AgentInfo,
+    /// How many updates got the agent on; chatter doesn't count.
+    pub steps: u64,
     /// Output of the last tool call that failed.
     pub last_tool_error: Option<String>,
     session: Option<String>,
@@ -66,6 +68,7 @@ impl Record {
             text_truncated: false,
             usage: Usage::default(),
             tool_calls: 0,
+            steps: 0,
             agent: AgentInfo {
                 configured: agent.to_owned(),
                 ..AgentInfo::default()
@@ -101,13 +104,23 @@ impl Record {
             self.odd("an update of another session", params);
             return;
         }
+        use SessionUpdate as U;
+        let step = matches!(
+            notification.update,
+            U::AgentMessageChunk(_)
+                | U::AgentThoughtChunk(_)
+                | U::ToolCall(_)
+                | U::ToolCallUpdate(_)
+                | U::Plan(_)
+        );
+        self.steps += u64::from(step);
         match notification.update {
-            SessionUpdate::AgentMessageChunk(chunk) => self.message_chunk(&chunk),
-            SessionUpdate::AgentThoughtChunk(chunk) => self.transcript.thought(&words(&chunk.content)),
-            SessionUpdate::ToolCall(call) => self.tool(call.into()),
-            SessionUpdate::ToolCallUpdate(update) => self.tool(update),
-            SessionUpdate::Plan(plan) => self.plan(&plan),
-            SessionUpdate::UsageUpdate(update) => self.usage_update(&update),
+            U::AgentMessageChunk(chunk) => self.message_chunk(&chunk),
+            U::AgentThoughtChunk(chunk) => self.transcript.thought(&words(&chunk.content)),
+            U::ToolCall(call) => self.tool(call.into()),
+            U::ToolCallUpdate(update) => self.tool(update),
+            U::Plan(plan) => self.plan(&plan),
+            U::UsageUpdate(update) => self.usage_update(&update),
             // The prompt's echo, commands, modes, titles: nothing that anybody needs later.
             _ => {}
         }

@@ -36,9 +36,10 @@ pub async fn run(
     let ended = redact_end(redactor, ended);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
     let text = |text: &String| redactor.text(text);
+    let said = redact_long(redactor, std::mem::take(&mut record.text)).await;
     SessionEnd {
         ended,
-        text: redactor.text(&record.text),
+        text: said,
         text_truncated: record.text_truncated,
         usage: record.usage,
         tool_calls: record.tool_calls,
@@ -105,13 +106,7 @@ async fn hold(
 
 /// What the session's processes may reach.
 fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Result<Confinement, String> {
-    let handed: Vec<String> = spec
-        .agent
-        .env
-        .keys()
-        .chain(&spec.agent.pass_env)
-        .cloned()
-        .collect();
+    let given: Vec<String> = spec.agent.env.values().cloned().collect();
     let read: Vec<PathBuf> = spec.read.iter().chain(&spec.sandbox.read).cloned().collect();
     let user_home = std::env::home_dir();
     let wanted = Wanted {
@@ -121,7 +116,8 @@ fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Re
         tmp: &spec.tmp,
         argv: &spec.agent.argv,
         environment,
-        handed: &handed,
+        given: &given,
+        passed: &spec.agent.pass_env,
         user_home: user_home.as_deref(),
         read: &read,
         write: &spec.sandbox.write,
@@ -132,6 +128,14 @@ fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Re
 fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {
     use std::os::fd::AsFd;
     pipe::Sender::from_owned_fd(stdin.as_fd().try_clone_to_owned()?)
+}
+
+/// A text that may be as long as a session's whole output, without holding up the runtime.
+async fn redact_long(redactor: &Redactor, text: String) -> String {
+    let redactor = redactor.clone();
+    let redacted = tokio::task::spawn_blocking(move || redactor.text(&text)).await;
+    // Never text that was not redacted.
+    redacted.unwrap_or_default()
 }
 
 fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
