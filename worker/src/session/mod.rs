@@ -14,9 +14,9 @@
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
 //! | [`record`], [`usage`], [`model`] | what updates add up to; tokens and cost; choosing a model |
-//! | [`requests`], [`files`], [`terminal`], [`permissions`] | what the agent asks for |
+//! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`] | what the agent asks for |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
-//! | [`transcript`], [`redact`] | what is shown while it runs, without secrets |
+//! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
 
 mod agent;
 mod conversation;
@@ -32,6 +32,7 @@ mod record;
 mod redact;
 mod requests;
 mod run;
+mod secrets;
 mod spec;
 mod story;
 mod tail;
@@ -41,7 +42,8 @@ mod usage;
 
 pub use leftovers::{MARK, kill_leftovers};
 pub use limits::HANDSHAKE_LIMIT;
-pub use redact::{REDACTED, RedactedStream, Redactor, secret_values};
+pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use run::{run, words};
+pub use secrets::secret_values;
 pub use spec::{AgentCommand, SessionEnd, SessionSpec};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use super::secrets::{Class, SHAPES, Shape};
+
 /// What stands where a secret stood.
 pub const REDACTED: &str = "[redacted]";
 
@@ -15,65 +17,6 @@ const LONGEST_PEM_BYTES: usize = 64 * 1024;
 
 /// Longest name between `-----BEGIN ` and the dashes after it. Bytes.
 const LONGEST_PEM_LABEL_BYTES: usize = 40;
-
-/// Characters that a key consists of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Alnum,
-    UpperAlnum,
-    Word,
-    Token,
-}
-
-impl Class {
-    fn holds(self, byte: u8) -> bool {
-        match self {
-            Self::Alnum => byte.is_ascii_alphanumeric(),
-            Self::UpperAlnum => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
-            Self::Word => byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-',
-            Self::Token => byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte),
-        }
-    }
-}
-
-/// A key: what it begins with, and how many characters of which class follow at least.
-struct Shape {
-    prefix: &'static str,
-    class: Class,
-    least: usize,
-}
-
-const fn shape(prefix: &'static str, class: Class, least: usize) -> Shape {
-    Shape { prefix, class, least }
-}
-
-const SHAPES: &[Shape] = &[
-    shape("sk-", Class::Word, 20),
-    shape("sk_live_", Class::Alnum, 16),
-    shape("rk_live_", Class::Alnum, 16),
-    shape("ghp_", Class::Alnum, 20),
-    shape("gho_", Class::Alnum, 20),
-    shape("ghu_", Class::Alnum, 20),
-    shape("ghs_", Class::Alnum, 20),
-    shape("ghr_", Class::Alnum, 20),
-    shape("github_pat_", Class::Word, 20),
-    shape("glpat-", Class::Word, 16),
-    shape("npm_", Class::Alnum, 30),
-    shape("hf_", Class::Alnum, 30),
-    shape("AKIA", Class::UpperAlnum, 16),
-    shape("ASIA", Class::UpperAlnum, 16),
-    shape("AIza", Class::Word, 30),
-    shape("xoxa-", Class::Word, 10),
-    shape("xoxb-", Class::Word, 10),
-    shape("xoxe-", Class::Word, 10),
-    shape("xoxp-", Class::Word, 10),
-    shape("xoxr-", Class::Word, 10),
-    shape("xoxs-", Class::Word, 10),
-    shape("xapp-", Class::Word, 10),
-    shape("eyJ", Class::Token, 40),
-    shape("Bearer ", Class::Token, 16),
-    shape("bearer ", Class::Token, 16),
-];
 
 /// Knows what is secret. Cheap to clone.
 #[derive(Clone)]
@@ -131,29 +74,6 @@ impl Redactor {
             before: None,
         }
     }
-}
-
-/// The values of variables whose names or values look secret.
-pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
-    const SECRET: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
-    const PLACE: &[&str] = &["_SOCK", "_FILE", "_PATH", "_DIR", "_FD"];
-    let mut values = Vec::new();
-    for (name, value) in variables {
-        let name = name.to_ascii_uppercase();
-        let password = value
-            .split_once("://")
-            .and_then(|(_, rest)| rest.split('/').next())
-            .and_then(|authority| authority.rsplit_once('@'))
-            .and_then(|(user, _)| user.split_once(':'))
-            .map(|(_, password)| password.to_owned());
-        let secret = SECRET.iter().any(|word| name.contains(word))
-            && !PLACE.iter().any(|ending| name.ends_with(ending));
-        values.extend(password);
-        if secret {
-            values.push(value);
-        }
-    }
-    values
 }
 
 /// What the stream is inside of.
@@ -441,22 +361,6 @@ mod tests {
         assert_eq!(stream.push("ATE KEY-----abc"), REDACTED);
         assert_eq!(stream.push("-----END PRIVATE KEY-----."), ".");
         assert_eq!(stream.finish(), "");
-    }
-
-    #[test]
-    fn variables_that_look_secret_are_found() {
-        let values = secret_values(
-            [
-                ("ANTHROPIC_API_KEY", "abc"),
-                ("GITHUB_TOKEN", "def"),
-                ("SSH_AUTH_SOCK", "/run/agent"),
-                ("DATABASE_URL", "postgres://ralph:pass:word@host:5432/db"),
-                ("PATH", "/bin"),
-                ("LINK", "https://example.org/a@b:c"),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
-        );
-        assert_eq!(values, ["abc", "def", "pass:word"]);
     }
 
     proptest! {
