@@ -84,7 +84,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         return Decision::GoOn;
     }
     match (count(TaskState::Failed), count(TaskState::NeedsReview)) {
-        (0, 0) => Decision::GoOn,
+        (0, 0) => end(
+            RunOutcome::Blocked,
+            "what is left waits for tasks that were cancelled".into(),
+        ),
         (0, n) => end(
             RunOutcome::Blocked,
             format!("{} for a person, and nothing else can run", tasks_wait(n)),

@@ -48,11 +48,13 @@ pub async fn resolved(
         let mut unblocked = store::task::unblock_dependents(conn, &frontier).await?;
         while !unblocked.is_empty() {
             let mut opened_parents = Vec::new();
-            for task in unblocked.into_iter().filter(|task| task.opened) {
-                moved(features, task.feature, TaskState::Blocked, TaskState::Pending);
-                if task.is_parent {
+            for task in unblocked {
+                if task.opened {
+                    moved(features, task.feature, TaskState::Blocked, TaskState::Pending);
+                }
+                if task.freed && task.is_parent {
                     opened_parents.push(task.id.0);
-                } else {
+                } else if task.opened {
                     ready.push(task.id.0);
                 }
             }
@@ -62,7 +64,7 @@ pub async fn resolved(
                 store::task::open_children_of(conn, &opened_parents).await?
             };
         }
-        frontier = finish_parents(conn, features, &frontier).await?;
+        frontier = close_parents(conn, features, frontier).await?;
     }
     let delays = vec![0; ready.len()];
     signals.got_work(store::ready::enqueue(conn, &ready, &delays).await?);
@@ -76,26 +78,38 @@ pub async fn cancelled(
     tasks: &[Uuid],
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
-    let done = finish_parents(conn, features, tasks).await?;
-    Box::pin(resolved(
+    let satisfied = close_parents(conn, features, tasks.to_vec()).await?;
+    resolved(
         conn,
         features,
-        done.into_iter().map(TaskId).collect(),
+        satisfied.into_iter().map(TaskId).collect(),
         signals,
-    ))
+    )
     .await
 }
 
-async fn finish_parents(
+/// Closes parents that have no open child left, and theirs, as long as they were cancelled; returns those whose dependents
+/// may run now.
+async fn close_parents(
     conn: &mut PgConnection,
     features: &mut Features,
-    resolved: &[Uuid],
+    mut resolved: Vec<Uuid>,
 ) -> sqlx::Result<Vec<Uuid>> {
-    let parents = store::task::resolve_parents(conn, resolved).await?;
-    for parent in &parents {
-        moved(features, parent.feature, parent.was, TaskState::Done);
+    let mut satisfied = Vec::new();
+    while !resolved.is_empty() {
+        let parents = store::task::resolve_parents(conn, &resolved).await?;
+        resolved.clear();
+        for parent in parents {
+            moved(features, parent.feature, parent.was, parent.now);
+            let next = if parent.now.satisfies_dependents() {
+                &mut satisfied
+            } else {
+                &mut resolved
+            };
+            next.push(parent.id.0);
+        }
     }
-    Ok(parents.into_iter().map(|parent| parent.id.0).collect())
+    Ok(satisfied)
 }
 
 /// Tasks that failed for good: their ancestors fail, and under `stop` their siblings stop being ready.

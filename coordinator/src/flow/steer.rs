@@ -68,7 +68,8 @@ impl TaskCommand {
                 task.state.as_str()
             ))
         };
-        if task.children > 0 && !matches!(self, Self::Retry) {
+        let cancelled_parent = self == Self::Skip && task.state == TaskState::Cancelled;
+        if task.children > 0 && self != Self::Retry && !cancelled_parent {
             return Err(format!(
                 "can't {} a task that has subtasks; name the subtasks",
                 self.verb()
@@ -118,6 +119,17 @@ pub async fn task(
         Ok(to) => to,
         Err(reason) => return Ok((Steered::Refused(reason), signals)),
     };
+    if command == TaskCommand::Retry
+        && let Some(parent) = task.parent
+        && let Some(state) = store::task::state_of(&mut tx, parent).await?
+        && state.is_resolved()
+    {
+        let reason = format!(
+            "its parent {parent} is {} already; submit the work anew",
+            state.as_str()
+        );
+        return Ok((Steered::Refused(reason), signals));
+    }
     if let Some(decided) = store::integration::open_of_tasks(&mut tx, &[id.0]).await?.first() {
         if decided.state == IntegrationState::Decided {
             let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
@@ -136,7 +148,7 @@ pub async fn task(
     let from = task.state;
     moved(&mut features, feature, from, to);
     task.state = to;
-    task.next_kind = Some(Kind::Work);
+    task.next_kind = (task.children == 0).then_some(Kind::Work);
     if command == TaskCommand::Retry {
         task.trouble = Trouble::default();
         store::task::explain(&mut tx, id, None).await?;
@@ -168,7 +180,7 @@ pub async fn task(
                 store::task::reopen_parents(&mut tx, &[id.0]).await?;
             }
             for ancestor in store::task::unfail_ancestors(&mut tx, &[id.0]).await? {
-                moved(&mut features, ancestor.feature, ancestor.was, TaskState::Pending);
+                moved(&mut features, ancestor.feature, TaskState::Failed, ancestor.now);
             }
             signals.got_work(store::ready::enqueue(&mut tx, &[id.0], &[0]).await?);
         }
@@ -215,7 +227,7 @@ async fn retry_below(
     }
     store::task::save(conn, &tasks.iter().collect::<Vec<_>>()).await?;
     for ancestor in store::task::unfail_ancestors(conn, &failed).await? {
-        moved(features, ancestor.feature, ancestor.was, TaskState::Pending);
+        moved(features, ancestor.feature, TaskState::Failed, ancestor.now);
     }
     let delays = vec![0; failed.len()];
     signals.got_work(store::ready::enqueue(conn, &failed, &delays).await?);

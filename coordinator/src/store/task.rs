@@ -247,6 +247,8 @@ pub async fn become_parent(conn: &mut PgConnection, task: TaskId, children: i32)
 pub struct Unblocked {
     pub id: TaskId,
     pub feature: FeatureId,
+    /// Nothing blocks it any more.
+    pub freed: bool,
     /// It was `blocked` and is `pending` now.
     pub opened: bool,
     pub is_parent: bool,
@@ -272,6 +274,7 @@ pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> s
            from locked
            where t.id = locked.id
            returning t.id, t.feature_id, t.children > 0 as "is_parent!",
+                     locked.left_over = 0 as "freed!",
                      (locked.left_over = 0 and locked.state = 'blocked') as "opened!""#,
         resolved,
     )
@@ -282,6 +285,7 @@ pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> s
         .map(|row| Unblocked {
             id: TaskId(row.id),
             feature: FeatureId(row.feature_id),
+            freed: row.freed,
             opened: row.opened,
             is_parent: row.is_parent,
         })
@@ -304,6 +308,7 @@ pub async fn open_children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx
            from locked
            where t.id = locked.id
            returning t.id, t.feature_id, t.children > 0 as "is_parent!",
+                     locked.left_over = 0 as "freed!",
                      (locked.left_over = 0 and locked.state = 'blocked') as "opened!""#,
         parents,
     )
@@ -314,27 +319,26 @@ pub async fn open_children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx
         .map(|row| Unblocked {
             id: TaskId(row.id),
             feature: FeatureId(row.feature_id),
+            freed: row.freed,
             opened: row.opened,
             is_parent: row.is_parent,
         })
         .collect())
 }
 
-/// A parent whose last child was resolved.
+/// A parent whose last child was resolved: what it was, and what it is now.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
-pub struct ResolvedParent {
+pub struct ClosedParent {
     pub id: TaskId,
     pub feature: FeatureId,
     pub was: TaskState,
+    pub now: TaskState,
 }
 
-/// Takes open children from the parents of each of `resolved`, and makes those done that have none left and at least
-/// one child that is done (SPEC 2.4).
-pub async fn resolve_parents(
-    conn: &mut PgConnection,
-    resolved: &[Uuid],
-) -> sqlx::Result<Vec<ResolvedParent>> {
+/// Takes open children from the parents of each of `resolved`, and resolves those that have none left: done with a child
+/// that is done (SPEC 2.4), else skipped with one that was skipped, else cancelled.
+pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<ClosedParent>> {
     let rows = sqlx::query!(
         r#"with hits as (
              select parent_id, count(*)::int as n
@@ -345,19 +349,24 @@ pub async fn resolve_parents(
              select t.id, t.open_children - hits.n as left_over, t.state,
                     t.open_children - hits.n = 0
                       and t.state not in ('done', 'cancelled', 'skipped')
-                      and exists (select 1 from tasks c where c.parent_id = t.id and c.state = 'done') as finished
+                      as finished,
+                    exists (select 1 from tasks c where c.parent_id = t.id and c.state = 'done') as some_done,
+                    exists (select 1 from tasks c where c.parent_id = t.id and c.state = 'skipped') as some_skipped
              from tasks t join hits on hits.parent_id = t.id
              order by t.id
              for no key update of t
            ), updated as (
              update tasks t
              set open_children = locked.left_over,
-                 state = case when locked.finished then 'done'::task_state else t.state end
+                 state = case when not locked.finished then t.state
+                              when locked.some_done then 'done'
+                              when locked.some_skipped then 'skipped'
+                              else 'cancelled' end
              from locked
              where t.id = locked.id
-             returning t.id, t.feature_id, locked.state as was, locked.finished
+             returning t.id, t.feature_id, locked.state as was, t.state, locked.finished
            )
-           select id as "id!", feature_id as "feature_id!", was as "was!: TaskState"
+           select id as "id!", feature_id as "feature_id!", was as "was!: TaskState", state as "now!: TaskState"
            from updated
            where finished"#,
         resolved,
@@ -366,16 +375,26 @@ pub async fn resolve_parents(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ResolvedParent {
+        .map(|row| ClosedParent {
             id: TaskId(row.id),
             feature: FeatureId(row.feature_id),
             was: row.was,
+            now: row.now,
         })
         .collect())
 }
 
+/// A task that another one's change moved: what it was.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Moved {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    pub was: TaskState,
+}
+
 /// Fails every ancestor that can still fail; returns what they were.
-pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::Result<Vec<ResolvedParent>> {
+pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::Result<Vec<Moved>> {
     let rows = sqlx::query!(
         r#"with recursive up as (
              select parent_id as id from tasks where id = any($1) and parent_id is not null
@@ -399,7 +418,7 @@ pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::R
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ResolvedParent {
+        .map(|row| Moved {
             id: TaskId(row.id),
             feature: FeatureId(row.feature_id),
             was: row.was,
@@ -486,10 +505,7 @@ pub async fn log(
 
 /// Gives dependents a blocker back whose state no longer satisfies them; only those that have not started. Returns those
 /// that were pending.
-pub async fn block_dependents(
-    conn: &mut PgConnection,
-    blockers: &[Uuid],
-) -> sqlx::Result<Vec<ResolvedParent>> {
+pub async fn block_dependents(conn: &mut PgConnection, blockers: &[Uuid]) -> sqlx::Result<Vec<Moved>> {
     let rows = sqlx::query!(
         r#"with hits as (
              select d.task_id, count(*)::int as n
@@ -520,7 +536,7 @@ pub async fn block_dependents(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ResolvedParent {
+        .map(|row| Moved {
             id: TaskId(row.id),
             feature: FeatureId(row.feature_id),
             was: row.was,
@@ -544,35 +560,44 @@ pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Re
     Ok(())
 }
 
-/// Takes back the failure of the ancestors of `tasks`; returns what they were.
-pub async fn unfail_ancestors(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<ResolvedParent>> {
+/// An ancestor whose failure was taken back.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Reopened {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    pub now: TaskState,
+}
+
+/// Takes back the failure of the ancestors of `tasks`; returns what they are now.
+pub async fn unfail_ancestors(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Reopened>> {
     let rows = sqlx::query!(
         r#"with recursive up as (
              select parent_id as id from tasks where id = any($1) and parent_id is not null
              union
              select t.parent_id from tasks t join up on t.id = up.id where t.parent_id is not null
            ), locked as (
-             select t.id, t.state
+             select t.id
              from tasks t join up on up.id = t.id
              where t.state = 'failed'
              order by t.id
              for no key update of t
            )
            update tasks t
-           set state = 'pending'
+           set state = case when t.open_blockers > 0 then 'blocked'::task_state else 'pending' end
            from locked
            where t.id = locked.id
-           returning t.id, t.feature_id, locked.state as "was!: TaskState""#,
+           returning t.id, t.feature_id, t.state as "state!: TaskState""#,
         tasks,
     )
     .fetch_all(conn)
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| ResolvedParent {
+        .map(|row| Reopened {
             id: TaskId(row.id),
             feature: FeatureId(row.feature_id),
-            was: row.was,
+            now: row.state,
         })
         .collect())
 }
@@ -589,5 +614,15 @@ pub async fn failed_leaves_below(conn: &mut PgConnection, parent: TaskId) -> sql
         parent.0,
     )
     .fetch_all(conn)
+    .await
+}
+
+/// The state of a task.
+pub async fn state_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskState>> {
+    sqlx::query_scalar!(
+        r#"select state as "state: TaskState" from tasks where id = $1"#,
+        task.0
+    )
+    .fetch_optional(conn)
     .await
 }

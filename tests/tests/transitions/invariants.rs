@@ -1,0 +1,144 @@
+//! What must hold between any two transactions. Each query returns what breaks it.
+
+use sqlx::PgPool;
+
+const RULES: &[(&str, &str)] = &[
+    (
+        "open_blockers equals a recount",
+        "select t.id::text || ' has ' || t.open_blockers || ', not ' || r.n
+         from tasks t
+         cross join lateral (
+           select (select count(*) from dependencies d join tasks b on b.id = d.blocker_id
+                   where d.task_id = t.id and b.state not in ('done', 'skipped'))
+                + (select count(*) from tasks p where p.id = t.parent_id and p.open_blockers > 0) as n
+         ) r
+         where t.open_blockers <> r.n",
+    ),
+    (
+        "children equal a recount",
+        "select t.id::text || ' has ' || t.open_children || ' of ' || t.children || ', not ' || r.open || ' of ' || r.n
+         from tasks t
+         cross join lateral (
+           select count(*) as n, count(*) filter (where c.state not in ('done', 'skipped', 'cancelled')) as open
+           from tasks c where c.parent_id = t.id
+         ) r
+         where t.children <> r.n or t.open_children <> r.open",
+    ),
+    (
+        "blocked is what has open blockers",
+        "select id::text || ' is ' || state::text || ' with ' || open_blockers
+         from tasks
+         where (state = 'blocked' and open_blockers = 0) or (state = 'pending' and open_blockers > 0)",
+    ),
+    (
+        "a feature's counters equal a recount",
+        "select f.name || ' ' || r::text
+         from features f
+         cross join lateral (
+           select count(*) filter (where state in ('pending', 'in_progress')) as pending,
+                  count(*) filter (where state = 'blocked') as blocked, count(*) filter (where state = 'done') as done,
+                  count(*) filter (where state = 'failed') as failed,
+                  count(*) filter (where state = 'cancelled') as cancelled,
+                  count(*) filter (where state = 'skipped') as skipped,
+                  count(*) filter (where state = 'needs_review') as needs_review
+           from tasks where feature_id = f.id
+         ) r
+         where (f.pending, f.blocked, f.done, f.failed, f.cancelled, f.skipped, f.needs_review)
+           is distinct from (r.pending, r.blocked, r.done, r.failed, r.cancelled, r.skipped, r.needs_review)",
+    ),
+    (
+        "what is queued may be claimed",
+        "select t.id::text || ' is queued for ' || q.kind::text || ' and ' || t.state::text || '/' || coalesce(t.next_kind::text, '-')
+         from ready_tasks q
+         join tasks t on t.id = q.task_id
+         join features f on f.id = t.feature_id
+         where f.state <> 'running' or t.children > 0 or t.held or t.open_blockers > 0 or t.next_kind <> q.kind
+            or not (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')))
+            or exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')",
+    ),
+    (
+        "what may be claimed is queued",
+        "select t.id::text || ' is ' || t.state::text || '/' || t.next_kind::text || ' and not queued'
+         from tasks t
+         join features f on f.id = t.feature_id
+         where f.state = 'running' and t.children = 0 and not t.held and t.open_blockers = 0
+           and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind = 'verify'))
+           and t.next_kind <> 'integrate'
+           and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
+           and not exists (select 1 from ready_tasks q where q.task_id = t.id)",
+    ),
+    (
+        "a running feature's oldest free integration is queued",
+        "select f.name || ' has an integration that nobody may claim'
+         from features f
+         where f.state = 'running'
+           and exists (select 1 from integrations i where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided'))
+           and not exists (select 1 from integrations i where i.feature_id = f.id and i.dispatch_id is not null
+                                                           and i.state in ('turn', 'decided'))
+           and not exists (select 1 from ready_tasks q where q.feature_id = f.id and q.kind = 'integrate')",
+    ),
+    (
+        "at most one integration of a feature is queued",
+        "select feature_id::text from ready_tasks where kind = 'integrate' group by feature_id having count(*) > 1",
+    ),
+    (
+        "a live dispatch is its task's current one",
+        "select d.id::text || ' of a task that is ' || t.state::text
+         from dispatches d join tasks t on t.id = d.task_id
+         where d.state = 'live' and (t.dispatch_id is distinct from d.id or t.state <> 'in_progress')",
+    ),
+    (
+        "what is in progress has somebody or something to wait for",
+        "select t.id::text || ' waits for nothing'
+         from tasks t
+         join features f on f.id = t.feature_id
+         where t.state = 'in_progress' and t.children = 0 and f.state = 'running'
+           and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
+           and not exists (select 1 from ready_tasks q where q.task_id = t.id)
+           and not exists (select 1 from integrations i where i.task_id = t.id and i.state in ('waiting', 'turn', 'decided'))",
+    ),
+    (
+        "an open integration belongs to a task in progress",
+        "select i.id::text || ' of a task that is ' || t.state::text || '/' || coalesce(t.next_kind::text, '-')
+         from integrations i join tasks t on t.id = i.task_id
+         where i.state in ('waiting', 'turn', 'decided') and (t.state <> 'in_progress' or t.next_kind <> 'integrate')",
+    ),
+    (
+        "a resolved parent has no open child",
+        "select id::text || ' is ' || state::text || ' with ' || open_children
+         from tasks where children > 0 and state in ('done', 'skipped', 'cancelled') and open_children > 0",
+    ),
+    (
+        "a task lands once",
+        "select task_id::text from dispatches where outcome = 'merged' and state = 'settled'
+         group by task_id having count(*) > 1",
+    ),
+    (
+        "a running feature has an open run, and no other has",
+        "select f.name || ' is ' || f.state::text
+         from features f left join runs r on r.id = f.current_run and r.ended_at is null
+         where (f.state in ('running', 'paused')) <> (r.id is not null)",
+    ),
+    (
+        "a feature runs only while something is open",
+        "select f.name || ' runs for nothing'
+         from features f
+         where f.state = 'running' and f.pending + f.blocked = 0
+           and not exists (select 1 from dispatches d where d.feature_id = f.id and d.state = 'live')",
+    ),
+];
+
+/// Checks every rule; the error names the first that is broken, with what breaks it.
+pub async fn check(db: &PgPool) -> Result<(), String> {
+    for (rule, query) in RULES {
+        let broken: Vec<Option<String>> = sqlx::query_scalar(*query)
+            .fetch_all(db)
+            .await
+            .map_err(|e| format!("{rule}: {e}"))?;
+        if !broken.is_empty() {
+            let broken: Vec<_> = broken.into_iter().flatten().collect();
+            return Err(format!("not true that {rule}: {}", broken.join("; ")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! A pool of workers that exists in messages only: it claims through the real step and answers as it is told.
+
+use ralph_coordinator::flow::apply::{self, Fate, Incoming};
+use ralph_coordinator::flow::{claim, hello};
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::wire::{
+    Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Hello, IntegrationEnd, IntegrationReport, READS,
+    Report, SessionReport, Snapshot, Text, WRITES, Work, WorkspaceOrder,
+};
+use ralph_tests::harness::World;
+
+pub struct Pool<'a> {
+    world: &'a World,
+    incarnation: Incarnation,
+}
+
+impl<'a> Pool<'a> {
+    pub async fn join(world: &'a World) -> Self {
+        let incarnation = Incarnation::new();
+        let said = Hello {
+            reads: READS.to_vec(),
+            worker: "w".into(),
+            incarnation,
+            data_id: "d".into(),
+            pools: vec!["default".into()],
+            slots: 8,
+            agents: vec!["default".into()],
+            spooled: vec![],
+            version: "0".into(),
+            host: "h".into(),
+            pid: 1,
+        };
+        hello::hello(&world.db, &world.settings, &said).await.unwrap();
+        Self { world, incarnation }
+    }
+
+    pub async fn claim(&self, slots: usize) -> Vec<Assignment> {
+        let claims: Vec<ClaimRequest> = (0..slots)
+            .map(|_| ClaimRequest {
+                reads: READS.to_vec(),
+                worker: "w".into(),
+                incarnation: self.incarnation,
+                claim: DispatchId::new(),
+                pools: vec!["default".into()],
+                agents: vec!["default".into()],
+            })
+            .collect();
+        let answers = claim::claim(&self.world.db, &self.world.settings, &claims)
+            .await
+            .unwrap();
+        // Asked again, the same answer comes.
+        let again = claim::claim(&self.world.db, &self.world.settings, &claims)
+            .await
+            .unwrap();
+        let mut assigned = Vec::new();
+        for (answer, again) in answers.into_iter().zip(again) {
+            match (answer, again) {
+                (ClaimAnswer::Assigned { assignment }, ClaimAnswer::Assigned { assignment: same }) => {
+                    assert_eq!((same.dispatch, same.task), (assignment.dispatch, assignment.task));
+                    assigned.push(*assignment);
+                }
+                // Something became ready in between.
+                (ClaimAnswer::Nothing, ClaimAnswer::Assigned { assignment }) => assigned.push(*assignment),
+                (ClaimAnswer::Nothing, ClaimAnswer::Nothing) => {}
+                (first, second) => panic!("the claim got {first:?}, and asked again {second:?}"),
+            }
+        }
+        assigned
+    }
+
+    pub async fn report(&self, reports: Vec<Incoming>) -> Vec<Fate> {
+        apply::apply(&self.world.db, &self.world.settings, &reports)
+            .await
+            .unwrap()
+            .0
+    }
+
+    pub fn session(&self, to: &Assignment, ended: Ended, text: &str, changes: u64) -> Incoming {
+        let pushed_ref = match &to.workspace {
+            WorkspaceOrder::Git(git) => Some(git.attempt_ref.clone()),
+            WorkspaceOrder::Scratch => None,
+        };
+        let commit = pushed_ref
+            .as_ref()
+            .map(|_| format!("{:040x}", to.dispatch.0.as_u128() >> 8));
+        let finished = Finished::Session(Box::new(SessionReport {
+            ended,
+            text: Text::Inline(text.to_owned()),
+            text_truncated: false,
+            usage: Default::default(),
+            tool_calls: 1,
+            agent: Default::default(),
+            snapshot: Snapshot {
+                commit,
+                pushed_ref,
+                files_changed_count: changes,
+                ..Snapshot::default()
+            },
+            attempted: vec![],
+            last_tool_error: None,
+            stderr_tail: String::new(),
+        }));
+        Incoming {
+            report: self.report_of(to, finished),
+            text: text.to_owned(),
+        }
+    }
+
+    pub fn integration(&self, to: &Assignment, end: IntegrationEnd) -> Incoming {
+        let finished = Finished::Integration(IntegrationReport { end });
+        Incoming {
+            report: self.report_of(to, finished),
+            text: String::new(),
+        }
+    }
+
+    fn report_of(&self, to: &Assignment, finished: Finished) -> Report {
+        Report {
+            v: WRITES,
+            dispatch: to.dispatch,
+            worker: "w".into(),
+            incarnation: self.incarnation,
+            duration_ms: 5,
+            finished,
+        }
+    }
+
+    pub fn is_integration(of: &Assignment) -> bool {
+        matches!(of.work, Work::Integrate(_))
+    }
+}

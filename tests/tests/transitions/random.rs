@@ -1,0 +1,394 @@
+//! Histories: a feature of random shape, and random steps on it.
+
+use ralph_coordinator::domain::states::{FailurePolicy, FeatureState, RunOutcome};
+use ralph_coordinator::flow::apply::Incoming;
+use ralph_coordinator::flow::steer::{self, FeatureCommand, TaskCommand};
+use ralph_coordinator::flow::{finish, integrate, rescue};
+use ralph_coordinator::store;
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{Assignment, DecideRequest, EndReason, Ended, IntegrationEnd};
+use ralph_tests::harness::{FeatureOptions, Repository, World};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
+use super::pool::Pool;
+
+pub struct History<'a> {
+    world: &'a World,
+    pool: Pool<'a>,
+    random: StdRng,
+    feature: FeatureId,
+    running: Vec<Assignment>,
+    sent: Vec<Incoming>,
+}
+
+impl<'a> History<'a> {
+    pub async fn begin(world: &'a World, seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let graph = graph(&mut random);
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+        let options = FeatureOptions {
+            verify: seed % 2 == 0,
+            max_parallel: 4,
+            max_retries: 2,
+            failure_policy: if seed % 3 == 0 {
+                FailurePolicy::Stop
+            } else {
+                FailurePolicy::Continue
+            },
+            run: ralph_coordinator::domain::run::RunSettings {
+                max_iterations: None,
+                backoff_ms: 0,
+                ..FeatureOptions::default().run
+            },
+        };
+        let with_code = seed % 4 != 0;
+        let (feature, _, _) = world
+            .submit(
+                &format!("h{seed}"),
+                with_code.then_some(&repository),
+                &graph,
+                &options,
+            )
+            .await
+            .unwrap();
+        let pool = Pool::join(world).await;
+        Self {
+            world,
+            pool,
+            random,
+            feature,
+            running: Vec::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    /// Does one thing; says what.
+    pub async fn step(&mut self) -> String {
+        match self.random.random_range(0..20) {
+            0..=5 => {
+                let slots = self.random.random_range(1..4);
+                let got = self.pool.claim(slots).await;
+                let did = format!("claiming {} of {slots}", got.len());
+                self.running.extend(got);
+                did
+            }
+            6..=12 => self.end_some().await,
+            13 => self.lose_one().await,
+            14 => self.repeat_one().await,
+            15 | 16 => self.steer_a_task().await,
+            17 => self.steer_the_feature().await,
+            18 => self.decide_one().await,
+            _ => {
+                finish::tick(&self.world.db).await.unwrap();
+                "a tick".to_owned()
+            }
+        }
+    }
+
+    async fn end_some(&mut self) -> String {
+        let n = self.random.random_range(1..=3).min(self.running.len());
+        let mut batch = Vec::new();
+        let mut did = String::from("reports:");
+        for _ in 0..n {
+            let at = self.random.random_range(0..self.running.len());
+            let of = self.running.swap_remove(at);
+            let (report, what) = self.some_end(&of);
+            did.push_str(&format!(" {} {what}", of.kind));
+            batch.push(report);
+        }
+        self.sent.extend(batch.clone());
+        self.pool.report(batch).await;
+        did
+    }
+
+    fn some_end(&mut self, of: &Assignment) -> (Incoming, &'static str) {
+        let id = of.task;
+        let turn = |stop_reason: &str| Ended::Turn {
+            stop_reason: stop_reason.into(),
+        };
+        if Pool::is_integration(of) {
+            let end = match self.random.random_range(0..8) {
+                0..=3 => (
+                    IntegrationEnd::Merged {
+                        commit: format!("{:040x}", 7),
+                        empty: false,
+                    },
+                    "merged",
+                ),
+                4 => {
+                    let conflict = IntegrationEnd::Conflict {
+                        paths: vec!["a".into()],
+                        hunks: String::new(),
+                        head: "h".into(),
+                    };
+                    (conflict, "conflict")
+                }
+                5 => (
+                    IntegrationEnd::Void {
+                        reason: "elsewhere".into(),
+                    },
+                    "void",
+                ),
+                6 => (
+                    IntegrationEnd::Failed {
+                        message: "away".into(),
+                        retry: true,
+                    },
+                    "failed",
+                ),
+                _ => (
+                    IntegrationEnd::GateFailed {
+                        command: "t".into(),
+                        output: "o".into(),
+                    },
+                    "gate",
+                ),
+            };
+            return (self.pool.integration(of, end.0), end.1);
+        }
+        if of.kind == SessionKind::Verify {
+            let text = [
+                "<verify-pass/>",
+                "<verify-pass/>",
+                "<verify-fail>no</verify-fail>",
+                "hm",
+            ];
+            let text = text[self.random.random_range(0..text.len())];
+            return (self.pool.session(of, turn("end_turn"), text, 0), "verdict");
+        }
+        let graph = "- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n- {key: c, title: C, parent: b}";
+        let (ended, text, what) = match self.random.random_range(0..12) {
+            0..=5 => (turn("end_turn"), format!("<task-done>{id}</task-done>"), "done"),
+            6 => (
+                turn("end_turn"),
+                format!("<task-failed>{id}</task-failed>"),
+                "failed",
+            ),
+            7 => (turn("end_turn"), "well".to_owned(), "no sigil"),
+            8 => (
+                Ended::AgentExited {
+                    code: Some(1),
+                    signal: None,
+                },
+                String::new(),
+                "crash",
+            ),
+            9 => (
+                Ended::Told {
+                    reason: EndReason::Interrupted,
+                },
+                String::new(),
+                "interrupted",
+            ),
+            10 => (
+                turn("end_turn"),
+                format!("<task-graph>{graph}</task-graph>"),
+                "split",
+            ),
+            _ => (
+                turn("end_turn"),
+                "<task-graph>- nonsense</task-graph>".to_owned(),
+                "bad split",
+            ),
+        };
+        (self.pool.session(of, ended, &text, 1), what)
+    }
+
+    async fn lose_one(&mut self) -> String {
+        if self.running.is_empty() {
+            return "nothing to lose".to_owned();
+        }
+        let at = self.random.random_range(0..self.running.len());
+        let of = self.running.swap_remove(at);
+        sqlx::query("update dispatches set lease_until = '-infinity' where id = $1 and state = 'live'")
+            .bind(of.dispatch.0)
+            .execute(&self.world.db)
+            .await
+            .unwrap();
+        rescue::rescue(&self.world.db, true).await.unwrap();
+        let (report, what) = self.some_end(&of);
+        self.sent.push(report);
+        format!("losing a {} whose late report would be {what}", of.kind)
+    }
+
+    async fn repeat_one(&mut self) -> String {
+        if self.sent.is_empty() {
+            return "nothing to repeat".to_owned();
+        }
+        let at = self.random.random_range(0..self.sent.len());
+        let report = self.sent[at].clone();
+        let fates = self.pool.report(vec![report.clone(), report]).await;
+        format!("a report twice: {fates:?}")
+    }
+
+    async fn decide_one(&mut self) -> String {
+        let Some(of) = self.running.iter().find(|of| Pool::is_integration(of)) else {
+            return "no turn".to_owned();
+        };
+        let request = DecideRequest {
+            dispatch: of.dispatch,
+            incarnation: ralph_shared::ids::Incarnation::new(),
+            old: format!("{:040x}", 1),
+            new: format!("{:040x}", 2),
+        };
+        let first = integrate::decide(&self.world.db, &request).await.unwrap();
+        let second = integrate::decide(&self.world.db, &request).await.unwrap();
+        assert_eq!(first, second);
+        format!("deciding: {first:?}")
+    }
+
+    async fn steer_a_task(&mut self) -> String {
+        let ids: Vec<uuid::Uuid> =
+            sqlx::query_scalar("select id from tasks where feature_id = $1 order by id")
+                .bind(self.feature.0)
+                .fetch_all(&self.world.db)
+                .await
+                .unwrap();
+        let task = TaskId(ids[self.random.random_range(0..ids.len())]);
+        let commands = [
+            TaskCommand::Skip,
+            TaskCommand::Cancel,
+            TaskCommand::Fail,
+            TaskCommand::Done,
+            TaskCommand::Retry,
+            TaskCommand::Retry,
+            TaskCommand::Retry,
+            TaskCommand::Release,
+        ];
+        let command = commands[self.random.random_range(0..commands.len())];
+        let (steered, _) = steer::task(&self.world.db, task, command, "test", None)
+            .await
+            .unwrap();
+        format!("{command:?} of {task}: {steered:?}")
+    }
+
+    async fn steer_the_feature(&mut self) -> String {
+        let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
+        let commands = [
+            FeatureCommand::Pause,
+            FeatureCommand::Resume,
+            FeatureCommand::Resume,
+            run,
+        ];
+        let command = commands[self.random.random_range(0..commands.len())].clone();
+        let (steered, _, _) = steer::feature(&self.world.db, self.feature, &command)
+            .await
+            .unwrap();
+        format!("{command:?}: {steered:?}")
+    }
+
+    /// Everything that is left is tried again and done: the feature can always be brought to its end.
+    pub async fn finish(mut self) {
+        let db = &self.world.db;
+        for _ in 0..400 {
+            let mut conn = db.acquire().await.unwrap();
+            let state = store::feature::lock(&mut conn, &[self.feature.0]).await.unwrap()[0].state;
+            let stuck: Vec<uuid::Uuid> = sqlx::query_scalar(
+                "select t.id from tasks t left join tasks p on p.id = t.parent_id
+                 where t.feature_id = $1 and t.children = 0 and t.state in ('failed', 'needs_review', 'cancelled')
+                   and (p.id is null or p.state not in ('done', 'skipped', 'cancelled'))",
+            )
+            .bind(self.feature.0)
+            .fetch_all(&mut *conn)
+            .await
+            .unwrap();
+            drop(conn);
+            for task in stuck {
+                steer::task(db, TaskId(task), TaskCommand::Retry, "test", None)
+                    .await
+                    .unwrap();
+            }
+            let cancelled: Vec<uuid::Uuid> = sqlx::query_scalar(
+                "select id from tasks where feature_id = $1 and children > 0 and state = 'cancelled'",
+            )
+            .bind(self.feature.0)
+            .fetch_all(db)
+            .await
+            .unwrap();
+            for task in cancelled {
+                steer::task(db, TaskId(task), TaskCommand::Skip, "test", None)
+                    .await
+                    .unwrap();
+            }
+            match state {
+                FeatureState::Done => return,
+                FeatureState::Running => {}
+                FeatureState::Paused => {
+                    steer::feature(db, self.feature, &FeatureCommand::Resume)
+                        .await
+                        .unwrap();
+                }
+                _ => {
+                    let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
+                    steer::feature(db, self.feature, &run).await.unwrap();
+                }
+            }
+            sqlx::query("update ready_tasks set not_before = now()")
+                .execute(db)
+                .await
+                .unwrap();
+            let got = self.pool.claim(4).await;
+            self.running.extend(got);
+            let batch: Vec<Incoming> = std::mem::take(&mut self.running)
+                .iter()
+                .map(|of| {
+                    if Pool::is_integration(of) {
+                        let merged = IntegrationEnd::Merged {
+                            commit: format!("{:040x}", 9),
+                            empty: false,
+                        };
+                        return self.pool.integration(of, merged);
+                    }
+                    let text = format!("<task-done>{}</task-done><verify-pass/>", of.task);
+                    self.pool.session(
+                        of,
+                        Ended::Turn {
+                            stop_reason: "end_turn".into(),
+                        },
+                        &text,
+                        1,
+                    )
+                })
+                .collect();
+            self.pool.report(batch).await;
+            finish::tick(db).await.unwrap();
+        }
+        panic!(
+            "the feature did not come to its end ({:?}):\n{}",
+            RunOutcome::Complete,
+            self.world.tell().await
+        );
+    }
+}
+
+/// A graph of random shape: roots, children, grandchildren, and edges between tasks that come one after the other.
+fn graph(random: &mut StdRng) -> String {
+    let n = random.random_range(5..12);
+    let mut text = String::new();
+    let mut parents: Vec<Option<usize>> = Vec::new();
+    for task in 0..n {
+        let parent = (task > 0 && random.random_bool(0.35)).then(|| random.random_range(0..task));
+        parents.push(parent);
+        let ancestors: Vec<usize> = std::iter::successors(parent, |p| parents[*p]).collect();
+        let mut after: Vec<String> = Vec::new();
+        for _ in 0..random.random_range(0..3) {
+            let blocker = random.random_range(0..n);
+            // Only earlier tasks outside of its own line; a parent of later tasks would make a circle.
+            if blocker < task && !ancestors.contains(&blocker) && parents[blocker] == parent {
+                after.push(format!("k{blocker}"));
+            }
+        }
+        after.dedup();
+        text.push_str(&format!("- key: k{task}\n  title: Task {task}\n"));
+        if let Some(parent) = parent {
+            text.push_str(&format!("  parent: k{parent}\n"));
+        }
+        if !after.is_empty() {
+            text.push_str(&format!("  after: [{}]\n", after.join(", ")));
+        }
+    }
+    text
+}
