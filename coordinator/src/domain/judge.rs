@@ -192,6 +192,8 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
     }
 }
 
+/// The next attempt sees so much of a conflict. Characters.
+const MAX_HUNK_CHARS: usize = 4_000;
 /// Attempts to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
 
@@ -199,11 +201,11 @@ pub const MAX_INTEGRATION_TRIES: i32 = 20;
 pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
-        IntegrationEnd::Conflict { paths, .. } => Judgement::new(
-            Outcome::Conflict,
-            Step::Retry,
-            format!("it conflicts with what landed before, in {}", paths.join(", ")),
-        ),
+        IntegrationEnd::Conflict { paths, hunks, .. } => {
+            let hunks: String = hunks.chars().take(MAX_HUNK_CHARS).collect();
+            let reason = format!("it conflicts with what landed before, in {}:\n{hunks}", paths.join(", "));
+            Judgement::new(Outcome::Conflict, Step::Retry, reason.trim_end_matches([':', '\n']).to_owned())
+        }
         IntegrationEnd::GateFailed { command, output } => Judgement::new(
             Outcome::Failed,
             Step::Retry,
