@@ -4,6 +4,7 @@ pub mod counts;
 pub mod fairness;
 pub mod graph;
 pub mod judge;
+pub mod names;
 pub mod retry;
 pub mod run;
 pub mod run_end;

@@ -14,6 +14,8 @@ pub mod ready;
 pub mod run;
 pub mod task;
 pub mod transcript;
+pub mod view;
+pub mod waits;
 pub mod worker;
 
 mod connect;

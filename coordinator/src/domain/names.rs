@@ -1,0 +1,155 @@
+//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1).
+
+use ralph_shared::ids::FeatureId;
+
+/// Longest name of a feature, in characters.
+const MAX_NAME: usize = 63;
+/// Longest part of a name that a task's title gives.
+const MAX_FROM_TITLE: usize = 40;
+
+/// A name that can't be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` can't be {what}: {rule}")]
+pub struct BadName {
+    name: String,
+    what: &'static str,
+    rule: &'static str,
+}
+
+/// The branch on which a feature's tasks land, unless it is named otherwise (DESIGN 6).
+pub fn branch(feature: &str) -> String {
+    format!("ralph/{feature}")
+}
+
+/// Whether a feature may have this name.
+///
+/// # Errors
+/// When git or SPEC 1 would refuse it.
+pub fn check(name: &str) -> Result<(), BadName> {
+    let first = name.bytes().next();
+    let fits = (1..=MAX_NAME).contains(&name.len())
+        && first.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'));
+    if !fits {
+        return Err(BadName {
+            name: name.to_owned(),
+            what: "a feature's name",
+            rule: "use 1 to 63 of a-z, 0-9, `.`, `_` and `-`, beginning with a letter or a digit",
+        });
+    }
+    // It becomes the last part of a ref.
+    check_branch(&branch(name)).map_err(|error| BadName {
+        name: name.to_owned(),
+        what: "a feature's name",
+        ..error
+    })
+}
+
+/// Whether git takes this as a branch's name (git-check-ref-format).
+///
+/// # Errors
+/// When it doesn't.
+pub fn check_branch(name: &str) -> Result<(), BadName> {
+    let bad = |rule| {
+        Err(BadName {
+            name: name.to_owned(),
+            what: "a branch's name",
+            rule,
+        })
+    };
+    if name.is_empty() || name.len() > 200 {
+        return bad("use 1 to 200 bytes");
+    }
+    if name.chars().any(|c| c.is_control() || " ~^:?*[\\".contains(c)) {
+        return bad("git allows no spaces, control characters or ~ ^ : ? * [ \\ in it");
+    }
+    if name.contains("..") || name.contains("@{") || name == "@" {
+        return bad("git allows no `..` and no `@{` in it");
+    }
+    let part_is_bad = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    if name.starts_with('-') || name.ends_with('.') || name.split('/').any(part_is_bad) {
+        return bad(
+            "git wants no `-` at its start, no `.` at its end, and no part that is empty, begins with `.` or ends with `.lock`",
+        );
+    }
+    Ok(())
+}
+
+/// The name of a feature that is made for one task: what its title leaves, and digits that nobody else has.
+pub fn for_task(title: &str, id: FeatureId) -> String {
+    let mut slug = String::new();
+    for c in title.chars() {
+        match c.to_ascii_lowercase() {
+            c if c.is_ascii_alphanumeric() => slug.push(c),
+            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
+            _ => {}
+        }
+        if slug.len() == MAX_FROM_TITLE {
+            break;
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    let digits = id.0.simple().to_string().split_off(26);
+    if slug.is_empty() {
+        format!("task-{digits}")
+    } else {
+        format!("{slug}-{digits}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_in_a_ref() {
+        for good in ["a", "0", "todo", "fix-1.2_x", &"x".repeat(63)] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "-a",
+            ".a",
+            "A",
+            "a b",
+            "a..b",
+            "a.",
+            "a.lock",
+            "a/b",
+            "ä",
+            &"x".repeat(64),
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn branches_are_what_git_takes() {
+        for good in ["main", "team/feature", "x@y"] {
+            assert_eq!(check_branch(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "", "/a", "a/", "a//b", "-a", "a b", "a..b", "a@{b", "@", "a.lock/b", "a\\b", "a:b", "a\u{7f}",
+        ] {
+            assert!(check_branch(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_title_always_gives_a_name() {
+        let id = FeatureId::new();
+        let digits = id.0.simple().to_string().split_off(26);
+        for (title, expected) in [
+            ("Fix the login!", "fix-the-login"),
+            ("  --  ", "task"),
+            ("Ünïcode & more", "n-code-more"),
+            (&"word ".repeat(40), "word-word-word-word-word-word-word-word"),
+        ] {
+            let name = for_task(title, id);
+            assert_eq!(name, format!("{expected}-{digits}"));
+            assert_eq!(check(&name), Ok(()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Dispatches: the sessions that run, and the attempts that were.
+
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use crate::domain::states::{Kind, Outcome};
+use crate::store::dispatch::DispatchState;
+
+/// One session that was handed to a worker, and how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct DispatchView {
+    pub id: String,
+    pub task: String,
+    pub run: String,
+    pub kind: SessionKind,
+    pub attempt: i32,
+    /// `live`, `settled`, `lost`, `superseded`.
+    pub status: String,
+    pub outcome: Option<Outcome>,
+    pub reason: Option<String>,
+    pub worker: String,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub model_reason: Option<String>,
+    pub journal: Option<String>,
+    pub feedback: Option<String>,
+    pub commit: Option<String>,
+    pub pushed_ref: Option<String>,
+    pub files_changed: Vec<String>,
+    pub stop_reason: Option<String>,
+    pub duration_ms: Option<i64>,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    pub cost_usd: Option<f64>,
+    pub tool_calls: Option<i32>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub ended_at: Option<OffsetDateTime>,
+}
+
+/// A session that runs now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SessionView {
+    pub id: String,
+    pub kind: SessionKind,
+    pub task: String,
+    pub title: String,
+    pub feature: String,
+    pub attempt: i32,
+    pub worker: String,
+    pub model: Option<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+    /// By the database's clock.
+    pub elapsed_ms: i64,
+}
+
+/// Whose transcript it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptOf {
+    /// The dispatch.
+    pub dispatch: String,
+    /// The task.
+    pub task: String,
+    /// What it does.
+    pub kind: SessionKind,
+    /// Number of the attempt.
+    pub attempt: i32,
+    /// Who works.
+    pub worker: String,
+    /// Whether it still runs.
+    pub live: bool,
+}
+
+fn word(state: DispatchState) -> &'static str {
+    match state {
+        DispatchState::Live => "live",
+        DispatchState::Settled => "settled",
+        DispatchState::Lost => "lost",
+        DispatchState::Superseded => "superseded",
+    }
+}
+
+/// The last `limit` dispatches of a task, oldest first.
+pub async fn dispatches_of_task(
+    conn: &mut PgConnection,
+    task: TaskId,
+    limit: i64,
+) -> sqlx::Result<Vec<DispatchView>> {
+    let rows = sqlx::query!(
+        r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
+                  outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, commit,
+                  pushed_ref, files_changed, stop_reason, duration_ms, input_tokens, output_tokens, cost_usd, tool_calls,
+                  claimed_at, settled_at
+           from dispatches
+           where task_id = $1
+           order by id desc
+           limit $2"#,
+        task.0,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .rev()
+        .map(|row| DispatchView {
+            id: DispatchId(row.id).short(),
+            task: TaskId(row.task_id).short(),
+            run: RunId(row.run_id).short(),
+            kind: row.kind.into(),
+            attempt: row.attempt,
+            status: word(row.state).to_owned(),
+            outcome: row.outcome,
+            reason: row.reason,
+            worker: row.worker,
+            agent: row.agent,
+            model: row.model,
+            model_reason: row.model_reason,
+            journal: row.journal,
+            feedback: row.feedback,
+            commit: row.commit,
+            pushed_ref: row.pushed_ref,
+            files_changed: row.files_changed.unwrap_or_default(),
+            stop_reason: row.stop_reason,
+            duration_ms: row.duration_ms,
+            input_tokens: row.input_tokens,
+            output_tokens: row.output_tokens,
+            cost_usd: row.cost_usd,
+            tool_calls: row.tool_calls,
+            started_at: row.claimed_at,
+            ended_at: row.settled_at,
+        })
+        .collect())
+}
+
+/// The sessions that run now, longest first, at most `limit`; of one feature when it is given.
+pub async fn sessions(
+    conn: &mut PgConnection,
+    feature: Option<FeatureId>,
+    limit: i64,
+) -> sqlx::Result<Vec<SessionView>> {
+    let rows = sqlx::query!(
+        r#"select d.id, d.kind as "kind: Kind", d.task_id, x.title, d.feature_id, d.attempt, d.worker, d.model,
+                  d.claimed_at, (extract(epoch from now() - d.claimed_at) * 1000)::bigint as "elapsed_ms!"
+           from dispatches d
+           join task_texts x on x.task_id = d.task_id
+           where d.state = 'live' and ($1::uuid is null or d.feature_id = $1)
+           order by d.id
+           limit $2"#,
+        feature.map(|f| f.0),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| SessionView {
+            id: DispatchId(row.id).short(),
+            kind: row.kind.into(),
+            task: TaskId(row.task_id).short(),
+            title: row.title,
+            feature: FeatureId(row.feature_id).short(),
+            attempt: row.attempt,
+            worker: row.worker,
+            model: row.model,
+            started_at: row.claimed_at,
+            elapsed_ms: row.elapsed_ms.max(0),
+        })
+        .collect())
+}
+
+/// The dispatch to show of a task: of attempt `attempt`, the agent's work rather than what followed it; or the last one.
+/// Integrations have no agent and are left out.
+pub async fn dispatch_of_attempt(
+    conn: &mut PgConnection,
+    task: TaskId,
+    attempt: Option<i32>,
+) -> sqlx::Result<Option<DispatchId>> {
+    let id = sqlx::query_scalar!(
+        "select id
+         from dispatches
+         where task_id = $1 and kind <> 'integrate' and ($2::int is null or (attempt = $2 and kind <> 'verify'))
+         order by id desc
+         limit 1",
+        task.0,
+        attempt,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(id.map(DispatchId))
+}
+
+/// The task's first dispatch after another, or its first; integrations are left out.
+pub async fn dispatch_after(
+    conn: &mut PgConnection,
+    task: TaskId,
+    after: Option<DispatchId>,
+) -> sqlx::Result<Option<DispatchId>> {
+    let id = sqlx::query_scalar!(
+        "select id
+         from dispatches
+         where task_id = $1 and kind <> 'integrate' and ($2::uuid is null or id > $2)
+         order by id
+         limit 1",
+        task.0,
+        after.map(|d| d.0),
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(id.map(DispatchId))
+}
+
+/// Whose transcript a dispatch's is.
+pub async fn of_dispatch(conn: &mut PgConnection, id: DispatchId) -> sqlx::Result<Option<TranscriptOf>> {
+    let row = sqlx::query!(
+        r#"select task_id, kind as "kind: Kind", attempt, worker, state = 'live' as "live!" from dispatches where id = $1"#,
+        id.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| TranscriptOf {
+        dispatch: id.short(),
+        task: TaskId(row.task_id).short(),
+        kind: row.kind.into(),
+        attempt: row.attempt,
+        worker: row.worker,
+        live: row.live,
+    }))
+}
+
+/// Whether the feature of a task runs.
+pub async fn feature_of_task_runs(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<bool> {
+    let runs = sqlx::query_scalar!(
+        r#"select f.state in ('running', 'paused') as "runs!"
+           from tasks t
+           join features f on f.id = t.feature_id
+           where t.id = $1"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(runs.unwrap_or(false))
+}

@@ -1,0 +1,151 @@
+//! Features.
+
+use ralph_shared::ids::{FeatureId, RunId};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::page::{Cursor, Page, cut};
+use super::run::{RunView, runs};
+use crate::domain::states::{FailurePolicy, FeatureState};
+
+/// A feature with its counters and its current or last run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct FeatureView {
+    pub id: String,
+    pub name: String,
+    pub status: FeatureState,
+    /// Address or path that workers hand to git.
+    pub repo: Option<String>,
+    pub repo_id: String,
+    pub base_ref: Option<String>,
+    pub base_commit: Option<String>,
+    pub branch: Option<String>,
+    pub max_parallel: i32,
+    pub failure_policy: FailurePolicy,
+    pub tasks: TaskCounts,
+    pub run: Option<RunView>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub updated_at: OffsetDateTime,
+}
+
+/// How many tasks are in each state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TaskCounts {
+    pub total: i64,
+    /// Ready, or waiting for a back-off, a verification or an integration to start.
+    pub pending: i64,
+    pub blocked: i64,
+    /// With a session or an integration under way.
+    pub in_progress: i64,
+    pub done: i64,
+    pub failed: i64,
+    pub cancelled: i64,
+    pub skipped: i64,
+    pub needs_review: i64,
+}
+
+impl TaskCounts {
+    /// Tasks that need nothing more: done, skipped or cancelled.
+    pub fn resolved(&self) -> i64 {
+        self.done + self.skipped + self.cancelled
+    }
+}
+
+/// Features by key, in the order of `ids`.
+pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<FeatureView>> {
+    let rows = sqlx::query!(
+        r#"select f.id, name, state as "state: FeatureState", repo_address, repo_id, base_ref, base_commit, branch,
+                  max_parallel, failure_policy as "failure_policy: FailurePolicy", pending, blocked, done, failed,
+                  cancelled, skipped, needs_review, created_at, updated_at,
+                  coalesce(current_run,
+                           (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
+                  (select count(*) from dispatches d where d.feature_id = f.id and d.state = 'live') as "live!"
+           from unnest($1::uuid[]) with ordinality as wanted(id, n)
+           join features f on f.id = wanted.id
+           order by wanted.n"#,
+        ids,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let run_ids: Vec<Uuid> = rows.iter().filter_map(|row| row.run).collect();
+    let mut run_views = runs(conn, &run_ids).await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let run_id = row.run.map(|id| RunId(id).short());
+            let run = run_views
+                .iter()
+                .position(|run| Some(&run.id) == run_id.as_ref())
+                .map(|at| run_views.swap_remove(at));
+            let counted = [
+                row.blocked,
+                row.done,
+                row.failed,
+                row.cancelled,
+                row.skipped,
+                row.needs_review,
+            ];
+            let open = i64::from(row.pending);
+            // Claims move tasks without the feature's lock, so the two numbers are of slightly different moments.
+            let in_progress = row.live.min(open);
+            FeatureView {
+                id: FeatureId(row.id).short(),
+                name: row.name,
+                status: row.state,
+                repo: row.repo_address,
+                repo_id: row.repo_id,
+                base_ref: row.base_ref,
+                base_commit: row.base_commit,
+                branch: row.branch,
+                max_parallel: row.max_parallel,
+                failure_policy: row.failure_policy,
+                tasks: TaskCounts {
+                    total: open + counted.into_iter().map(i64::from).sum::<i64>(),
+                    pending: open - in_progress,
+                    blocked: row.blocked.into(),
+                    in_progress,
+                    done: row.done.into(),
+                    failed: row.failed.into(),
+                    cancelled: row.cancelled.into(),
+                    skipped: row.skipped.into(),
+                    needs_review: row.needs_review.into(),
+                },
+                run,
+                created_at: row.created_at,
+                updated_at: row.updated_at,
+            }
+        })
+        .collect())
+}
+
+/// Features, newest first; of some states only when `states` has any.
+pub async fn features_page(
+    conn: &mut PgConnection,
+    states: &[FeatureState],
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<FeatureView>> {
+    let ids = sqlx::query_scalar!(
+        "select id
+         from features
+         where ($1::uuid is null or id < $1) and (cardinality($2::feature_state[]) = 0 or state = any($2))
+         order by id desc
+         limit $3::bigint + 1",
+        cursor.0,
+        states as &[FeatureState],
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let (ids, next) = cut(ids, limit);
+    Ok(Page {
+        items: features(conn, &ids).await?,
+        next,
+    })
+}

@@ -1,0 +1,111 @@
+//! Ids as people type them: any unambiguous prefix of a short form; for features also the name (SPEC 1).
+
+use ralph_shared::ids::{FeatureId, RunId, ShortPrefix, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// What a prefix stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<Id> {
+    /// One row.
+    One(Id),
+    /// No row.
+    Nothing,
+    /// Several; some of them, in their short form, with a name or title where they have one.
+    Several(Vec<String>),
+}
+
+/// Rows that an ambiguous prefix names at most in its error.
+const SHOWN: i64 = 5;
+
+fn found<Id>(rows: Vec<(Uuid, String)>, id: impl Fn(Uuid) -> Id, short: impl Fn(&Id) -> String) -> Found<Id> {
+    let mut rows: Vec<(Id, String)> = rows.into_iter().map(|(key, text)| (id(key), text)).collect();
+    match rows.len() {
+        0 => Found::Nothing,
+        1 => Found::One(rows.remove(0).0),
+        _ => Found::Several(
+            rows.iter()
+                .map(|(id, text)| format!("{} {text}", short(id)).trim_end().to_owned())
+                .collect(),
+        ),
+    }
+}
+
+/// A task by the beginning of its short form.
+pub async fn find_task(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Found<TaskId>> {
+    let rows = sqlx::query!(
+        "select t.id, x.title
+         from tasks t
+         join task_texts x on x.task_id = t.id
+         where right(replace(t.id::text, '-', ''), 12) ~>=~ $1 and right(replace(t.id::text, '-', ''), 12) ~<~ ($1 || 'g')
+         limit $2",
+        prefix.as_str(),
+        SHOWN,
+    )
+    .fetch_all(conn)
+    .await?;
+    let rows = rows.into_iter().map(|row| (row.id, row.title)).collect();
+    Ok(found(rows, TaskId, TaskId::short))
+}
+
+/// A run by the beginning of its short form.
+pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Found<RunId>> {
+    let rows = sqlx::query_scalar!(
+        "select id
+         from runs
+         where right(replace(id::text, '-', ''), 12) ~>=~ $1 and right(replace(id::text, '-', ''), 12) ~<~ ($1 || 'g')
+         limit $2",
+        prefix.as_str(),
+        SHOWN,
+    )
+    .fetch_all(conn)
+    .await?;
+    let rows = rows.into_iter().map(|id| (id, String::new())).collect();
+    Ok(found(rows, RunId, RunId::short))
+}
+
+/// A feature by its name, or by the beginning of its short form. A name wins, and is ambiguous when several repositories
+/// have it.
+pub async fn find_feature(conn: &mut PgConnection, text: &str) -> sqlx::Result<Found<FeatureId>> {
+    let by_name = sqlx::query!(
+        "select id, repo_id from features where name = $1 order by id desc limit $2",
+        text,
+        SHOWN,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let rows: Vec<(Uuid, String)> = if by_name.is_empty() {
+        let Ok(prefix) = FeatureId::parse_prefix(text) else {
+            return Ok(Found::Nothing);
+        };
+        let by_id = sqlx::query!(
+            "select id, name
+             from features
+             where right(replace(id::text, '-', ''), 12) ~>=~ $1 and right(replace(id::text, '-', ''), 12) ~<~ ($1 || 'g')
+             limit $2",
+            prefix.as_str(),
+            SHOWN,
+        )
+        .fetch_all(conn)
+        .await?;
+        by_id.into_iter().map(|row| (row.id, row.name)).collect()
+    } else {
+        by_name
+            .into_iter()
+            .map(|row| {
+                (
+                    row.id,
+                    format!(
+                        "in {}",
+                        if row.repo_id.is_empty() {
+                            "no repository"
+                        } else {
+                            &row.repo_id
+                        }
+                    ),
+                )
+            })
+            .collect()
+    };
+    Ok(found(rows, FeatureId, FeatureId::short))
+}

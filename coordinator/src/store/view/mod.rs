@@ -1,0 +1,31 @@
+//! What screens read, a file a noun.
+//!
+//! The structs here are the JSON of the API: SPEC 1's words as field names, ids in their short form, times as RFC 3339.
+//! A list finds its ids through an index first and then reads only the rows that it shows, so that a page of a feature
+//! costs the same whether the feature has ten tasks or a hundred thousand.
+
+mod dispatch;
+mod feature;
+mod find;
+mod page;
+mod progress;
+mod run;
+mod system;
+mod task;
+mod worker;
+
+pub use dispatch::{
+    DispatchView, SessionView, TranscriptOf, dispatch_after, dispatch_of_attempt, dispatches_of_task,
+    feature_of_task_runs, of_dispatch, sessions,
+};
+pub use feature::{FeatureView, TaskCounts, features, features_page};
+pub use find::{Found, find_feature, find_run, find_task};
+pub use page::{Cursor, MAX_PAGE, Page};
+pub use progress::{Progress, progress};
+pub use run::{RunLimits, RunView, runs, runs_page};
+pub use system::{Pool, SystemView, system};
+pub use task::{
+    LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, attention, detail, log_of_task, subtree, tasks,
+    tasks_page,
+};
+pub use worker::{WorkerStatus, WorkerView, workers};

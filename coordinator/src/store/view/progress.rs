@@ -1,0 +1,49 @@
+//! How far a feature is: small and whole, so that each answer replaces the one before (DESIGN 1.5).
+
+use ralph_shared::ids::FeatureId;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+
+use super::dispatch::{SessionView, sessions};
+use super::feature::{FeatureView, features};
+use super::task::{TaskRef, attention};
+use crate::domain::states::FeatureState;
+
+/// Sessions and tasks that a progress names at most; the counters tell the rest.
+const NAMED: i64 = 20;
+
+/// How far a feature is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The feature with its counters and its run.
+    pub feature: FeatureView,
+    /// What runs now, longest first.
+    pub sessions: Vec<SessionView>,
+    /// What failed for good or waits for a person.
+    pub attention: Vec<TaskRef>,
+}
+
+impl Progress {
+    /// Whether the run that it shows is over.
+    pub fn is_over(&self) -> bool {
+        let run_ended = self.feature.run.as_ref().is_some_and(|run| run.outcome.is_some());
+        run_ended && !matches!(self.feature.status, FeatureState::Running | FeatureState::Paused)
+    }
+}
+
+/// Reads it; `None` when there is no such feature.
+pub async fn progress(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Progress>> {
+    let Some(feature) = features(conn, &[id.0]).await?.pop() else {
+        return Ok(None);
+    };
+    let trouble = feature.tasks.failed + feature.tasks.needs_review > 0;
+    Ok(Some(Progress {
+        sessions: sessions(conn, Some(id), NAMED).await?,
+        attention: if trouble {
+            attention(conn, id, NAMED).await?
+        } else {
+            Vec::new()
+        },
+        feature,
+    }))
+}

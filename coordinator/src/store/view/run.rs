@@ -1,0 +1,127 @@
+//! Runs.
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::page::{Cursor, Page, cut};
+use crate::domain::run::Run;
+use crate::domain::states::RunOutcome;
+use crate::store;
+
+/// A run: its limits, what it used, how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct RunView {
+    pub id: String,
+    pub feature: String,
+    /// `None` while it goes on.
+    pub outcome: Option<RunOutcome>,
+    /// Why it ended, in words.
+    pub reason: Option<String>,
+    pub model: Option<String>,
+    pub model_strategy: String,
+    pub agent: Option<String>,
+    pub limits: RunLimits,
+    pub iterations: i32,
+    /// Iterations that were done.
+    pub succeeded: i32,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cost_usd: f64,
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub ended_at: Option<OffsetDateTime>,
+    /// How long it took, or takes so far.
+    pub elapsed_ms: i64,
+}
+
+/// Limits of a run; `None` is no limit (SPEC 3.4).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct RunLimits {
+    pub iterations: Option<i32>,
+    pub time_ms: Option<i64>,
+    pub cost_usd: Option<f64>,
+    pub tokens: Option<i64>,
+    pub session_ms: i64,
+    pub idle_ms: i64,
+    pub output_bytes: i64,
+    pub backoff_ms: i64,
+}
+
+impl From<Run> for RunView {
+    fn from(run: Run) -> Self {
+        let elapsed = run.ended_at.unwrap_or(run.now) - run.started_at;
+        let settings = run.settings;
+        Self {
+            id: run.id.short(),
+            feature: run.feature.short(),
+            outcome: run.outcome,
+            reason: run.reason,
+            model: settings.model,
+            model_strategy: settings.model_strategy,
+            agent: settings.agent,
+            limits: RunLimits {
+                iterations: settings.max_iterations,
+                time_ms: settings.max_time_ms,
+                cost_usd: settings.max_cost_usd,
+                tokens: settings.max_tokens,
+                session_ms: settings.session_ms,
+                idle_ms: settings.idle_ms,
+                output_bytes: settings.output_bytes,
+                backoff_ms: settings.backoff_ms,
+            },
+            iterations: run.iterations,
+            succeeded: run.succeeded,
+            input_tokens: run.input_tokens,
+            output_tokens: run.output_tokens,
+            cost_usd: run.cost_usd,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            elapsed_ms: i64::try_from(elapsed.whole_milliseconds()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// Runs by key, in no particular order.
+pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<RunView>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(store::run::read(conn, ids)
+        .await?
+        .into_iter()
+        .map(RunView::from)
+        .collect())
+}
+
+/// Runs, newest first; of one feature when it is given.
+pub async fn runs_page(
+    conn: &mut PgConnection,
+    feature: Option<Uuid>,
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<RunView>> {
+    let ids = sqlx::query_scalar!(
+        "select id
+         from runs
+         where ($1::uuid is null or id < $1) and ($2::uuid is null or feature_id = $2)
+         order by id desc
+         limit $3::bigint + 1",
+        cursor.0,
+        feature,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let (ids, next) = cut(ids, limit);
+    let mut found = store::run::read(conn, &ids).await?;
+    found.sort_by_key(|run| std::cmp::Reverse(run.id));
+    Ok(Page {
+        items: found.into_iter().map(RunView::from).collect(),
+        next,
+    })
+}

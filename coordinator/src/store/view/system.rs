@@ -1,0 +1,71 @@
+//! The whole system at a glance.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::dispatch::{SessionView, sessions};
+use super::feature::{FeatureView, features};
+use super::worker::{WorkerView, workers};
+use crate::store;
+
+/// Sessions and features that it names at most.
+const NAMED: i64 = 50;
+/// Features that don't run any more, shown so that a screen is not empty after the work.
+const RECENT: i64 = 5;
+/// Ready tasks are counted no further than this in each pool.
+const DEPTH_COUNTED: i64 = 10_000;
+
+/// What `status` shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SystemView {
+    /// Release of the coordinator that answered.
+    pub version: String,
+    /// Features that run or are paused, and the newest others.
+    pub features: Vec<FeatureView>,
+    /// What runs now, longest first.
+    pub sessions: Vec<SessionView>,
+    /// Who works.
+    pub workers: Vec<WorkerView>,
+    /// The pools that living workers serve.
+    pub pools: BTreeMap<String, Pool>,
+}
+
+/// One pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Slots of living workers.
+    pub slots: i64,
+    /// Tasks that could start now, counted up to 10,000.
+    pub ready: i64,
+}
+
+/// Reads it.
+pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<SystemView> {
+    let ids: Vec<Uuid> = sqlx::query_scalar!(
+        r#"(select id as "id!" from features where state in ('running', 'paused') order by id desc limit $1)
+           union all
+           (select id from features where state not in ('running', 'paused') order by id desc limit $2)"#,
+        NAMED,
+        RECENT,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut pools = BTreeMap::new();
+    for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
+        pools.insert(pool, Pool { slots, ready: 0 });
+    }
+    let names: Vec<String> = pools.keys().cloned().collect();
+    for (pool, ready) in store::ready::depth(conn, &names, DEPTH_COUNTED).await? {
+        pools.entry(pool).or_default().ready = ready;
+    }
+    Ok(SystemView {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        features: features(conn, &ids).await?,
+        sessions: sessions(conn, None, NAMED).await?,
+        workers: workers(conn, lease_ms).await?,
+        pools,
+    })
+}

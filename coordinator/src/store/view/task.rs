@@ -1,0 +1,339 @@
+//! Tasks.
+
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::dispatch::{DispatchView, dispatches_of_task};
+use super::page::{Cursor, Page, cut};
+use crate::domain::states::{Kind, TaskState, Verification};
+
+/// A task as lists show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TaskView {
+    pub id: String,
+    pub feature: String,
+    pub parent: Option<String>,
+    pub key: String,
+    pub title: String,
+    pub status: TaskState,
+    /// Why it failed or needs a person.
+    pub reason: Option<String>,
+    pub priority: i32,
+    pub pool: String,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub max_retries: i32,
+    pub verify: bool,
+    pub verification_status: Verification,
+    /// Number of the last attempt; 0 before the first.
+    pub attempt: i32,
+    /// Failures in a row.
+    pub failures: i16,
+    pub open_blockers: i32,
+    pub children: i32,
+    /// Whether a failed or cancelled ancestor keeps it from being worked on.
+    pub held: bool,
+    /// What runs now.
+    pub session: Option<TaskSession>,
+}
+
+/// What runs for a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TaskSession {
+    pub id: String,
+    pub kind: SessionKind,
+    pub worker: String,
+    pub model: Option<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+}
+
+/// A task as others mention it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TaskRef {
+    pub id: String,
+    pub title: String,
+    pub status: TaskState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A task with everything around it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TaskDetail {
+    #[serde(flatten)]
+    pub task: TaskView,
+    pub feature_name: String,
+    pub description: String,
+    pub blockers: Vec<TaskRef>,
+    pub dependents: Vec<TaskRef>,
+    pub subtasks: Vec<TaskRef>,
+    /// The last [`MAX_ATTEMPTS`] dispatches, oldest first.
+    pub dispatches: Vec<DispatchView>,
+    /// The commit on the feature branch, once it landed.
+    pub landed_commit: Option<String>,
+}
+
+/// What was done to a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct LogEntry {
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    pub actor: String,
+    pub what: String,
+    pub why: Option<String>,
+}
+
+/// Dispatches that a task's detail holds at most.
+pub const MAX_ATTEMPTS: i64 = 100;
+/// Neighbours of each sort that a task's detail holds at most.
+const MAX_NEIGHBOURS: i64 = 200;
+
+/// Tasks by key, in the order of `ids`.
+pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskView>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query!(
+        r#"select t.id, t.feature_id, t.parent_id, x.key, x.title, t.state as "state: TaskState", x.reason, t.priority,
+                  x.pool, x.agent, x.model, t.max_retries, t.verify, t.verification as "verification: Verification",
+                  t.attempt, t.failures, t.open_blockers, t.children, t.held,
+                  d.id as "dispatch?", d.kind as "kind?: Kind", d.worker as "worker?", d.model as dispatch_model,
+                  d.claimed_at as "claimed_at?"
+           from unnest($1::uuid[]) with ordinality as wanted(id, n)
+           join tasks t on t.id = wanted.id
+           join task_texts x on x.task_id = t.id
+           left join dispatches d on d.id = t.dispatch_id and d.state = 'live'
+           order by wanted.n"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let session = match (row.dispatch, row.kind, row.worker, row.claimed_at) {
+                (Some(id), Some(kind), Some(worker), Some(started_at)) => Some(TaskSession {
+                    id: DispatchId(id).short(),
+                    kind: kind.into(),
+                    worker,
+                    model: row.dispatch_model,
+                    started_at,
+                }),
+                _ => None,
+            };
+            TaskView {
+                id: TaskId(row.id).short(),
+                feature: FeatureId(row.feature_id).short(),
+                parent: row.parent_id.map(|id| TaskId(id).short()),
+                key: row.key,
+                title: row.title,
+                status: row.state,
+                reason: row.reason,
+                priority: row.priority,
+                pool: row.pool,
+                agent: row.agent,
+                model: row.model,
+                max_retries: row.max_retries,
+                verify: row.verify,
+                verification_status: row.verification,
+                attempt: row.attempt,
+                failures: row.failures,
+                open_blockers: row.open_blockers,
+                children: row.children,
+                held: row.held,
+                session,
+            }
+        })
+        .collect())
+}
+
+/// Which tasks a list shows.
+#[derive(Debug, Clone, Default)]
+pub struct TaskFilter {
+    /// Of this feature.
+    pub feature: Option<FeatureId>,
+    /// In one of these states, if any are given.
+    pub states: Vec<TaskState>,
+}
+
+/// Tasks in the order in which they were made.
+pub async fn tasks_page(
+    conn: &mut PgConnection,
+    filter: &TaskFilter,
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<TaskView>> {
+    let ids = match filter.feature {
+        Some(feature) => {
+            sqlx::query_scalar!(
+                "select id
+                 from tasks
+                 where feature_id = $1 and ($2::uuid is null or id > $2)
+                   and (cardinality($3::task_state[]) = 0 or state = any($3))
+                 order by id
+                 limit $4::bigint + 1",
+                feature.0,
+                cursor.0,
+                &filter.states as &[TaskState],
+                limit,
+            )
+            .fetch_all(&mut *conn)
+            .await?
+        }
+        None => {
+            sqlx::query_scalar!(
+                "select id
+                 from tasks
+                 where ($1::uuid is null or id > $1) and (cardinality($2::task_state[]) = 0 or state = any($2))
+                 order by id
+                 limit $3::bigint + 1",
+                cursor.0,
+                &filter.states as &[TaskState],
+                limit,
+            )
+            .fetch_all(&mut *conn)
+            .await?
+        }
+    };
+    let (ids, next) = cut(ids, limit);
+    Ok(Page {
+        items: tasks(conn, &ids).await?,
+        next,
+    })
+}
+
+/// A task and everything below it, parents before children, at most `limit`.
+pub async fn subtree(conn: &mut PgConnection, root: TaskId, limit: i64) -> sqlx::Result<Vec<TaskView>> {
+    let ids = sqlx::query_scalar!(
+        r#"with recursive below as (
+             select id, 0 as depth from tasks where id = $1
+             union all
+             select t.id, b.depth + 1 from tasks t join below b on t.parent_id = b.id
+           )
+           select id as "id!" from below order by depth, id limit $2"#,
+        root.0,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    tasks(conn, &ids).await
+}
+
+/// Tasks of a feature that wait for a person or failed for good, at most `limit`.
+pub async fn attention(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    limit: i64,
+) -> sqlx::Result<Vec<TaskRef>> {
+    let rows = sqlx::query!(
+        r#"select t.id, x.title, t.state as "state: TaskState", x.reason
+           from tasks t
+           join task_texts x on x.task_id = t.id
+           where t.feature_id = $1 and t.children = 0 and t.state in ('needs_review', 'failed')
+           order by t.id
+           limit $2"#,
+        feature.0,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| TaskRef {
+            id: TaskId(row.id).short(),
+            title: row.title,
+            status: row.state,
+            reason: row.reason,
+        })
+        .collect())
+}
+
+/// Everything of one task; `None` when there is none.
+pub async fn detail(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskDetail>> {
+    let Some(task) = tasks(conn, &[id.0]).await?.pop() else {
+        return Ok(None);
+    };
+    let text = sqlx::query!(
+        r#"select f.name, x.description,
+                  (select i.landed_commit from integrations i where i.task_id = t.id and i.state = 'merged') as landed
+           from tasks t
+           join features f on f.id = t.feature_id
+           join task_texts x on x.task_id = t.id
+           where t.id = $1"#,
+        id.0,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let neighbours = sqlx::query!(
+        r#"select n.relation as "relation!", t.id, x.title, t.state as "state: TaskState"
+           from (
+             (select 'blocker' as relation, blocker_id as id from dependencies where task_id = $1 limit $2)
+             union all
+             (select 'dependent', task_id from dependencies where blocker_id = $1 limit $2)
+             union all
+             (select 'subtask', id from tasks where parent_id = $1 limit $2)
+           ) n
+           join tasks t on t.id = n.id
+           join task_texts x on x.task_id = t.id
+           order by t.id"#,
+        id.0,
+        MAX_NEIGHBOURS,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut detail = TaskDetail {
+        task,
+        feature_name: text.name,
+        description: text.description,
+        blockers: Vec::new(),
+        dependents: Vec::new(),
+        subtasks: Vec::new(),
+        dispatches: dispatches_of_task(conn, id, MAX_ATTEMPTS).await?,
+        landed_commit: text.landed,
+    };
+    for row in neighbours {
+        let to = match row.relation.as_str() {
+            "blocker" => &mut detail.blockers,
+            "dependent" => &mut detail.dependents,
+            _ => &mut detail.subtasks,
+        };
+        to.push(TaskRef {
+            id: TaskId(row.id).short(),
+            title: row.title,
+            status: row.state,
+            reason: None,
+        });
+    }
+    Ok(Some(detail))
+}
+
+/// What was done to a task, oldest first, the last `limit` entries.
+pub async fn log_of_task(conn: &mut PgConnection, id: TaskId, limit: i64) -> sqlx::Result<Vec<LogEntry>> {
+    let rows = sqlx::query!(
+        "select at, actor, what, why from task_logs where task_id = $1 order by id desc limit $2",
+        id.0,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .rev()
+        .map(|row| LogEntry {
+            at: row.at,
+            actor: row.actor,
+            what: row.what,
+            why: row.why,
+        })
+        .collect())
+}

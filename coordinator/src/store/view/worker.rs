@@ -1,0 +1,74 @@
+//! Workers.
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use crate::store;
+
+/// Where a worker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkerStatus {
+    /// It was heard within a lease and takes work.
+    Ready,
+    /// It finishes what runs and takes nothing new, or was asked to.
+    Draining,
+    /// It was not heard for longer than a lease.
+    Away,
+}
+
+impl WorkerStatus {
+    /// The word on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Draining => "draining",
+            Self::Away => "away",
+        }
+    }
+}
+
+/// A worker that said hello.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct WorkerView {
+    pub name: String,
+    pub status: WorkerStatus,
+    pub pools: Vec<String>,
+    pub agents: Vec<String>,
+    pub slots: i32,
+    pub free_slots: i32,
+    pub version: String,
+    pub host: String,
+    pub pid: i32,
+    #[serde(with = "time::serde::rfc3339")]
+    pub started_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub seen_at: OffsetDateTime,
+}
+
+/// Every worker, by name; one that was not heard within `lease_ms` is away.
+pub async fn workers(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<WorkerView>> {
+    let workers = store::worker::list(conn, lease_ms).await?;
+    Ok(workers
+        .into_iter()
+        .map(|worker| WorkerView {
+            status: match (worker.alive, worker.draining || worker.drain_requested) {
+                (false, _) => WorkerStatus::Away,
+                (true, true) => WorkerStatus::Draining,
+                (true, false) => WorkerStatus::Ready,
+            },
+            name: worker.name,
+            pools: worker.pools,
+            agents: worker.agents,
+            slots: worker.slots,
+            free_slots: worker.free_slots,
+            version: worker.version,
+            host: worker.host,
+            pid: worker.pid,
+            started_at: worker.started_at,
+            seen_at: worker.seen_at,
+        })
+        .collect())
+}
