@@ -3,6 +3,7 @@
 //! | step | what it does |
 //! | --- | --- |
 //! | [`submit`] | a validated graph becomes rows, in one transaction |
+//! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
 //! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
@@ -21,6 +22,7 @@
 //! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
 //! dispatches by id; claims and heartbeats lock task and dispatch rows only.
 
+pub mod add;
 pub mod apply;
 pub mod capture;
 pub mod cascade;

@@ -119,7 +119,7 @@ pub async fn start(
 }
 
 /// The rows and edges of a graph, parents before children.
-fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec<(TaskId, TaskId)>) {
+pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec<(TaskId, TaskId)>) {
     let ids: Vec<TaskId> = graph.nodes.iter().map(|_| TaskId::new()).collect();
     let mut edges = Vec::with_capacity(graph.edges);
     let tasks = graph
