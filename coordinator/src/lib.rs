@@ -3,7 +3,10 @@
 //! `domain` decides, `store` reads and writes, `prompt` words, `flow` is the way of a task step by step, `services`
 //! keep the steps going, `api` and `cli` are what people touch. A newcomer reads [`flow`] from top to bottom.
 
+pub mod api;
 pub mod bus;
+pub mod cli;
+pub mod config;
 pub mod domain;
 pub mod embedded;
 pub mod flow;

@@ -1,0 +1,99 @@
+//! Who may ask: a bearer token, looked up by its hash, with a role (DESIGN 7).
+//!
+//! Tokens are compared by the database through an index on their SHA-256: how long that takes says nothing about a token.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use ralph_shared::wire::sha256_hex;
+use sqlx::PgPool;
+
+use super::app::App;
+use super::problem::Problem;
+use crate::store;
+use crate::store::access::Role;
+
+/// Longer ones are none of ours. Bytes.
+const MAX_TOKEN: usize = 512;
+
+/// How a token stands in the database.
+pub fn hash_token(token: &str) -> String {
+    sha256_hex(token.as_bytes())
+}
+
+/// Makes sure that `token` is known under `name` with all roles.
+///
+/// # Errors
+/// When the database can't be written.
+pub async fn register_token(db: &PgPool, name: &str, token: &str) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    store::access::ensure(&mut conn, name, &hash_token(token), Role::Admin).await
+}
+
+/// Lets requests pass that may look.
+pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    check(&app, request.headers(), Role::Read).await?;
+    Ok(next.run(request).await)
+}
+
+/// Lets requests pass that may submit and steer.
+pub async fn may_submit(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    check(&app, request.headers(), Role::Submit).await?;
+    Ok(next.run(request).await)
+}
+
+/// Lets requests pass that may do everything.
+pub async fn may_administer(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    check(&app, request.headers(), Role::Admin).await?;
+    Ok(next.run(request).await)
+}
+
+async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
+    let token = bearer(headers).ok_or_else(Problem::no_token)?;
+    let role = store::access::role_of(&mut *app.db().await?, &hash_token(token)).await?;
+    match role {
+        None => Err(Problem::no_token()),
+        Some(role) if role < needed => Err(Problem::not_allowed(match needed {
+            Role::Read => "read",
+            Role::Submit => "submit",
+            Role::Admin => "admin",
+        })),
+        Some(_) => Ok(()),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    let fits = scheme.eq_ignore_ascii_case("bearer") && (1..=MAX_TOKEN).contains(&token.len());
+    fits.then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn check(value: &str, expected: Option<&str>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+        assert_eq!(bearer(&headers), expected, "{value}");
+    }
+
+    #[test]
+    fn only_bearer_tokens_are_taken() {
+        check("Bearer abc", Some("abc"));
+        check("bearer  abc ", Some("abc"));
+        check("Basic abc", None);
+        check("Bearer", None);
+        check("Bearer ", None);
+        check(&format!("Bearer {}", "x".repeat(MAX_TOKEN + 1)), None);
+    }
+}

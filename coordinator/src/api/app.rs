@@ -1,0 +1,25 @@
+//! What every handler works with.
+
+use tokio_util::sync::CancellationToken;
+
+use super::feed::Feeds;
+use super::problem::Problem;
+use crate::services::Deps;
+
+/// The database, the broker, and what streams share.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// Database, broker, settings.
+    pub deps: Deps,
+    /// Features that somebody watches.
+    pub feeds: Feeds,
+    /// Ends the streams.
+    pub shutdown: CancellationToken,
+}
+
+impl App {
+    /// A connection of the pool.
+    pub async fn db(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, Problem> {
+        Ok(self.deps.db.acquire().await?)
+    }
+}

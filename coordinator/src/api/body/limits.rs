@@ -1,0 +1,174 @@
+//! Limits and choices of a run as they are asked for; what is not said gets SPEC 3.4's defaults.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::run::RunSettings;
+use crate::domain::strategy::Strategy;
+
+const SECOND_MS: i64 = 1000;
+const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * SECOND_MS;
+const DEFAULT_COST_USD: f64 = 20.0;
+const DEFAULT_SESSION_MS: i64 = 60 * 60 * SECOND_MS;
+const DEFAULT_IDLE_MS: i64 = 10 * 60 * SECOND_MS;
+const DEFAULT_OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
+const DEFAULT_BACKOFF_MS: i64 = 10 * SECOND_MS;
+
+/// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunWish {
+    /// Iterations; 20 and 5 for each task when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<i64>,
+    /// Wall time; 24 hours when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ms: Option<i64>,
+    /// Cost; 20 USD when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Tokens, in and out; no limit when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<i64>,
+    /// Wall time of a session; 60 minutes when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_ms: Option<i64>,
+    /// Silence of a session; 10 minutes when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<i64>,
+    /// Output of a session; 50 MB when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<i64>,
+    /// Pause after the first failure of a task, doubled by each; 10 seconds when it isn't given, and 0 is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_ms: Option<i64>,
+    /// A model or a tier; alone it means the strategy `fixed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How models are chosen (SPEC 7.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_strategy: Option<String>,
+    /// A configured agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+}
+
+/// A wish that can't be granted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadWish {
+    /// A limit below nothing.
+    #[error("the limit `{0}` is negative; give a positive number, or 0 for no limit")]
+    Negative(&'static str),
+    /// A strategy that isn't one.
+    #[error("`{0}` is no model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute")]
+    Strategy(String),
+    /// The strategy that needs a model.
+    #[error("the model strategy `fixed` needs a model; give one with --model")]
+    FixedNeedsModel,
+}
+
+impl RunWish {
+    /// What the run gets, for a feature of so many tasks.
+    ///
+    /// # Errors
+    /// When a wish can't be granted.
+    pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
+        let strategy = match (&self.model_strategy, &self.model) {
+            (Some(word), model) => {
+                let strategy = Strategy::from_word(word).ok_or_else(|| BadWish::Strategy(word.clone()))?;
+                if strategy == Strategy::Fixed && model.is_none() {
+                    return Err(BadWish::FixedNeedsModel);
+                }
+                word.clone()
+            }
+            (None, Some(_)) => "fixed".to_owned(),
+            (None, None) => "cost-optimized".to_owned(),
+        };
+        let default_iterations = i64::try_from(tasks)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(5)
+            .saturating_add(20);
+        let iterations = limit("iterations", self.iterations, Some(default_iterations))?;
+        let cost_usd = self.cost_usd.unwrap_or(DEFAULT_COST_USD);
+        if cost_usd.is_nan() || cost_usd < 0.0 {
+            return Err(BadWish::Negative("cost_usd"));
+        }
+        let session = |name, asked, default| Ok(limit(name, asked, Some(default))?.unwrap_or(i64::MAX / 4));
+        Ok(RunSettings {
+            max_iterations: iterations.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
+            max_time_ms: limit("time_ms", self.time_ms, Some(DEFAULT_TIME_MS))?,
+            max_cost_usd: (cost_usd > 0.0).then_some(cost_usd),
+            max_tokens: limit("tokens", self.tokens, None)?,
+            session_ms: session("session_ms", self.session_ms, DEFAULT_SESSION_MS)?,
+            idle_ms: session("idle_ms", self.idle_ms, DEFAULT_IDLE_MS)?,
+            output_bytes: session("output_bytes", self.output_bytes, DEFAULT_OUTPUT_BYTES)?,
+            backoff_ms: limit("backoff_ms", self.backoff_ms, Some(DEFAULT_BACKOFF_MS))?.unwrap_or(0),
+            model: self.model.clone(),
+            model_strategy: strategy,
+            agent: self.agent.clone(),
+        })
+    }
+}
+
+fn limit(name: &'static str, asked: Option<i64>, default: Option<i64>) -> Result<Option<i64>, BadWish> {
+    match asked {
+        None => Ok(default),
+        Some(0) => Ok(None),
+        Some(n) if n < 0 => Err(BadWish::Negative(name)),
+        Some(n) => Ok(Some(n)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_has_the_documented_defaults() {
+        let settings = RunWish::default().settings(12).unwrap();
+        assert_eq!(settings.max_iterations, Some(80));
+        assert_eq!(settings.max_time_ms, Some(86_400_000));
+        assert_eq!(settings.max_cost_usd, Some(20.0));
+        assert_eq!(settings.max_tokens, None);
+        assert_eq!((settings.session_ms, settings.idle_ms), (3_600_000, 600_000));
+        assert_eq!((settings.output_bytes, settings.backoff_ms), (52_428_800, 10_000));
+        assert_eq!(settings.model_strategy, "cost-optimized");
+    }
+
+    #[test]
+    fn zero_is_no_limit_and_less_is_refused() {
+        let wish = RunWish {
+            iterations: Some(0),
+            cost_usd: Some(0.0),
+            ..RunWish::default()
+        };
+        let settings = wish.settings(1).unwrap();
+        assert_eq!((settings.max_iterations, settings.max_cost_usd), (None, None));
+        for cost_usd in [-1.0, f64::NAN] {
+            let wish = RunWish {
+                cost_usd: Some(cost_usd),
+                ..RunWish::default()
+            };
+            assert_eq!(wish.settings(1), Err(BadWish::Negative("cost_usd")));
+        }
+    }
+
+    #[test]
+    fn a_model_alone_is_fixed_and_fixed_needs_one() {
+        let check = |model: Option<&str>, strategy: Option<&str>, expected: Result<&str, BadWish>| {
+            let wish = RunWish {
+                model: model.map(str::to_owned),
+                model_strategy: strategy.map(str::to_owned),
+                ..RunWish::default()
+            };
+            let got = wish.settings(1).map(|settings| settings.model_strategy);
+            assert_eq!(got, expected.map(str::to_owned), "{model:?} {strategy:?}");
+        };
+        check(None, None, Ok("cost-optimized"));
+        check(Some("opus"), None, Ok("fixed"));
+        check(Some("opus"), Some("escalate"), Ok("escalate"));
+        check(None, Some("fixed"), Err(BadWish::FixedNeedsModel));
+        check(None, Some("best"), Err(BadWish::Strategy("best".into())));
+    }
+}

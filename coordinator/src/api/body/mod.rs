@@ -1,0 +1,14 @@
+//! What requests and answers are made of, besides the views of [`crate::store::view`]. The command line reads and writes
+//! the same structs, so that the two can't drift apart.
+
+mod limits;
+mod problem;
+mod steer;
+mod submit;
+mod transcript;
+
+pub use limits::{BadWish, RunWish};
+pub use problem::ProblemBody;
+pub use steer::{Done, Started, Steer};
+pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
+pub use transcript::{Following, PromptSent, Transcript};

@@ -1,0 +1,21 @@
+//! A problem document on the wire.
+
+use serde::{Deserialize, Serialize};
+
+/// An error as clients read it (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemBody {
+    /// Names the sort of problem: `urn:ralph:problem:…`.
+    #[serde(rename = "type", default)]
+    pub kind: String,
+    /// The sort in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong this time, and what to do next.
+    #[serde(default)]
+    pub detail: String,
+    /// The single problems of a refused task graph.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}

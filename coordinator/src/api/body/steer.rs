@@ -1,0 +1,28 @@
+//! Commands on features, tasks and workers.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a person does it; stands in the task's log, and for `interrupt` in the next prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steer {
+    /// The reason, or for `interrupt` and `retry` what the agent should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A command was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// How many tasks or sessions were concerned.
+    pub count: usize,
+}
+
+/// A run was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The feature.
+    pub feature: String,
+    /// Its new run; `None` when the command starts none.
+    pub run: Option<String>,
+}

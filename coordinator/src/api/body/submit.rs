@@ -1,0 +1,139 @@
+//! What is submitted.
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::RunWish;
+use crate::domain::states::FailurePolicy;
+use crate::store::view::FeatureView;
+
+/// A repository as every worker can reach it, resolved by the client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepoRef {
+    /// Address or path, as git takes it.
+    pub address: String,
+    /// Normalised identity: memory and names are scoped to it.
+    pub id: String,
+    /// Branch or tag that the feature starts from.
+    pub base_ref: String,
+    /// The commit that it named. Hex object id.
+    pub base_commit: String,
+    /// The feature's branch; `ralph/NAME` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
+/// A task graph as text, YAML or JSON (SPEC 2.6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphText {
+    /// Where it comes from: errors begin with it.
+    pub source: String,
+    /// The text.
+    pub text: String,
+}
+
+/// `POST /api/v1/features`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitFeature {
+    /// Unique in its repository, safe in a ref (SPEC 1).
+    pub name: String,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The specification, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<String>,
+    /// The plan, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Its tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<GraphText>,
+    /// Its repository; none for a feature without code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoRef>,
+    /// Sessions that may run at once; 4 when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<i32>,
+    /// What happens to siblings when a task fails for good.
+    #[serde(default)]
+    pub failure_policy: FailurePolicy,
+    /// Retries of a task that doesn't say; 3 when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<i32>,
+    /// Whether attempts of a task that doesn't say are verified; they are when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<bool>,
+    /// Pool of a task that doesn't say; `default` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Limits and choices of its run.
+    #[serde(default)]
+    pub run: RunWish,
+    /// Only creates it.
+    #[serde(default)]
+    pub draft: bool,
+}
+
+/// `POST /api/v1/tasks`: one task, in a feature that stands or in one made for it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitTask {
+    /// One line.
+    pub title: String,
+    /// What the agent needs to know.
+    #[serde(default)]
+    pub description: String,
+    /// Name or id of the feature; one is made when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature: Option<String>,
+    /// Id of the task that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Ids of the tasks that must be done before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Lower goes first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Pool; `default` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// A configured agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// A model or a tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Retries; 3 when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<i32>,
+    /// Whether attempts are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<bool>,
+    /// The repository of the feature that is made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoRef>,
+    /// Limits and choices of the run of the feature that is made for it.
+    #[serde(default)]
+    pub run: RunWish,
+}
+
+/// What stands after a submission.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The feature, new or extended.
+    pub feature: FeatureView,
+    /// Its run, if it runs.
+    pub run: Option<String>,
+    /// How many tasks were added.
+    pub tasks: usize,
+    /// The id of a single task that was submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// What was ignored in the graph.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,43 @@
+//! Transcripts and prompts.
+
+use ralph_shared::wire::TranscriptEntry;
+use serde::{Deserialize, Serialize};
+
+use crate::store::view::TranscriptOf;
+
+/// A transcript as far as it is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// Whose.
+    #[serde(flatten)]
+    pub of: TranscriptOf,
+    /// What happened, in order.
+    pub items: Vec<TranscriptEntry>,
+}
+
+/// An event of a transcript that is followed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Following {
+    /// What follows is this dispatch's.
+    Dispatch(TranscriptOf),
+    /// Something happened.
+    Entry(TranscriptEntry),
+    /// Nothing more will come.
+    End {
+        /// The task's status.
+        status: String,
+    },
+}
+
+/// A prompt that was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptSent {
+    /// To whom.
+    #[serde(flatten)]
+    pub of: TranscriptOf,
+    /// The instructions that all prompts of the kind share.
+    pub frame: String,
+    /// What was said to this one.
+    pub body: String,
+}

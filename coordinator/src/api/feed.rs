@@ -1,0 +1,143 @@
+//! Features that somebody watches.
+//!
+//! However many watch a feature, one task reads it: when a signal says that it changed, and every second. Each event carries
+//! the whole small state and replaces the one before, so a slow or a returning reader misses nothing that counts.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use axum::response::sse::Event;
+use futures::{Stream, StreamExt as _};
+use ralph_shared::ids::FeatureId;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::app::App;
+use crate::store::view::{self, Progress};
+
+/// How often a watched feature is read when nothing signals.
+const POLL: Duration = Duration::from_secs(1);
+/// Shortest pause between two reads, whatever signals come.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// The features that are watched now.
+#[derive(Debug, Clone, Default)]
+pub struct Feeds(Arc<Mutex<HashMap<FeatureId, Weak<Feed>>>>);
+
+/// One watched feature; its reader ends when nobody holds it any more.
+#[derive(Debug)]
+struct Feed {
+    latest: watch::Receiver<Option<Arc<Said>>>,
+    _reader: DropGuard,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Said {
+    json: String,
+    over: bool,
+}
+
+/// The feature's progress as events named `progress`, the last one when its run is over.
+pub fn events(app: &App, id: FeatureId) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
+    let feed = app.feeds.join(app, id);
+    let shutdown = app.shutdown.clone();
+    let state = (feed.latest.clone(), feed, shutdown, false);
+    futures::stream::unfold(state, |(mut latest, feed, shutdown, ended)| async move {
+        if ended {
+            return None;
+        }
+        let said = tokio::select! {
+            () = shutdown.cancelled() => return None,
+            said = next(&mut latest) => said?,
+        };
+        let event = Event::default().event("progress").data(&said.json);
+        Some((Ok(event), (latest, feed, shutdown, said.over)))
+    })
+}
+
+/// The state that was not seen yet; the first call gives the present one.
+async fn next(latest: &mut watch::Receiver<Option<Arc<Said>>>) -> Option<Arc<Said>> {
+    loop {
+        latest.changed().await.ok()?;
+        if let Some(said) = latest.borrow_and_update().clone() {
+            return Some(said);
+        }
+    }
+}
+
+impl Feeds {
+    fn join(&self, app: &App, id: FeatureId) -> Arc<Feed> {
+        let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(feed) = feeds.get(&id).and_then(Weak::upgrade) {
+            return feed;
+        }
+        feeds.retain(|_, feed| feed.strong_count() > 0);
+        let (sender, latest) = watch::channel(None);
+        let token = app.shutdown.child_token();
+        tokio::spawn(read(app.clone(), id, sender, token.clone()));
+        let feed = Arc::new(Feed {
+            latest,
+            _reader: token.drop_guard(),
+        });
+        feeds.insert(id, Arc::downgrade(&feed));
+        feed
+    }
+}
+
+/// Reads a feature until nobody watches it.
+async fn read(app: App, id: FeatureId, sender: watch::Sender<Option<Arc<Said>>>, ended: CancellationToken) {
+    // Without signals the poll alone does it (DESIGN 1.5).
+    let signals = app
+        .deps
+        .bus
+        .client
+        .subscribe(app.deps.bus.subjects.events(id))
+        .await;
+    let mut signals = signals.map_or_else(
+        |_| futures::stream::pending().left_stream(),
+        |s| s.map(|_| ()).right_stream(),
+    );
+    let mut shown: Option<Progress> = None;
+    loop {
+        let read = async { view::progress(&mut *app.deps.db.acquire().await?, id).await }.await;
+        match read {
+            Ok(Some(progress)) if shown.as_ref().is_some_and(|shown| same(shown, &progress)) => {}
+            Ok(Some(progress)) => {
+                if let Ok(json) = serde_json::to_string(&progress) {
+                    let over = progress.is_over();
+                    sender.send_replace(Some(Arc::new(Said { json, over })));
+                }
+                shown = Some(progress);
+            }
+            // Deleted meanwhile: the streams end with the sender.
+            Ok(None) => return,
+            Err(error) => tracing::debug!(%error, feature = %id, "a watched feature could not be read"),
+        }
+        let wait = async {
+            tokio::time::sleep(SHORTEST).await;
+            let _ = tokio::time::timeout(POLL - SHORTEST, signals.next()).await;
+        };
+        tokio::select! {
+            () = ended.cancelled() => return,
+            () = wait => {}
+        }
+    }
+}
+
+/// Whether nothing changed but the clock.
+fn same(shown: &Progress, read: &Progress) -> bool {
+    let without_clock = |progress: &Progress| {
+        let mut progress = progress.clone();
+        if let Some(run) = &mut progress.feature.run {
+            run.elapsed_ms = 0;
+        }
+        for session in &mut progress.sessions {
+            session.elapsed_ms = 0;
+        }
+        progress
+    };
+    without_clock(shown) == without_clock(read)
+}

@@ -1,0 +1,35 @@
+//! `/healthz` lives, `/readyz` can do its work (DESIGN 8). Neither wants a token, and neither tells more than that.
+
+use std::time::Duration;
+
+use async_nats::connection::State as Connection;
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::problem::Problem;
+
+/// How long the database may take.
+const DATABASE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The process answers.
+pub async fn live() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Database and broker answer.
+pub async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
+    if app.shutdown.is_cancelled() {
+        return Err(Problem::unavailable("this coordinator is being stopped"));
+    }
+    let ping = sqlx::query_scalar::<_, i32>("select 1").fetch_one(&app.deps.db);
+    match tokio::time::timeout(DATABASE_WITHIN, ping).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(_)) | Err(_) => return Err(Problem::unavailable("the database does not answer")),
+    }
+    if app.deps.bus.client.connection_state() != Connection::Connected {
+        return Err(Problem::unavailable("the broker is not connected"));
+    }
+    Ok(Json(json!({ "status": "ready" })))
+}

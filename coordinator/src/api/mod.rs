@@ -1,0 +1,24 @@
+//! The HTTP API: everything that people and programs can ask (SPEC 9.1).
+//!
+//! `/api/v1/…` speaks JSON in the words of SPEC 1 and wants a bearer token; a list is `{"items": […], "next": cursor or
+//! null}`; an error is a problem document (RFC 9457) that says what to do next. [`body`] has what requests and answers are
+//! made of, shared with the command line. Nothing here decides: a handler reads the request, calls a step of [`crate::flow`]
+//! or a query of [`crate::store::view`], and tells the result.
+
+mod access;
+mod app;
+pub mod body;
+mod features;
+mod feed;
+mod health;
+mod locate;
+mod problem;
+mod request;
+mod server;
+mod submit;
+mod system;
+mod tasks;
+mod transcript;
+
+pub use access::{hash_token, register_token};
+pub use server::serve;

@@ -1,0 +1,178 @@
+//! Errors as problem documents (RFC 9457): what is wrong, and what to do next.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::body::ProblemBody;
+
+/// An answer that is an error.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    kind: &'static str,
+    title: &'static str,
+    detail: String,
+    errors: Vec<String>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            title,
+            detail: detail.into(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// 400: the request can't be understood, or a value can't be.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid",
+            "The request is not valid",
+            detail,
+        )
+    }
+
+    /// 401: no token, or one that is unknown or revoked.
+    pub fn no_token() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "no-token",
+            "A valid token is needed",
+            "send `Authorization: Bearer TOKEN`; commands take the token from --token, RALPH_TOKEN or the data folder of \
+             a running `up`",
+        )
+    }
+
+    /// 403: the token's role is too small.
+    pub fn not_allowed(needed: &str) -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "not-allowed",
+            "The token may not do this",
+            format!("this needs a token with the role `{needed}`"),
+        )
+    }
+
+    /// 404: nothing of that id.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    /// 405.
+    pub fn no_such_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "no-such-method",
+            "This address doesn't take that method",
+            "the `Allow` header names the methods that it takes",
+        )
+    }
+
+    /// 409: several things have that id, a name is taken, or the state doesn't allow it.
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "Not possible as things stand",
+            detail,
+        )
+    }
+
+    /// 413.
+    pub fn too_large(limit_bytes: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            "The request is too large",
+            format!("send at most {} MB", limit_bytes / (1024 * 1024)),
+        )
+    }
+
+    /// 422: a task graph that is refused, with every problem of it.
+    pub fn graph(errors: &crate::domain::graph::GraphErrors) -> Self {
+        let mut problem = Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "graph-refused",
+            "The task graph is refused",
+            errors.to_string(),
+        );
+        problem.errors = errors
+            .problems
+            .iter()
+            .map(|p| p.describe(&errors.source_name))
+            .collect();
+        problem
+    }
+
+    /// 503: something that the coordinator needs is away.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "Not available at the moment",
+            detail,
+        )
+    }
+}
+
+impl From<sqlx::Error> for Problem {
+    fn from(error: sqlx::Error) -> Self {
+        let away = matches!(
+            error,
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_) | sqlx::Error::Tls(_)
+        );
+        // 57P01 and the like: the server ends the session, or starts.
+        let restarting = error
+            .as_database_error()
+            .and_then(|e| e.code())
+            .is_some_and(|code| code.starts_with("57P"));
+        if away || restarting {
+            tracing::warn!(%error, "the database did not answer a request");
+            return Self::unavailable("the database does not answer; try again in a moment");
+        }
+        tracing::error!(%error, "a request failed");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "The coordinator failed",
+            "the coordinator's log has the cause; if the same request fails again, report it as a bug",
+        )
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        tracing::warn!(
+            error = format!("{error:#}"),
+            "the broker did not answer a request"
+        );
+        Self::unavailable("the broker does not answer; try again in a moment")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = ProblemBody {
+            kind: format!("urn:ralph:problem:{}", self.kind),
+            title: self.title.to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail,
+            errors: self.errors,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,317 @@
+//! Submitting: a feature with its graph, or one task.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::subjects::is_label;
+
+use super::app::App;
+use super::body::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
+use super::locate;
+use super::problem::Problem;
+use super::request::Body;
+use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
+use crate::domain::names;
+use crate::flow::add::{self, Added, Addition};
+use crate::flow::submit::{self, Submission, Submitted, TaskDefaults};
+use crate::store;
+use crate::store::feature::NewFeature;
+use crate::store::view;
+
+const DEFAULT_MAX_PARALLEL: i32 = 4;
+const DEFAULT_MAX_RETRIES: i32 = 3;
+const DEFAULT_POOL: &str = "default";
+
+type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
+
+/// Stores a feature and starts its run.
+pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>) -> Answer {
+    check_name(&request.name)?;
+    let graph = match request.tasks {
+        Some(text) => read_graph(text).await?,
+        None if request.draft => no_tasks(),
+        None => {
+            return Err(Problem::invalid(
+                "there is nothing to run: give the feature's tasks (--tasks FILE), or only create it (--draft)",
+            ));
+        }
+    };
+    let tasks = graph.nodes.len();
+    let warnings = graph
+        .warnings
+        .iter()
+        .map(|w| w.describe(&graph.source_name))
+        .collect();
+    let settings = request
+        .run
+        .settings(tasks)
+        .map_err(|error| Problem::invalid(error.to_string()))?;
+    let max_parallel = request.max_parallel.unwrap_or(DEFAULT_MAX_PARALLEL);
+    if max_parallel < 1 {
+        return Err(Problem::invalid("`max_parallel` must be at least 1"));
+    }
+    let defaults = TaskDefaults {
+        max_retries: checked_retries(request.max_retries)?,
+        verify: request.verify.unwrap_or(true),
+        pool: checked_pool(request.pool)?,
+    };
+    let texts = Texts {
+        description: request.description.unwrap_or_default(),
+        spec: request.spec,
+        plan: request.plan,
+    };
+    let mut feature = new_feature(&request.name, texts, request.repo)?;
+    feature.max_parallel = max_parallel;
+    feature.failure_policy = request.failure_policy;
+    let submission = Submission {
+        feature,
+        graph,
+        defaults,
+        run: (!request.draft).then_some(settings),
+    };
+    let mut accepted = store_submission(&app, &submission).await?;
+    accepted.warnings = warnings;
+    Ok((StatusCode::CREATED, Json(accepted)))
+}
+
+/// Adds a task to a feature, or makes a feature for it.
+pub async fn task(State(app): State<App>, Body(request): Body<SubmitTask>) -> Answer {
+    match &request.feature {
+        Some(feature) => into_feature(&app, feature, &request).await,
+        None => alone(&app, request).await,
+    }
+}
+
+async fn alone(app: &App, request: SubmitTask) -> Answer {
+    if request.parent.is_some() || !request.after.is_empty() {
+        return Err(Problem::invalid(
+            "name the feature of the tasks that this one belongs to (--feature)",
+        ));
+    }
+    let graph = one_task(&request)?;
+    let settings = request
+        .run
+        .settings(1)
+        .map_err(|error| Problem::invalid(error.to_string()))?;
+    let name = names::for_task(&request.title, FeatureId::new());
+    let texts = Texts {
+        description: request.title.clone(),
+        ..Texts::default()
+    };
+    let submission = Submission {
+        feature: new_feature(&name, texts, request.repo)?,
+        graph,
+        defaults: TaskDefaults {
+            max_retries: checked_retries(request.max_retries)?,
+            verify: request.verify.unwrap_or(true),
+            pool: checked_pool(request.pool)?,
+        },
+        run: Some(settings),
+    };
+    let accepted = store_submission(app, &submission).await?;
+    Ok((StatusCode::CREATED, Json(accepted)))
+}
+
+async fn into_feature(app: &App, feature: &str, request: &SubmitTask) -> Answer {
+    if request.repo.is_some() {
+        return Err(Problem::invalid(
+            "a task of a feature has that feature's repository",
+        ));
+    }
+    // The rules of a graph's entry hold for a single task as well.
+    let graph = one_task(request)?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, feature).await?;
+    let parent = match &request.parent {
+        Some(parent) => Some(locate::task(&mut conn, parent).await?),
+        None => None,
+    };
+    let mut after: Vec<TaskId> = Vec::new();
+    for blocker in &request.after {
+        after.push(locate::task(&mut conn, blocker).await?);
+    }
+    drop(conn);
+    let addition = Addition {
+        graph,
+        parent,
+        after,
+        defaults: TaskDefaults {
+            max_retries: checked_retries(request.max_retries)?,
+            verify: request.verify.unwrap_or(true),
+            pool: checked_pool(request.pool.clone())?,
+        },
+        actor: "a person",
+    };
+    let db = &app.deps.db;
+    let (added, signals) = store::retry_serialization(|| add::add(db, feature, &addition)).await?;
+    match added {
+        Added::Accepted(id) => {
+            app.deps.bus.emit(signals).await;
+            let mut accepted = told(app, feature, 1).await?;
+            accepted.task = Some(id.short());
+            Ok((StatusCode::CREATED, Json(accepted)))
+        }
+        Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Added::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted, Problem> {
+    let db = &app.deps.db;
+    let (submitted, signals) = store::retry_serialization(|| submit::submit(db, submission)).await?;
+    match submitted {
+        Submitted::Accepted { tasks, ids, .. } => {
+            app.deps.bus.emit(signals).await;
+            let mut accepted = told(app, submission.feature.id, tasks).await?;
+            accepted.task = ids.first().filter(|_| ids.len() == 1).map(TaskId::short);
+            Ok(accepted)
+        }
+        Submitted::NameTaken => Err(Problem::conflict(format!(
+            "a feature `{name}` stands already; look at it with `ralph-coordinator feature show {name}`, or choose another \
+             name",
+            name = submission.feature.name
+        ))),
+    }
+}
+
+async fn told(app: &App, feature: FeatureId, tasks: usize) -> Result<Accepted, Problem> {
+    let view = view::features(&mut *app.db().await?, &[feature.0]).await?.pop();
+    let feature = view.ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))?;
+    Ok(Accepted {
+        run: feature
+            .run
+            .as_ref()
+            .filter(|run| run.outcome.is_none())
+            .map(|run| run.id.clone()),
+        feature,
+        tasks,
+        task: None,
+        warnings: Vec::new(),
+    })
+}
+
+/// Reads a graph away from the threads that serve requests: 100,000 tasks take a while.
+async fn read_graph(text: GraphText) -> Result<Graph, Problem> {
+    let read = move || graph::load(&text.source, &text.text, &Limits::file());
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(graph)) => Ok(graph),
+        Ok(Err(errors)) => Err(Problem::graph(&errors)),
+        Err(_) => Err(Problem::invalid("the task graph could not be read")),
+    }
+}
+
+fn no_tasks() -> Graph {
+    Graph {
+        nodes: Vec::new(),
+        edges: 0,
+        warnings: Vec::new(),
+        source_name: String::new(),
+    }
+}
+
+fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
+    let entry = TaskEntry {
+        key: Located {
+            value: "task".to_owned(),
+            line: 0,
+        },
+        title: request.title.clone(),
+        description: Some(request.description.clone()).filter(|text| !text.is_empty()),
+        priority: Some(request.priority),
+        agent: request.agent.clone(),
+        model: request.model.clone(),
+        ..TaskEntry::default()
+    };
+    let file = GraphFile {
+        tasks: vec![entry],
+        source_name: "the task".to_owned(),
+        warnings: Vec::new(),
+    };
+    graph::validate(file, &Limits::file()).map_err(|errors: GraphErrors| Problem::graph(&errors))
+}
+
+#[derive(Default)]
+struct Texts {
+    description: String,
+    spec: Option<String>,
+    plan: Option<String>,
+}
+
+fn new_feature(name: &str, texts: Texts, repo: Option<RepoRef>) -> Result<NewFeature, Problem> {
+    if let Some(repo) = &repo {
+        check_repo(repo)?;
+    }
+    let branch = repo
+        .as_ref()
+        .map(|repo| repo.branch.clone().unwrap_or_else(|| names::branch(name)));
+    let (repo_id, address, base_ref, base_commit) = match repo {
+        Some(repo) => (
+            repo.id,
+            Some(repo.address),
+            Some(repo.base_ref),
+            Some(repo.base_commit),
+        ),
+        None => (String::new(), None, None, None),
+    };
+    Ok(NewFeature {
+        id: FeatureId::new(),
+        name: name.to_owned(),
+        repo_id,
+        repo_address: address,
+        base_ref,
+        base_commit,
+        branch,
+        max_parallel: DEFAULT_MAX_PARALLEL,
+        failure_policy: crate::domain::states::FailurePolicy::default(),
+        description: texts.description,
+        spec: texts.spec,
+        plan: texts.plan,
+    })
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    names::check(name).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
+    let is_commit = matches!(repo.base_commit.len(), 40 | 64)
+        && repo
+            .base_commit
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    if !is_commit {
+        return Err(Problem::invalid(format!(
+            "`base_commit` must be a whole commit id in lower-case hex, not `{}`",
+            repo.base_commit
+        )));
+    }
+    if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {
+        return Err(Problem::invalid(format!(
+            "`{}` is no address that git could take",
+            repo.address
+        )));
+    }
+    if let Some(branch) = &repo.branch {
+        names::check_branch(branch).map_err(|error| Problem::invalid(error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
+    match wished.unwrap_or(DEFAULT_MAX_RETRIES) {
+        n @ 0..=100 => Ok(n),
+        _ => Err(Problem::invalid("`max_retries` is 0 to 100")),
+    }
+}
+
+fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
+    let pool = wished.unwrap_or_else(|| DEFAULT_POOL.to_owned());
+    if is_label(&pool) {
+        Ok(pool)
+    } else {
+        Err(Problem::invalid(format!(
+            "`{pool}` can't name a pool: use 1 to 40 of a-z, 0-9 and `-`"
+        )))
+    }
+}

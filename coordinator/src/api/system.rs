@@ -1,0 +1,87 @@
+//! The system as a whole, its workers, its runs.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use ralph_shared::wire::Control;
+use serde::Deserialize;
+
+use super::app::App;
+use super::body::Done;
+use super::locate;
+use super::problem::Problem;
+use super::request::{Asked, PageQuery};
+use crate::bus::Signals;
+use crate::store;
+use crate::store::view::{self, Page, RunView, SystemView, WorkerView};
+
+/// Everything at a glance.
+pub async fn status(State(app): State<App>) -> Result<Json<SystemView>, Problem> {
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(Json(view::system(&mut *app.db().await?, lease_ms).await?))
+}
+
+/// Every worker.
+pub async fn workers(State(app): State<App>) -> Result<Json<Page<WorkerView>>, Problem> {
+    let lease_ms = app.deps.settings.lease_ms();
+    let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
+    Ok(Json(Page::whole(workers)))
+}
+
+/// One worker.
+pub async fn worker(State(app): State<App>, Path(name): Path<String>) -> Result<Json<WorkerView>, Problem> {
+    let lease_ms = app.deps.settings.lease_ms();
+    let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
+    workers
+        .into_iter()
+        .find(|worker| worker.name == name)
+        .map(Json)
+        .ok_or_else(|| no_worker(&name))
+}
+
+/// Asks a worker to finish what runs and take nothing new.
+pub async fn drain(State(app): State<App>, Path(name): Path<String>) -> Result<Json<Done>, Problem> {
+    if !store::worker::request_drain(&mut *app.db().await?, &name).await? {
+        return Err(no_worker(&name));
+    }
+    let mut signals = Signals::default();
+    signals.order(&name, Control::Drain);
+    app.deps.bus.emit(signals).await;
+    Ok(Json(Done { count: 1 }))
+}
+
+fn no_worker(name: &str) -> Problem {
+    Problem::not_found(format!(
+        "there is no worker `{name}`; `ralph-coordinator worker list` shows which there are"
+    ))
+}
+
+/// Which runs a list shows.
+#[derive(Debug, Deserialize)]
+pub struct RunsQuery {
+    #[serde(default)]
+    feature: Option<String>,
+}
+
+/// Runs, newest first.
+pub async fn runs(
+    State(app): State<App>,
+    Asked(query): Asked<RunsQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<RunView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let mut conn = app.db().await?;
+    let feature = match &query.feature {
+        Some(text) => Some(locate::feature(&mut conn, text).await?.0),
+        None => None,
+    };
+    Ok(Json(view::runs_page(&mut conn, feature, cursor, limit).await?))
+}
+
+/// One run.
+pub async fn run(State(app): State<App>, Path(id): Path<String>) -> Result<Json<RunView>, Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::run(&mut conn, &id).await?;
+    let run = view::runs(&mut conn, &[id.0]).await?.pop();
+    run.map(Json)
+        .ok_or_else(|| Problem::not_found("the run is gone; its feature was deleted meanwhile"))
+}
