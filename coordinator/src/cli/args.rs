@@ -1,0 +1,107 @@
+//! The commands and what holds for all of them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::output::Format;
+use super::{context, feature, logs, run, serve, status, submit, task, up, worker};
+
+/// Runs many coding agents on one task graph.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ralph-coordinator",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  ralph-coordinator up --workers 2                                  start everything on this machine
+  ralph-coordinator submit feature todo --tasks tasks.yaml --wait   work on a graph of tasks, and wait
+  ralph-coordinator submit task \"Fix the login\" --wait              work on one task, and wait
+  ralph-coordinator status --watch                                  see what goes on
+  ralph-coordinator logs t-9f2c --follow                            see what an agent does
+
+Exit codes: 0 done, 1 failed, 2 wrong usage; with --wait also 3 a limit was reached, 4 a person is needed, 5 nothing to run,
+130 interrupted."
+)]
+pub struct Cli {
+    /// What holds for all commands.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where the coordinator is, and how to print.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "For all commands")]
+pub struct Globals {
+    /// Address of the coordinator's API [default: that of the running `up`]
+    #[arg(long, global = true, env = "RALPH_URL")]
+    pub url: Option<String>,
+    /// Token for the API; better given as RALPH_TOKEN, since arguments can be seen by others
+    #[arg(long, global = true, env = "RALPH_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Data folder of `up` [default: .ralph here; commands look for it in the folders above as well]
+    #[arg(long, global = true, env = "RALPH_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// How results are printed
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    pub output: Format,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)]
+pub enum Command {
+    Up(up::UpArgs),
+    Serve(serve::ServeArgs),
+    Migrate(serve::MigrateArgs),
+    #[command(subcommand)]
+    Submit(submit::SubmitCommand),
+    #[command(subcommand)]
+    Feature(feature::FeatureCommand),
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    #[command(subcommand)]
+    Run(run::RunCommand),
+    #[command(subcommand)]
+    Worker(worker::WorkerCommand),
+    Logs(logs::LogsArgs),
+    Status(status::StatusArgs),
+    Context(context::ContextArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            if command.get_subcommands().next().is_none() {
+                let help = command
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    help.contains("ralph-coordinator"),
+                    "`{path} --help` has no example"
+                );
+            }
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                check(sub, &path);
+            }
+        }
+        check(&Cli::command(), "");
+    }
+}

@@ -1,0 +1,192 @@
+//! The HTTP API as the commands use it.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use reqwest::{Method, RequestBuilder, Response, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::args::Globals;
+use super::endpoint::{self, Endpoint};
+use super::sse::EventStream;
+use crate::api::body::ProblemBody;
+use crate::store::view::Page;
+
+/// A graph of 100,000 tasks is stored within seconds; nothing else takes long.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Items that are asked for at once.
+const PAGE: usize = 1000;
+
+/// Talks to one coordinator.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    endpoint: Endpoint,
+}
+
+/// The coordinator refused.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", self.message())]
+pub struct ApiError(pub ProblemBody);
+
+impl ApiError {
+    fn message(&self) -> &str {
+        if self.0.detail.is_empty() {
+            &self.0.title
+        } else {
+            &self.0.detail
+        }
+    }
+
+    /// Whether the request itself was wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self.0.status, 400 | 413 | 422)
+    }
+}
+
+impl Client {
+    /// Finds the coordinator; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When it can't be found; see [`endpoint::find`].
+    pub fn find(globals: &Globals) -> anyhow::Result<Self> {
+        Self::new(endpoint::find(globals)?)
+    }
+
+    /// Talks to this one.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
+        let url = Url::parse(&endpoint.url)
+            .ok()
+            .filter(|url| url.scheme() == "http" && url.has_host())
+            .with_context(|| {
+                format!(
+                    "`{}` is no address of a coordinator; expected http://HOST:PORT",
+                    endpoint.url
+                )
+            })?;
+        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN);
+        if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
+            http = http.no_proxy();
+        }
+        let http = http.build().context("failed to set up HTTP")?;
+        Ok(Self { http, endpoint })
+    }
+
+    /// Reads.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.answer(self.request(Method::GET, path).timeout(ANSWER_WITHIN))
+            .await
+    }
+
+    /// Reads a list to its end, or to `limit` items; `query` may be empty.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+        limit: usize,
+    ) -> anyhow::Result<Page<T>> {
+        let mut items = Vec::new();
+        let mut next: Option<String> = None;
+        loop {
+            let size = (limit - items.len()).min(PAGE);
+            let cursor = next
+                .as_ref()
+                .map(|next| format!("&cursor={next}"))
+                .unwrap_or_default();
+            let and = if query.is_empty() { "" } else { "&" };
+            let page: Page<T> = self
+                .get(&format!("{path}?{query}{and}limit={size}{cursor}"))
+                .await?;
+            items.extend(page.items);
+            if page.next.is_none() || items.len() >= limit {
+                return Ok(Page {
+                    items,
+                    next: page.next,
+                });
+            }
+            next = page.next;
+        }
+    }
+
+    /// Writes.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let request = self.request(Method::POST, path).timeout(ANSWER_WITHIN).json(body);
+        self.answer(request).await
+    }
+
+    /// Follows a stream of events, after `last_event_id` if given.
+    pub async fn events(&self, path: &str, last_event_id: Option<&str>) -> anyhow::Result<EventStream> {
+        let mut request = self
+            .request(Method::GET, path)
+            .header("accept", "text/event-stream");
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        Ok(EventStream::new(self.send(request).await?))
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}/api/v1{path}", self.endpoint.url);
+        self.http.request(method, url).bearer_auth(&self.endpoint.token)
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+        let response = self.send(request).await?;
+        let bytes = response
+            .bytes()
+            .await
+            .context("the coordinator's answer broke off")?;
+        serde_json::from_slice(&bytes).with_context(|| {
+            format!(
+                "{} gave an answer that this release can't read; is it the same release?",
+                self.endpoint.url
+            )
+        })
+    }
+
+    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+        let response = request.send().await.map_err(|error| {
+            let what = if error.is_connect() {
+                "no coordinator answers; is it running? (`ralph-coordinator up` starts one)"
+            } else if error.is_timeout() {
+                "the coordinator did not answer in time"
+            } else {
+                "the coordinator could not be asked"
+            };
+            anyhow::Error::new(error.without_url()).context(format!("{what}: {}", self.endpoint.url))
+        })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let bytes = response.bytes().await.unwrap_or_default();
+        let problem = serde_json::from_slice(&bytes).unwrap_or_else(|_| ProblemBody {
+            kind: String::new(),
+            title: format!(
+                "{} answered {status}, which is no answer of a coordinator",
+                self.endpoint.url
+            ),
+            status: status.as_u16(),
+            detail: String::new(),
+            errors: Vec::new(),
+        });
+        Err(ApiError(problem).into())
+    }
+}
+
+/// Text as a part of a path or a query.
+pub fn escape(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(byte).to_string()
+            }
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,249 @@
+//! `feature …`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::args::Globals;
+use super::client::{Client, escape};
+use super::duration::show_ms;
+use super::output::{self, Format};
+use super::paint::{Paint, tone_of};
+use super::submit::RunFlags;
+use super::table::Table;
+use super::wait;
+use crate::api::body::{Started, Steer};
+use crate::store::view::{FeatureView, Page, Progress};
+
+/// Look at features, and steer them
+#[derive(Debug, Subcommand)]
+pub enum FeatureCommand {
+    /// List features, newest first
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  ralph-coordinator feature list
+  ralph-coordinator feature list --status running,paused --output json"
+    )]
+    List {
+        /// Only those with one of these statuses, with commas between them
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: usize,
+    },
+    /// Show a feature and how far it is
+    #[command(after_help = "Examples:
+  ralph-coordinator feature show todo
+  ralph-coordinator feature show f-3a1 --output json")]
+    Show(Named),
+    /// Start a run of a feature that doesn't run
+    #[command(after_help = "Examples:
+  ralph-coordinator feature run todo --wait
+  ralph-coordinator feature run todo --limit 50 --max-cost 5")]
+    Run {
+        #[command(flatten)]
+        named: Named,
+        #[command(flatten)]
+        run: Box<RunFlags>,
+        /// Wait for the run's end; the exit code tells its outcome
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Start nothing new; what runs goes on
+    #[command(after_help = "Example:
+  ralph-coordinator feature pause todo")]
+    Pause(Named),
+    /// Go on after a pause
+    #[command(after_help = "Example:
+  ralph-coordinator feature resume todo")]
+    Resume(Named),
+    /// End a feature: what runs is ended in order, and what it did is pushed
+    #[command(after_help = "Example:
+  ralph-coordinator feature cancel todo")]
+    Cancel(Named),
+    /// Wait for the end of a feature's run; the exit code tells its outcome
+    #[command(after_help = "Example:
+  ralph-coordinator feature wait todo")]
+    Wait(Named),
+}
+
+/// Which feature.
+#[derive(Debug, Args)]
+pub struct Named {
+    /// Name of the feature, or the beginning of its id
+    #[arg(value_name = "FEATURE")]
+    feature: String,
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let format = globals.output;
+    match command {
+        FeatureCommand::List { status, limit } => {
+            let query = status
+                .map(|status| format!("status={}", escape(&status)))
+                .unwrap_or_default();
+            let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
+            output::print(format, &page, |wide| table(&page.items, wide))?;
+        }
+        FeatureCommand::Show(named) => {
+            let progress: Progress = client
+                .get(&format!("/features/{}/progress", escape(&named.feature)))
+                .await?;
+            match format {
+                Format::Json => output::json(&progress)?,
+                Format::Table | Format::Wide => output::text(&page(&progress))?,
+            }
+        }
+        FeatureCommand::Run { named, run, wait } => {
+            let path = format!("/features/{}/run", escape(&named.feature));
+            let started: Started = client.post(&path, &run.wish()?).await?;
+            if wait {
+                return wait::wait(&client, &started.feature, format).await;
+            }
+            told(format, &started, "runs")?;
+        }
+        FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
+        FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
+        FeatureCommand::Cancel(named) => steer(&client, format, &named, "cancel", "is cancelled").await?,
+        FeatureCommand::Wait(named) => return wait::wait(&client, &named.feature, format).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn steer(client: &Client, format: Format, named: &Named, verb: &str, now: &str) -> anyhow::Result<()> {
+    let path = format!("/features/{}/{verb}", escape(&named.feature));
+    let started: Started = client.post(&path, &Steer::default()).await?;
+    told(format, &started, now)
+}
+
+fn told(format: Format, started: &Started, now: &str) -> anyhow::Result<()> {
+    match (format, &started.run) {
+        (Format::Json, _) => output::json(started),
+        (_, Some(run)) => output::text(&format!("{} {now} ({run})\n", started.feature)),
+        (_, None) => output::text(&format!("{} {now}\n", started.feature)),
+    }
+}
+
+/// Features as a table.
+pub fn table(features: &[FeatureView], wide: bool) -> Table {
+    let mut heads = vec![
+        "NAME", "ID", "STATUS", "TASKS", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
+    ];
+    if wide {
+        heads.extend(["REPOSITORY", "BRANCH", "OUTCOME", "REASON"]);
+    }
+    let mut table = Table::new(
+        heads,
+        "no features; `ralph-coordinator submit feature NAME --tasks FILE` makes one",
+    );
+    for feature in features {
+        let run = feature.run.as_ref();
+        let counts = &feature.tasks;
+        let mut row = vec![
+            feature.name.clone(),
+            feature.id.clone(),
+            feature.status.as_str().to_owned(),
+            format!("{}/{}", counts.resolved(), counts.total),
+            counts.in_progress.to_string(),
+            counts.failed.to_string(),
+            counts.needs_review.to_string(),
+            run.map_or_else(String::new, |run| format!("{:.2}", run.cost_usd)),
+            run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
+        ];
+        if wide {
+            let outcome = run
+                .and_then(|run| run.outcome)
+                .map_or("", |outcome| outcome.as_str());
+            row.extend([
+                feature.repo_id.clone(),
+                feature.branch.clone().unwrap_or_default(),
+                outcome.to_owned(),
+                run.and_then(|run| run.reason.clone()).unwrap_or_default(),
+            ]);
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn page(progress: &Progress) -> String {
+    let feature = &progress.feature;
+    let paint = Paint::stdout();
+    let counts = &feature.tasks;
+    let status = paint.apply(tone_of(feature.status.as_str()), feature.status.as_str());
+    let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
+    if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
+        lines.push(format!("  repository  {repo}"));
+        let commit: String = feature
+            .base_commit
+            .iter()
+            .flat_map(|c| c.chars().take(12))
+            .collect();
+        lines.push(format!("  branch      {branch}, from {base} ({commit})"));
+    }
+    let counted = [
+        ("done", counts.done),
+        ("running", counts.in_progress),
+        ("pending", counts.pending),
+        ("blocked", counts.blocked),
+        ("failed", counts.failed),
+        ("need a person", counts.needs_review),
+        ("skipped", counts.skipped),
+        ("cancelled", counts.cancelled),
+    ];
+    let parts: Vec<String> = counted
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(what, n)| format!("{n} {what}"))
+        .collect();
+    lines.push(format!(
+        "  tasks       {} in all: {}",
+        counts.total,
+        parts.join(", ")
+    ));
+    if let Some(run) = &feature.run {
+        let limit = run
+            .limits
+            .iterations
+            .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
+        lines.push(format!(
+            "  {:11} {} iterations of {limit}, {:.2} USD, {} tokens in and {} out, {}",
+            run.id.split('-').next().unwrap_or("run"),
+            run.iterations,
+            run.cost_usd,
+            run.input_tokens,
+            run.output_tokens,
+            show_ms(run.elapsed_ms)
+        ));
+        if let Some(outcome) = run.outcome {
+            let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
+            lines.push(format!(
+                "  outcome     {word}: {}",
+                run.reason.as_deref().unwrap_or("no reason given")
+            ));
+        }
+    }
+    for session in &progress.sessions {
+        lines.push(format!(
+            "  running     {} {} {} (attempt {}, {}, {})",
+            session.kind,
+            session.task,
+            session.title,
+            session.attempt,
+            session.worker,
+            show_ms(session.elapsed_ms)
+        ));
+    }
+    for task in &progress.attention {
+        let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
+        let why = task.reason.as_deref().unwrap_or("no reason given");
+        lines.push(format!("  {status:11} {} {}: {why}", task.id, task.title));
+    }
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}

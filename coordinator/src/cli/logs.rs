@@ -1,0 +1,119 @@
+//! `logs`: what agents did and do.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::args::Globals;
+use super::client::{ApiError, Client, escape};
+use super::output::{self, Format};
+use super::transcript::Show;
+use crate::api::body::{Following, Transcript};
+
+/// Pause before a stream that broke off is asked for again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Show what the agent of a task did, or does
+///
+/// Without --attempt it is the task's last session: the work, or its verification.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator logs t-9f2c
+  ralph-coordinator logs t-9f2c --follow        until the task is done or the run is over
+  ralph-coordinator logs t-9f2c --attempt 2 --raw | jq .text")]
+pub struct LogsArgs {
+    /// Id of the task, or its beginning
+    task: String,
+    /// Which attempt
+    #[arg(long, value_name = "N")]
+    attempt: Option<i32>,
+    /// Go on as more comes, over all attempts that follow
+    #[arg(short, long)]
+    follow: bool,
+    /// JSON lines, as they were recorded
+    #[arg(long)]
+    raw: bool,
+}
+
+/// Shows it.
+pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let raw = args.raw || (args.follow && globals.output == Format::Json);
+    let query = args.attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
+    let path = format!("/tasks/{}/transcript", escape(&args.task));
+    if args.follow {
+        return follow(&client, &format!("{path}/events{query}"), raw).await;
+    }
+    let transcript: Transcript = client.get(&format!("{path}{query}")).await?;
+    if raw {
+        for entry in &transcript.items {
+            output::json_line(entry)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if globals.output == Format::Json {
+        output::json(&transcript)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut show = Show::new();
+    let mut text = show.head(&transcript.of);
+    for entry in &transcript.items {
+        text.push_str(&show.entry(entry));
+    }
+    text.push_str(&show.close());
+    output::text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn follow(client: &Client, path: &str, raw: bool) -> anyhow::Result<ExitCode> {
+    let mut show = Show::new();
+    let mut last_id: Option<String> = None;
+    let mut announced: Option<String> = None;
+    loop {
+        let broke_off = match client.events(path, last_id.as_deref()).await {
+            Ok(mut events) => loop {
+                match events.next().await {
+                    Ok(Some(event)) => {
+                        if event.id.is_some() {
+                            last_id = event.id;
+                        }
+                        let ended = match serde_json::from_str(&event.data)? {
+                            Following::End { .. } => true,
+                            Following::Dispatch(of) if raw || announced.as_ref() == Some(&of.dispatch) => {
+                                false
+                            }
+                            Following::Dispatch(of) => {
+                                output::text(&show.head(&of))?;
+                                announced = Some(of.dispatch);
+                                false
+                            }
+                            Following::Entry(entry) if raw => {
+                                output::json_line(&entry)?;
+                                false
+                            }
+                            Following::Entry(entry) => {
+                                output::text(&show.entry(&entry))?;
+                                false
+                            }
+                        };
+                        if ended {
+                            output::text(&show.close())?;
+                            return Ok(ExitCode::SUCCESS);
+                        }
+                    }
+                    Ok(None) => break None,
+                    Err(error) => break Some(error),
+                }
+            },
+            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
+                return Err(error);
+            }
+            Err(error) => Some(error),
+        };
+        if let Some(error) = broke_off {
+            tracing::debug!(error = format!("{error:#}"), "the stream broke off; asking again");
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}

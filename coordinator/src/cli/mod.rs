@@ -1,0 +1,30 @@
+//! The command line (SPEC 9.1), a file a noun. Everything but `serve`, `up`, `migrate` and `doctor` talks to the HTTP API.
+//!
+//! Standard output is for results, standard error for progress and messages. Exit codes are those of SPEC 3.5: 0, 1 for a
+//! failure, 2 for wrong usage, and the outcome's code where a command waited for a run.
+
+mod args;
+mod client;
+mod context;
+mod duration;
+mod endpoint;
+mod feature;
+mod logs;
+mod output;
+mod paint;
+mod run;
+mod serve;
+mod sse;
+mod start;
+mod status;
+mod submit;
+mod table;
+mod task;
+mod task_page;
+mod task_tree;
+mod transcript;
+mod up;
+mod wait;
+mod worker;
+
+pub use start::main;

@@ -1,0 +1,75 @@
+//! Colours, where somebody sees them: at a terminal and without `NO_COLOR` (SPEC 9.3).
+
+use std::io::IsTerminal;
+
+/// Whether one of our outputs is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paint(bool);
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Tone {
+    Plain,
+    Bright,
+    Dim,
+    Good,
+    Bad,
+    Warn,
+    Active,
+}
+
+impl Paint {
+    /// For standard output.
+    pub fn stdout() -> Self {
+        Self(std::io::stdout().is_terminal() && allowed())
+    }
+
+    /// For standard error.
+    pub fn stderr() -> Self {
+        Self(std::io::stderr().is_terminal() && allowed())
+    }
+
+    /// The text in its tone.
+    pub fn apply(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Plain => return text.to_owned(),
+            Tone::Bright => "1",
+            Tone::Dim => "2",
+            Tone::Good => "32",
+            Tone::Bad => "31",
+            Tone::Warn => "33",
+            Tone::Active => "36",
+        };
+        if self.0 && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+fn allowed() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// The tone of a status or an outcome.
+pub fn tone_of(word: &str) -> Tone {
+    match word {
+        "done" | "complete" | "passed" | "merged" => Tone::Good,
+        "failed" | "failure" | "error" | "away" => Tone::Bad,
+        "needs_review" | "blocked" | "paused" | "limit_reached" | "interrupted" | "draining" | "conflict" => {
+            Tone::Warn
+        }
+        "running" | "in_progress" => Tone::Active,
+        "cancelled" | "skipped" | "draft" => Tone::Dim,
+        _ => Tone::Plain,
+    }
+}
+
+/// Text of others without what could steer a terminal.
+pub fn tame(text: &str) -> String {
+    text.chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
+        .collect()
+}

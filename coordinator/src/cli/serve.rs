@@ -1,0 +1,179 @@
+//! `serve`: one coordinator; `migrate`: the schema.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use ralph_shared::subjects::Subjects;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::output;
+use crate::bus::Bus;
+use crate::config::Config;
+use crate::services::Deps;
+use crate::{api, services, store};
+
+/// Run one coordinator: the HTTP API and the loops that move tasks
+///
+/// It needs a Postgres (DATABASE_URL) and a NATS server with JetStream (NATS_URL); several may run on the same two.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  DATABASE_URL=postgres://… NATS_URL=nats://… ralph-coordinator serve
+  ralph-coordinator serve --listen 127.0.0.1:8080 --token-file /run/secrets/ralph-token
+
+Addresses with passwords are read from the environment alone, since arguments can be seen by others.")]
+pub struct ServeArgs {
+    /// Where the HTTP API listens
+    #[arg(
+        long,
+        env = "RALPH_LISTEN",
+        default_value = "127.0.0.1:7226",
+        value_name = "ADDR"
+    )]
+    pub listen: SocketAddr,
+    /// File with a token that may do everything
+    #[arg(long, env = "RALPH_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Connections to Postgres, at most
+    #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 16, value_name = "N")]
+    pub db_connections: u32,
+    /// Prefix of all NATS names, so that two systems can share a server
+    #[arg(
+        long,
+        env = "RALPH_SUBJECT_PREFIX",
+        default_value = "ralph",
+        value_name = "PREFIX"
+    )]
+    pub subject_prefix: String,
+    /// Bring the schema to this release first
+    #[arg(long)]
+    pub migrate: bool,
+}
+
+/// Bring the database's schema to this release
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  DATABASE_URL=postgres://… ralph-coordinator migrate
+  ralph-coordinator migrate --check")]
+pub struct MigrateArgs {
+    /// Only say what is missing; exit code 1 when something is
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Runs a coordinator until SIGTERM or Ctrl+C.
+pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = Config::find()?.settings();
+    let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let db = store::connect(&database_url()?, args.db_connections)
+        .await
+        .context("failed to connect to Postgres; is DATABASE_URL right?")?;
+    if args.migrate {
+        store::migrate(&db)
+            .await
+            .context("failed to migrate the database")?;
+    } else {
+        let pending = store::pending_migrations(&db)
+            .await
+            .context("failed to read the schema's version")?;
+        if pending > 0 {
+            bail!(
+                "the database lacks {pending} migration(s); run `ralph-coordinator migrate`, or serve with --migrate"
+            );
+        }
+    }
+    if let Some(token) = token {
+        api::register_token(&db, "operator", &token)
+            .await
+            .context("failed to store the token's hash")?;
+    }
+    let nats_url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
+    let bus = Bus::connect(&nats_url, subjects).await?;
+    let listener = TcpListener::bind(args.listen).await.with_context(|| {
+        format!(
+            "failed to listen on {}; choose another address with --listen",
+            args.listen
+        )
+    })?;
+    tracing::info!(address = %listener.local_addr()?, "serving");
+
+    let shutdown = CancellationToken::new();
+    let deps = Deps { db, bus, settings };
+    let stop = end_on_signal(shutdown.clone())?;
+    let api = api::serve(deps.clone(), listener, shutdown.clone());
+    let loops = services::serve(deps.clone(), shutdown.clone());
+    // One that ends takes the other along.
+    let api = async {
+        let ended = api.await;
+        shutdown.cancel();
+        ended
+    };
+    let loops = async {
+        let ended = loops.await;
+        shutdown.cancel();
+        ended
+    };
+    let (api, loops) = tokio::join!(api, loops);
+    stop.abort();
+    deps.db.close().await;
+    tracing::info!("stopped");
+    api.and(loops)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("failed to wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to wait for Ctrl+C")?;
+    Ok(tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        shutdown.cancel();
+    }))
+}
+
+/// Migrates, or says what is missing.
+pub async fn migrate(args: MigrateArgs) -> anyhow::Result<ExitCode> {
+    let db = store::connect(&database_url()?, 1)
+        .await
+        .context("failed to connect to Postgres; is DATABASE_URL right?")?;
+    let pending = store::pending_migrations(&db)
+        .await
+        .context("failed to read the schema's version")?;
+    if args.check {
+        output::text(&format!("{pending} migration(s) missing\n"))?;
+        return Ok(ExitCode::from(u8::from(pending > 0)));
+    }
+    store::migrate(&db)
+        .await
+        .context("failed to migrate the database")?;
+    output::text(&format!("{pending} migration(s) applied\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn database_url() -> anyhow::Result<String> {
+    std::env::var("DATABASE_URL")
+        .ok()
+        .filter(|url| !url.is_empty())
+        .context("DATABASE_URL is not set; set it to postgres://USER:PASSWORD@HOST/DATABASE, or use `ralph-coordinator up`")
+}
+
+fn read_token(path: &std::path::Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("failed to read the token from {}", path.display()))?;
+    let token = text.trim();
+    if token.len() < 16 {
+        bail!(
+            "the token in {} is too short; use at least 16 characters",
+            path.display()
+        );
+    }
+    Ok(token.to_owned())
+}

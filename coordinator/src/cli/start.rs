@@ -1,0 +1,65 @@
+//! From the arguments to an exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use ralph_shared::logging::{self, LogFormat};
+
+use super::args::{Cli, Command};
+use super::client::ApiError;
+use super::{context, feature, logs, run, serve, status, submit, task, up, worker};
+
+/// A mistake in how a command was called: exit code 2 (SPEC 3.5).
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Exit code of a command that was called wrongly.
+const USAGE: u8 = 2;
+
+/// Parses the arguments, does the command, prints what went wrong.
+pub async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = match cli.command {
+        Command::Serve(_) => "info,async_nats=warn,sqlx=warn",
+        // It tells the ends of its children itself.
+        Command::Up(_) => "warn,ralph_coordinator::embedded::child=error",
+        _ => "warn",
+    };
+    logging::init(filter, LogFormat::Text);
+    match dispatch(cli).await {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            let usage = error.downcast_ref::<Usage>().is_some()
+                || error.downcast_ref::<ApiError>().is_some_and(ApiError::is_usage);
+            ExitCode::from(if usage { USAGE } else { 1 })
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let globals = &cli.globals;
+    match cli.command {
+        Command::Serve(args) => serve::serve(args).await,
+        Command::Up(args) => up::up(globals, args).await,
+        Command::Migrate(args) => serve::migrate(args).await,
+        Command::Submit(command) => submit::run(globals, command).await,
+        Command::Feature(command) => feature::run(globals, command).await,
+        Command::Task(command) => task::run(globals, command).await,
+        Command::Run(command) => run::run(globals, command).await,
+        Command::Worker(command) => worker::run(globals, command).await,
+        Command::Logs(args) => logs::run(globals, args).await,
+        Command::Status(args) => status::run(globals, args).await,
+        Command::Context(args) => context::run(globals, args).await,
+    }
+}
+
+/// Whoever reads our output has enough, `| head` say.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,110 @@
+//! `status`: everything at a glance.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::args::Globals;
+use super::client::{ApiError, Client};
+use super::duration::show_ms;
+use super::output::{self, Format};
+use super::table::Table;
+use super::{feature, worker};
+use crate::store::view::{SessionView, SystemView};
+
+/// How often `--watch` looks.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Show features, sessions and workers at a glance
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator status
+  ralph-coordinator status --watch
+  ralph-coordinator status --output json | jq '.features[] | {name, status}'")]
+pub struct StatusArgs {
+    /// Go on until Ctrl+C; with --output json a line each second
+    #[arg(short, long)]
+    watch: bool,
+}
+
+/// Shows it.
+pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    if !args.watch {
+        let status: SystemView = client.get("/status").await?;
+        match globals.output {
+            Format::Json => output::json(&status)?,
+            format => output::text(&page(&status, format == Format::Wide))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            stopped = tokio::signal::ctrl_c() => return stopped.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        }
+        let text = match client.get::<SystemView>("/status").await {
+            Ok(status) if globals.output == Format::Json => {
+                output::json_line(&status)?;
+                continue;
+            }
+            Ok(status) => page(&status, globals.output == Format::Wide),
+            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
+                return Err(error);
+            }
+            // A coordinator that restarts is waited for.
+            Err(error) => format!("{error:#}; waiting for it\n"),
+        };
+        let mut out = std::io::stdout().lock();
+        if out.is_terminal() {
+            // Home and clear, without flicker: each line is cleared to its end, then what is below.
+            write!(out, "\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
+        out.flush()?;
+    }
+}
+
+fn page(status: &SystemView, wide: bool) -> String {
+    let mut text = feature::table(&status.features, wide).to_string();
+    if !status.sessions.is_empty() {
+        text.push('\n');
+        text.push_str(&sessions(&status.sessions).to_string());
+    }
+    text.push('\n');
+    text.push_str(&worker::table(&status.workers, wide).to_string());
+    let pools: Vec<String> = status
+        .pools
+        .iter()
+        .filter(|(_, pool)| pool.ready > 0)
+        .map(|(name, pool)| format!("{} ready in pool {name}", pool.ready))
+        .collect();
+    if !pools.is_empty() {
+        text.push_str(&format!("\n{}\n", pools.join(", ")));
+    }
+    text
+}
+
+fn sessions(sessions: &[SessionView]) -> Table {
+    let mut table = Table::new(
+        ["TASK", "NOW", "ATTEMPT", "WORKER", "MODEL", "TIME", "TITLE"],
+        "nothing runs",
+    );
+    for session in sessions {
+        table.row([
+            session.task.clone(),
+            session.kind.to_string(),
+            session.attempt.to_string(),
+            session.worker.clone(),
+            session.model.clone().unwrap_or_default(),
+            show_ms(session.elapsed_ms),
+            session.title.clone(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,160 @@
+//! `submit feature NAME`
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+
+use super::repo::{self, RepoFlags};
+use super::{RunFlags, accepted};
+use crate::api::body::{Accepted, GraphText, SubmitFeature};
+use crate::cli::args::Globals;
+use crate::cli::client::Client;
+use crate::cli::output;
+use crate::cli::start::Usage;
+use crate::config::Config;
+use crate::domain::graph::{self, Limits};
+use crate::domain::names;
+use crate::domain::states::FailurePolicy;
+
+/// Submit a feature: a graph of tasks that many agents work on
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator submit feature todo --tasks tasks.yaml --wait
+  ralph-coordinator submit feature todo --tasks tasks.yaml --dry-run          check and draw the graph
+  ralph-coordinator submit feature todo --tasks - --repo https://host/team/todo.git --base main < tasks.yaml
+  ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8")]
+pub struct FeatureArgs {
+    /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
+    name: String,
+    /// File with the tasks, YAML or JSON; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    tasks: Option<PathBuf>,
+    /// What it is about
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// File with the specification, which agents get to see
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+    /// File with the plan, which agents get to see
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    repo: RepoFlags,
+    /// Sessions that may run at once [default: 4]
+    #[arg(long, env = "RALPH_MAX_PARALLEL", value_name = "N")]
+    max_parallel: Option<i32>,
+    /// Retries of a task that doesn't say [default: 3]
+    #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
+    max_retries: Option<i32>,
+    /// Pool of tasks that don't say [default: default]
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+    /// Let no other session judge an attempt before it counts
+    #[arg(long)]
+    no_verify: bool,
+    /// What happens to the siblings of a task that fails for good
+    #[arg(long, value_enum, default_value_t = OnFailure::Continue, value_name = "POLICY")]
+    on_failure: OnFailure,
+    /// Only create it; `feature run NAME` starts it
+    #[arg(long, conflicts_with = "wait")]
+    draft: bool,
+    /// Check the graph and draw it; nothing is submitted, and no coordinator is needed
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// Wait for the run's end; the exit code tells its outcome
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+/// SPEC 2.4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnFailure {
+    /// Whatever doesn't depend on it goes on
+    Continue,
+    /// They stop being ready
+    Stop,
+}
+
+/// Submits it.
+pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<ExitCode> {
+    names::check(&args.name).map_err(|error| Usage(error.to_string()))?;
+    let tasks = match &args.tasks {
+        Some(path) => Some(read_graph(path)?),
+        None if args.dry_run => {
+            return Err(Usage("--dry-run needs a graph: give one with --tasks FILE".into()).into());
+        }
+        None => None,
+    };
+    if args.dry_run {
+        return dry_run(tasks);
+    }
+    if tasks.is_none() && !args.draft {
+        return Err(Usage("there is nothing to run: give the feature's tasks with --tasks FILE, or only create it with --draft".into()).into());
+    }
+    let file = Config::find()?;
+    let client = Client::find(globals)?;
+    let repo = repo::resolve(&args.repo, &args.name, &client).await?;
+    let request = SubmitFeature {
+        name: args.name,
+        description: args.description,
+        spec: args.spec.as_deref().map(read_text).transpose()?,
+        plan: args.plan.as_deref().map(read_text).transpose()?,
+        tasks,
+        repo,
+        max_parallel: args.max_parallel.or(file.limits.max_parallel),
+        failure_policy: match args.on_failure {
+            OnFailure::Continue => FailurePolicy::Continue,
+            OnFailure::Stop => FailurePolicy::Stop,
+        },
+        max_retries: args.max_retries.or(file.execution.max_retries),
+        verify: if args.no_verify {
+            Some(false)
+        } else {
+            file.execution.verify
+        },
+        pool: args.pool,
+        run: args.run.wish()?,
+        draft: args.draft,
+    };
+    let answer: Accepted = client.post("/features", &request).await?;
+    accepted(&client, globals.output, &answer, args.wait).await
+}
+
+fn dry_run(tasks: Option<GraphText>) -> anyhow::Result<ExitCode> {
+    let Some(GraphText { source, text }) = tasks else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let graph = graph::load(&source, &text, &Limits::file()).map_err(|errors| Usage(errors.to_string()))?;
+    for warning in &graph.warnings {
+        eprintln!("warning: {}", warning.describe(&graph.source_name));
+    }
+    output::text(&format!("{}\n", graph::draw(&graph)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_graph(path: &Path) -> anyhow::Result<GraphText> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("failed to read the tasks from standard input")?;
+        return Ok(GraphText {
+            source: "standard input".to_owned(),
+            text,
+        });
+    }
+    Ok(GraphText {
+        source: path.display().to_string(),
+        text: read_text(path)?,
+    })
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Usage(format!("failed to read {}: {error}", path.display())).into())
+}

@@ -1,0 +1,126 @@
+//! Flags of a run; what they leave out comes from `.ralph.toml`, and then from the coordinator (SPEC 3.4, 8).
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::api::body::RunWish;
+use crate::cli::duration::Span;
+use crate::config::{Config, Limits};
+
+/// Limits and choices of a run
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Limits and choices of the run; 0 is no limit")]
+pub struct RunFlags {
+    /// Iterations [default: 20, and 5 for each task]
+    #[arg(long, env = "RALPH_LIMIT", value_name = "N")]
+    pub limit: Option<i64>,
+    /// Stop after one iteration
+    #[arg(long, conflicts_with = "limit")]
+    pub once: bool,
+    /// Cost in USD [default: 20]
+    #[arg(long, env = "RALPH_MAX_COST", value_name = "USD")]
+    pub max_cost: Option<f64>,
+    /// Wall time [default: 24h]
+    #[arg(long, env = "RALPH_MAX_TIME", value_name = "TIME")]
+    pub max_time: Option<Span>,
+    /// Tokens in and out [default: no limit]
+    #[arg(long, env = "RALPH_MAX_TOKENS", value_name = "N")]
+    pub max_tokens: Option<i64>,
+    /// Wall time of one session [default: 60m]
+    #[arg(long, env = "RALPH_SESSION_TIME", value_name = "TIME")]
+    pub session_time: Option<Span>,
+    /// Longest silence of an agent [default: 10m]
+    #[arg(long, env = "RALPH_IDLE_TIME", value_name = "TIME")]
+    pub idle_time: Option<Span>,
+    /// Pause after a task's first failure, doubled by each up to 10 minutes [default: 10s]
+    #[arg(long, env = "RALPH_BACKOFF", value_name = "TIME")]
+    pub backoff: Option<Span>,
+    /// Model or tier; alone it means the strategy `fixed`
+    #[arg(long, env = "RALPH_RUN_MODEL", value_name = "NAME")]
+    pub model: Option<String>,
+    /// How models are chosen: fixed, cost-optimized, escalate, plan-then-execute [default: cost-optimized]
+    #[arg(long, env = "RALPH_MODEL_STRATEGY", value_name = "STRATEGY")]
+    pub model_strategy: Option<String>,
+    /// A configured agent of the workers
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+}
+
+impl RunFlags {
+    /// What is wished for, with the configuration file where no flag says anything.
+    ///
+    /// # Errors
+    /// When the file can't be used.
+    pub fn wish(&self) -> anyhow::Result<RunWish> {
+        self.wish_with(&Config::find()?.limits)
+    }
+
+    fn wish_with(&self, file: &Limits) -> anyhow::Result<RunWish> {
+        let span = |flag: Option<Span>, file: &Option<String>, key: &str| match (flag, file) {
+            (Some(span), _) => Ok(Some(span.ms())),
+            (None, Some(text)) => match text.parse::<Span>() {
+                Ok(span) => Ok(Some(span.ms())),
+                Err(error) => {
+                    Err(anyhow::anyhow!(error)).with_context(|| format!("`[limits] {key}` of .ralph.toml"))
+                }
+            },
+            (None, None) => Ok(None),
+        };
+        Ok(RunWish {
+            iterations: if self.once {
+                Some(1)
+            } else {
+                self.limit.or(file.iterations)
+            },
+            time_ms: span(self.max_time, &file.max_time, "max_time")?,
+            cost_usd: self.max_cost.or(file.max_cost),
+            tokens: self.max_tokens.or(file.max_tokens),
+            session_ms: span(self.session_time, &file.session_time, "session_time")?,
+            idle_ms: span(self.idle_time, &file.idle_time, "idle_time")?,
+            output_bytes: None,
+            backoff_ms: self.backoff.map(Span::ms),
+            model: self.model.clone(),
+            model_strategy: self.model_strategy.clone(),
+            agent: self.agent.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_flag_wins_over_the_file() {
+        let file = Limits {
+            iterations: Some(7),
+            max_time: Some("2h".to_owned()),
+            max_cost: Some(1.5),
+            ..Limits::default()
+        };
+        let flags = RunFlags {
+            max_cost: Some(3.0),
+            ..RunFlags::default()
+        };
+        let wish = flags.wish_with(&file).unwrap();
+        assert_eq!(
+            (wish.iterations, wish.time_ms, wish.cost_usd),
+            (Some(7), Some(7_200_000), Some(3.0))
+        );
+
+        let once = RunFlags {
+            once: true,
+            ..RunFlags::default()
+        };
+        assert_eq!(once.wish_with(&file).unwrap().iterations, Some(1));
+
+        let wrong = Limits {
+            idle_time: Some("soon".to_owned()),
+            ..Limits::default()
+        };
+        let error = format!("{:#}", flags.wish_with(&wrong).unwrap_err());
+        assert!(error.contains("idle_time") && error.contains("soon"), "{error}");
+    }
+}

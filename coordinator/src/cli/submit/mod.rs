@@ -1,0 +1,70 @@
+//! `submit …`
+//!
+//! The client resolves what only its machine knows: files, the repository and its base commit. What is submitted is whole
+//! and doesn't depend on the client any more.
+
+mod feature;
+mod limits;
+mod repo;
+mod repo_id;
+mod task;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub use limits::RunFlags;
+
+use super::args::Globals;
+use super::client::Client;
+use super::output::{self, Format};
+use super::wait;
+use crate::api::body::Accepted;
+
+/// Submit work
+#[derive(Debug, Subcommand)]
+pub enum SubmitCommand {
+    /// Submit a feature: a graph of tasks that many agents work on
+    Feature(Box<feature::FeatureArgs>),
+    /// Submit one task
+    Task(Box<task::TaskArgs>),
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SubmitCommand::Feature(args) => feature::submit(globals, *args).await,
+        SubmitCommand::Task(args) => task::submit(globals, *args).await,
+    }
+}
+
+/// Tells what was accepted, and waits for its end if that is wanted.
+async fn accepted(
+    client: &Client,
+    format: Format,
+    accepted: &Accepted,
+    wait: bool,
+) -> anyhow::Result<ExitCode> {
+    for warning in &accepted.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let feature = &accepted.feature;
+    let tasks = match (&accepted.task, accepted.tasks) {
+        (Some(task), _) => format!("task {task}"),
+        (None, n) => format!("{n} tasks"),
+    };
+    let run = match &accepted.run {
+        Some(run) => format!(", {run}"),
+        None => format!(", {}", feature.status.as_str()),
+    };
+    let told = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
+    if wait {
+        eprintln!("{told}");
+        return wait::wait(client, &feature.id, format).await;
+    }
+    match format {
+        Format::Json => output::json(accepted)?,
+        Format::Table | Format::Wide => output::text(&format!("{told}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

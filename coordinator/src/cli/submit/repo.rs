@@ -1,0 +1,331 @@
+//! The repository of what is submitted: found, checked, and pinned to a commit before anything is sent.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::process::Command;
+
+use super::repo_id::{is_address, normalised};
+use crate::api::body::RepoRef;
+use crate::cli::client::{ApiError, Client, escape};
+use crate::cli::start::Usage;
+use crate::domain::names;
+use crate::store::view::FeatureView;
+
+/// How long git may take to answer.
+const GIT_WITHIN: Duration = Duration::from_secs(60);
+
+/// Which repository, and from where.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Repository")]
+pub struct RepoFlags {
+    /// Address or path of the repository; a path is for workers on this machine [default: that of the current folder]
+    #[arg(long, env = "RALPH_REPO", value_name = "URL|PATH")]
+    repo: Option<String>,
+    /// Branch or tag to start from [default: the branch that is checked out]
+    #[arg(long, env = "RALPH_BASE", value_name = "REF")]
+    base: Option<String>,
+    /// The feature's branch [default: ralph/NAME]
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// No repository: each task gets an empty folder
+    #[arg(long, conflicts_with_all = ["repo", "base", "branch"])]
+    no_repo: bool,
+}
+
+/// Finds out what the flags mean; `feature` is its name, or empty when it isn't known yet.
+///
+/// # Errors
+/// When there is no such repository or base, or the feature's branch is somebody else's.
+pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyhow::Result<Option<RepoRef>> {
+    if flags.no_repo {
+        return Ok(None);
+    }
+    if let Some(branch) = &flags.branch {
+        names::check_branch(branch).map_err(|error| Usage(error.to_string()))?;
+    }
+    let found = match &flags.repo {
+        Some(address) if is_address(address) => remote(address, flags.base.as_deref()).await?,
+        given => local(given.as_deref(), flags.base.as_deref()).await?,
+    };
+    let branch = match (&flags.branch, feature) {
+        (Some(branch), _) => Some(branch.clone()),
+        (None, "") => None,
+        (None, feature) => Some(names::branch(feature)),
+    };
+    if let Some(branch) = &branch
+        && found.branch_exists(branch).await?
+    {
+        return Err(taken(client, feature, branch, &found).await);
+    }
+    Ok(Some(RepoRef {
+        address: found.address,
+        id: found.id,
+        base_ref: found.base_ref,
+        base_commit: found.base_commit,
+        branch,
+    }))
+}
+
+/// A repository that is there.
+struct Found {
+    address: String,
+    id: String,
+    base_ref: String,
+    base_commit: String,
+}
+
+impl Found {
+    async fn branch_exists(&self, branch: &str) -> anyhow::Result<bool> {
+        let pattern = format!("refs/heads/{branch}");
+        let refs = git(None, &["ls-remote", "--", &self.address, &pattern]).await?;
+        Ok(refs
+            .lines()
+            .any(|line| line.split('\t').nth(1) == Some(pattern.as_str())))
+    }
+}
+
+async fn taken(client: &Client, feature: &str, branch: &str, found: &Found) -> anyhow::Error {
+    let stands: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
+    let problem = match stands {
+        Ok(stands) if stands.repo_id == found.id && stands.branch.as_deref() == Some(branch) => format!(
+            "the feature `{feature}` stands already ({}); look at it with `ralph-coordinator feature show {feature}`, or choose \
+             another name",
+            stands.id
+        ),
+        // Whatever else goes wrong here, the branch is there.
+        Err(error) if error.downcast_ref::<ApiError>().is_none() => return error,
+        Ok(_) | Err(_) => format!(
+            "the branch `{branch}` exists in {} already and is no feature's; choose another name, or another branch with \
+             --branch, or delete it",
+            found.address
+        ),
+    };
+    Usage(problem).into()
+}
+
+async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found> {
+    let top = top_level(given).await?;
+    let at = Some(top.as_path());
+    let shown = top.display();
+    if git(at, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+        .await
+        .is_err()
+        && base.is_none()
+    {
+        return Err(Usage(format!(
+            "the repository {shown} has no commit on the branch that is checked out; commit something first, or name another \
+             branch with --base"
+        ))
+        .into());
+    }
+    let base_ref = match base {
+        Some(base) => base.to_owned(),
+        None => git(at, &["symbolic-ref", "--quiet", "--short", "HEAD"])
+            .await
+            .map_err(|_| {
+                Usage(format!(
+                    "no branch is checked out in {shown}; name one with --base"
+                ))
+            })?,
+    };
+    let commit = format!("{base_ref}^{{commit}}");
+    let base_commit = git(
+        at,
+        &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit],
+    )
+    .await
+    .map_err(|_| unknown_base(&base_ref, &shown.to_string()))?;
+    let origin = git(at, &["config", "--get", "remote.origin.url"]).await.ok();
+    let address = top
+        .to_str()
+        .with_context(|| format!("the path {shown} is not UTF-8; give the repository's address with --repo"))?
+        .to_owned();
+    let id = match origin {
+        // An origin that is a path may be relative to the repository.
+        Some(origin) if is_address(&origin) || origin.starts_with('/') => normalised(&origin),
+        Some(_) | None => normalised(&address),
+    };
+    Ok(Found {
+        id,
+        address,
+        base_ref,
+        base_commit,
+    })
+}
+
+async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {
+    let Some(given) = given else {
+        let top = git(None, &["rev-parse", "--show-toplevel"]).await.map_err(|_| {
+            Usage("the current folder is in no git repository; name one with --repo, or say --no-repo for work without code".into())
+        })?;
+        return Ok(PathBuf::from(top));
+    };
+    let path = Path::new(given).canonicalize().map_err(|error| {
+        Usage(format!(
+            "there is no repository {given}: {error}; give its path or its address"
+        ))
+    })?;
+    let is_bare = git(Some(&path), &["rev-parse", "--is-bare-repository"]).await;
+    let top = match is_bare.as_deref() {
+        Ok("true") => git(Some(&path), &["rev-parse", "--absolute-git-dir"]).await,
+        Ok(_) => git(Some(&path), &["rev-parse", "--show-toplevel"]).await,
+        Err(_) => {
+            return Err(Usage(format!(
+                "{} is no git repository; `git init` makes one",
+                path.display()
+            ))
+            .into());
+        }
+    };
+    let top = PathBuf::from(top?);
+    if top.canonicalize().unwrap_or_else(|_| top.clone()) != path {
+        return Err(Usage(format!(
+            "{} is no git repository but a folder of {}; name that one, or `git init` in it",
+            path.display(),
+            top.display()
+        ))
+        .into());
+    }
+    Ok(path)
+}
+
+async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<Found> {
+    let refs = git(None, &["ls-remote", "--symref", "--", address])
+        .await
+        .with_context(|| format!("the repository {} can't be reached", without_secret(address)))?;
+    let (base_ref, base_commit) = pick(&refs, base).ok_or_else(|| match base {
+        Some(base) => unknown_base(base, &without_secret(address)),
+        None => Usage(format!(
+            "the repository {} has no commit, or no branch of its own choice; name a branch with --base",
+            without_secret(address)
+        )),
+    })?;
+    Ok(Found {
+        id: normalised(address),
+        address: address.to_owned(),
+        base_ref,
+        base_commit,
+    })
+}
+
+/// The base among the refs that `git ls-remote --symref` lists: a branch, a tag (what it points to), or a commit that a ref
+/// names; without one, the branch of the repository's choice.
+fn pick(refs: &str, base: Option<&str>) -> Option<(String, String)> {
+    let rows = || refs.lines().filter_map(|line| line.split_once('\t'));
+    let commit_of = |name: &str| {
+        rows()
+            .find(|(_, found)| *found == name)
+            .map(|(commit, _)| commit.to_owned())
+    };
+    let base = match base {
+        Some(base) => base.to_owned(),
+        None => rows()
+            .filter(|(_, name)| *name == "HEAD")
+            .find_map(|(target, _)| target.strip_prefix("ref: refs/heads/"))?
+            .to_owned(),
+    };
+    let names = [
+        format!("refs/heads/{base}"),
+        format!("refs/tags/{base}^{{}}"),
+        format!("refs/tags/{base}"),
+        base.clone(),
+    ];
+    let commit = names.iter().find_map(|name| commit_of(name)).or_else(|| {
+        rows()
+            .find(|(commit, _)| *commit == base)
+            .map(|(commit, _)| commit.to_owned())
+    })?;
+    Some((base, commit))
+}
+
+fn unknown_base(base: &str, repository: &str) -> Usage {
+    Usage(format!(
+        "there is no branch, tag or commit `{base}` in {repository}; name another with --base"
+    ))
+}
+
+/// An address for messages.
+fn without_secret(address: &str) -> String {
+    match address.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}/{path}")
+        }
+        None => address.to_owned(),
+    }
+}
+
+async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new("git");
+    if let Some(folder) = folder {
+        command.arg("-C").arg(folder);
+    }
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("LC_ALL", "C");
+    // Called from a hook, these would mean another repository.
+    for name in [
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+    ] {
+        command.env_remove(name);
+    }
+    let output = tokio::time::timeout(GIT_WITHIN, command.output())
+        .await
+        .context("git did not answer in time")?
+        .context("failed to start git; is it installed?")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        anyhow::bail!("git failed: {}", said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_is_picked_among_branches_tags_and_commits() {
+        let refs = "ref: refs/heads/main\tHEAD
+aaaa\tHEAD
+aaaa\trefs/heads/main
+bbbb\trefs/heads/v1
+cccc\trefs/tags/v1
+dddd\trefs/tags/v2
+eeee\trefs/tags/v2^{}
+ffff\trefs/pull/7/head";
+        let check = |base: Option<&str>, expected: Option<(&str, &str)>| {
+            let expected = expected.map(|(name, commit)| (name.to_owned(), commit.to_owned()));
+            assert_eq!(pick(refs, base), expected, "{base:?}");
+        };
+        check(None, Some(("main", "aaaa")));
+        check(Some("main"), Some(("main", "aaaa")));
+        check(Some("v1"), Some(("v1", "bbbb")));
+        check(Some("v2"), Some(("v2", "eeee")));
+        check(Some("refs/pull/7/head"), Some(("refs/pull/7/head", "ffff")));
+        check(Some("dddd"), Some(("dddd", "dddd")));
+        check(Some("none"), None);
+        assert_eq!(pick("", None), None);
+    }
+
+    #[test]
+    fn messages_hold_no_password() {
+        assert_eq!(
+            without_secret("https://me:secret@host/a.git"),
+            "https://host/a.git"
+        );
+        assert_eq!(without_secret("git@host:a.git"), "git@host:a.git");
+    }
+}

@@ -1,0 +1,105 @@
+//! `submit task TITLE`
+
+use std::io::Read as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::repo::{self, RepoFlags};
+use super::{RunFlags, accepted};
+use crate::api::body::{Accepted, SubmitTask};
+use crate::cli::args::Globals;
+use crate::cli::client::Client;
+use crate::cli::start::Usage;
+use crate::config::Config;
+
+/// Submit one task
+///
+/// Without --feature a feature is made for it, in the repository of the current folder.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
+  ralph-coordinator submit task \"Write the tests\" --feature todo --after t-9f2c
+  ralph-coordinator submit task \"Look something up\" --no-repo --description - < question.txt")]
+pub struct TaskArgs {
+    /// What is to be done, on one line
+    title: String,
+    /// What the agent needs to know; `-` for standard input
+    #[arg(long, value_name = "TEXT|-")]
+    description: Option<String>,
+    /// Name or id of the feature that it belongs to
+    #[arg(long, value_name = "FEATURE", conflicts_with_all = ["repo", "base", "branch", "no_repo"])]
+    feature: Option<String>,
+    /// Id of the task that it is a part of
+    #[arg(long, value_name = "TASK", requires = "feature")]
+    parent: Option<String>,
+    /// Id of a task that must be done before; may be given several times
+    #[arg(long, value_name = "TASK", requires = "feature", value_delimiter = ',')]
+    after: Vec<String>,
+    /// Lower goes first
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "N")]
+    priority: i32,
+    /// Pool of workers that may take it [default: default]
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+    /// Retries [default: 3]
+    #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
+    max_retries: Option<i32>,
+    /// Let no other session judge an attempt before it counts
+    #[arg(long)]
+    no_verify: bool,
+    /// Wait for the run's end; the exit code tells its outcome
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    repo: RepoFlags,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+/// Submits it.
+pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCode> {
+    let description = match args.description.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("failed to read the description from standard input")?;
+            text
+        }
+        text => text.unwrap_or_default().to_owned(),
+    };
+    if args.title.trim().is_empty() {
+        return Err(Usage("the title is empty; say in one line what is to be done".into()).into());
+    }
+    let file = Config::find()?;
+    let client = Client::find(globals)?;
+    let repo = match &args.feature {
+        Some(_) => None,
+        // Its feature gets a name that nobody else has, and so does its branch.
+        None => repo::resolve(&args.repo, "", &client).await?,
+    };
+    let in_feature = args.feature.is_some();
+    let request = SubmitTask {
+        title: args.title,
+        description,
+        feature: args.feature,
+        parent: args.parent,
+        after: args.after,
+        priority: args.priority,
+        pool: args.pool,
+        agent: args.run.agent.clone().filter(|_| in_feature),
+        model: args.run.model.clone().filter(|_| in_feature),
+        max_retries: args.max_retries.or(file.execution.max_retries),
+        verify: if args.no_verify {
+            Some(false)
+        } else {
+            file.execution.verify
+        },
+        repo,
+        run: args.run.wish()?,
+    };
+    let answer: Accepted = client.post("/tasks", &request).await?;
+    accepted(&client, globals.output, &answer, args.wait).await
+}

@@ -1,0 +1,199 @@
+//! `task …`
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::args::Globals;
+use super::client::{Client, escape};
+use super::output::{self, Format};
+use super::{task_page, task_tree};
+use crate::api::body::{Done, Steer};
+use crate::cli::table::Table;
+use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
+
+/// Look at tasks, and steer them
+#[derive(Debug, Subcommand)]
+pub enum TaskCommand {
+    /// List tasks, of one feature or of all
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  ralph-coordinator task list todo
+  ralph-coordinator task list todo --status failed,needs_review --output wide"
+    )]
+    List {
+        /// Name of the feature, or the beginning of its id; all features when it isn't given
+        feature: Option<String>,
+        /// Only those with one of these statuses, with commas between them
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 200, value_name = "N")]
+        limit: usize,
+    },
+    /// Show a task, what is around it, and its attempts
+    #[command(after_help = "Examples:
+  ralph-coordinator task show t-9f2c
+  ralph-coordinator task show t-9f2c --output json")]
+    Show(Named),
+    /// Draw the tree of a feature's tasks, or the part below a task
+    #[command(after_help = "Examples:
+  ralph-coordinator task tree todo
+  ralph-coordinator task tree t-9f2c")]
+    Tree {
+        /// Name or id of a feature, or id of a task
+        #[arg(value_name = "FEATURE|TASK")]
+        root: String,
+        /// At most so many tasks
+        #[arg(long, default_value_t = 1000, value_name = "N")]
+        limit: usize,
+    },
+    /// Show what was done to a task, by whom and why
+    #[command(after_help = "Example:
+  ralph-coordinator task log t-9f2c")]
+    Log(Named),
+    /// Try it again: after failure, cancel, skip or review; of a parent, what failed below it
+    #[command(after_help = "Examples:
+  ralph-coordinator task retry t-9f2c
+  ralph-coordinator task retry t-9f2c --reason \"the test data is in fixtures/\"")]
+    Retry(Steered),
+    /// Go on without it: what depends on it runs
+    #[command(after_help = "Example:
+  ralph-coordinator task skip t-9f2c --reason \"done by hand\"")]
+    Skip(Steered),
+    /// Take it out: what depends on it doesn't run
+    #[command(after_help = "Example:
+  ralph-coordinator task cancel t-9f2c")]
+    Cancel(Steered),
+    /// Fail it for good
+    #[command(after_help = "Example:
+  ralph-coordinator task fail t-9f2c --reason \"not possible\"")]
+    Fail(Steered),
+    /// Say that it is done
+    #[command(after_help = "Example:
+  ralph-coordinator task done t-9f2c --reason \"merged by hand\"")]
+    Done(Steered),
+    /// Take it from the worker that has it, to be claimed again
+    #[command(after_help = "Example:
+  ralph-coordinator task release t-9f2c")]
+    Release(Steered),
+    /// End its session in order; what it did is pushed, and the next attempt is told the feedback
+    #[command(after_help = "Examples:
+  ralph-coordinator task interrupt t-9f2c --feedback \"use the existing parser\"")]
+    Interrupt {
+        #[command(flatten)]
+        named: Named,
+        /// What the next attempt should know
+        #[arg(short, long, value_name = "TEXT")]
+        feedback: Option<String>,
+    },
+}
+
+/// Which task.
+#[derive(Debug, Args)]
+pub struct Named {
+    /// Id of the task, or its beginning
+    #[arg(value_name = "TASK")]
+    task: String,
+}
+
+/// Which task, and why.
+#[derive(Debug, Args)]
+pub struct Steered {
+    #[command(flatten)]
+    named: Named,
+    /// Why; stands in the task's log
+    #[arg(short, long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let format = globals.output;
+    let (verb, named, reason) = match command {
+        TaskCommand::List {
+            feature,
+            status,
+            limit,
+        } => {
+            let path = feature.map_or_else(
+                || "/tasks".to_owned(),
+                |f| format!("/features/{}/tasks", escape(&f)),
+            );
+            let query = status
+                .map(|status| format!("status={}", escape(&status)))
+                .unwrap_or_default();
+            let page: Page<TaskView> = client.list(&path, &query, limit).await?;
+            output::print(format, &page, |wide| task_page::table(&page.items, wide))?;
+            if page.next.is_some() && format != Format::Json {
+                eprintln!("there are more; ask for them with --limit");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        TaskCommand::Show(named) => {
+            let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(&named.task))).await?;
+            match format {
+                Format::Json => output::json(&detail)?,
+                Format::Table | Format::Wide => output::text(&task_page::page(&detail))?,
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        TaskCommand::Tree { root, limit } => {
+            // A feature may be named like the beginning of a task's id only in theory, and then the id means the task.
+            let page: Page<TaskView> = if ralph_shared::ids::TaskId::parse_prefix(&root).is_ok() {
+                client.get(&format!("/tasks/{}/tree", escape(&root))).await?
+            } else {
+                client
+                    .list(&format!("/features/{}/tasks", escape(&root)), "", limit)
+                    .await?
+            };
+            match format {
+                Format::Json => output::json(&page)?,
+                Format::Table | Format::Wide => output::text(&task_tree::draw(&page.items, limit))?,
+            }
+            if page.next.is_some() {
+                eprintln!("there are more; ask for them with --limit");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        TaskCommand::Log(named) => {
+            let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(&named.task))).await?;
+            output::print(format, &page, |_| log_table(&page.items))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        TaskCommand::Retry(s) => ("retry", s.named, s.reason),
+        TaskCommand::Skip(s) => ("skip", s.named, s.reason),
+        TaskCommand::Cancel(s) => ("cancel", s.named, s.reason),
+        TaskCommand::Fail(s) => ("fail", s.named, s.reason),
+        TaskCommand::Done(s) => ("done", s.named, s.reason),
+        TaskCommand::Release(s) => ("release", s.named, s.reason),
+        TaskCommand::Interrupt { named, feedback } => ("interrupt", named, feedback),
+    };
+    let path = format!("/tasks/{}/{verb}", escape(&named.task));
+    let done: Done = client.post(&path, &Steer { reason }).await?;
+    match format {
+        Format::Json => output::json(&done)?,
+        Format::Table | Format::Wide if done.count == 1 => {
+            output::text(&format!("{verb}: {}\n", named.task))?
+        }
+        Format::Table | Format::Wide => {
+            output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log_table(entries: &[LogEntry]) -> Table {
+    let mut table = Table::new(["AT", "WHO", "WHAT", "WHY"], "nothing was done to this task yet");
+    for entry in entries {
+        table.row([
+            task_page::when(entry.at),
+            entry.actor.clone(),
+            entry.what.clone(),
+            entry.why.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}

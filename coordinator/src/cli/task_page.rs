@@ -1,0 +1,166 @@
+//! Tasks for people: as rows, and one with everything around it.
+
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use super::duration::show_ms;
+use super::paint::{Paint, Tone, tame, tone_of};
+use super::table::Table;
+use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
+
+/// Tasks as a table.
+pub fn table(tasks: &[TaskView], wide: bool) -> Table {
+    let mut heads = vec!["ID", "STATUS", "ATTEMPT", "NOW"];
+    if wide {
+        heads.extend([
+            "KEY", "FEATURE", "PARENT", "PRIORITY", "POOL", "VERIFIED", "REASON",
+        ]);
+    }
+    heads.push("TITLE");
+    let mut table = Table::new(heads, "no tasks");
+    for task in tasks {
+        let now = match &task.session {
+            Some(session) => format!("{} on {}", session.kind, session.worker),
+            None if task.held => "held".to_owned(),
+            None if task.open_blockers > 0 => format!("waits for {}", task.open_blockers),
+            None => String::new(),
+        };
+        let mut row = vec![
+            task.id.clone(),
+            task.status.as_str().to_owned(),
+            task.attempt.to_string(),
+            now,
+        ];
+        if wide {
+            let verified = serde_json::to_value(task.verification_status).unwrap_or_default();
+            row.extend([
+                task.key.clone(),
+                task.feature.clone(),
+                task.parent.clone().unwrap_or_default(),
+                task.priority.to_string(),
+                task.pool.clone(),
+                verified.as_str().unwrap_or_default().to_owned(),
+                task.reason.clone().unwrap_or_default(),
+            ]);
+        }
+        row.push(task.title.clone());
+        table.row(row);
+    }
+    table
+}
+
+/// One task with everything around it.
+pub fn page(detail: &TaskDetail) -> String {
+    let task = &detail.task;
+    let paint = Paint::stdout();
+    let status = |word: &str| paint.apply(tone_of(word), word);
+    let mut lines = vec![format!(
+        "{} {}: {}",
+        task.id,
+        tame(&task.title),
+        status(task.status.as_str())
+    )];
+    if let Some(reason) = &task.reason {
+        lines.push(format!("  reason      {}", indented(reason)));
+    }
+    lines.push(format!(
+        "  feature     {} ({})",
+        detail.feature_name, task.feature
+    ));
+    lines.push(format!("  key         {}", task.key));
+    let asks = [
+        Some(format!("pool {}", task.pool)),
+        Some(format!("priority {}", task.priority)),
+        task.agent.as_ref().map(|agent| format!("agent {agent}")),
+        task.model.as_ref().map(|model| format!("model {model}")),
+        Some(format!("{} retries", task.max_retries)),
+        (!task.verify).then(|| "not verified".to_owned()),
+    ];
+    lines.push(format!(
+        "  asks for    {}",
+        asks.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    ));
+    if let Some(commit) = &detail.landed_commit {
+        lines.push(format!("  landed      {commit}"));
+    }
+    if let Some(parent) = &task.parent {
+        lines.push(format!("  part of     {parent}"));
+    }
+    for (what, refs) in [
+        ("waits for", &detail.blockers),
+        ("frees", &detail.dependents),
+        ("has part", &detail.subtasks),
+    ] {
+        for other in refs {
+            lines.push(neighbour(what, other, paint));
+        }
+    }
+    for dispatch in &detail.dispatches {
+        lines.extend(attempt(dispatch, paint));
+    }
+    if !detail.description.trim().is_empty() {
+        lines.push(String::new());
+        lines.push(tame(detail.description.trim_end()));
+    }
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}
+
+fn neighbour(what: &str, other: &TaskRef, paint: Paint) -> String {
+    let status = paint.apply(tone_of(other.status.as_str()), other.status.as_str());
+    format!("  {what:11} {} {status} {}", other.id, tame(&other.title))
+}
+
+fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
+    let word = match (&dispatch.outcome, dispatch.status.as_str()) {
+        (_, "live") => "running",
+        (Some(outcome), _) => outcome.as_str(),
+        (None, other) => other,
+    };
+    let facts = [
+        Some(dispatch.worker.clone()),
+        dispatch.model.clone(),
+        dispatch.duration_ms.map(show_ms),
+        dispatch.cost_usd.map(|usd| format!("{usd:.4} USD")),
+        dispatch
+            .commit
+            .as_ref()
+            .map(|commit| format!("commit {}", commit.chars().take(12).collect::<String>())),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let mut lines = vec![format!(
+        "  attempt {:<3} {} {} {} ({})",
+        dispatch.attempt,
+        when(dispatch.started_at),
+        dispatch.kind,
+        paint.apply(tone_of(word), word),
+        facts.join(", ")
+    )];
+    let said = [
+        ("reason", &dispatch.reason),
+        ("journal", &dispatch.journal),
+        ("feedback", &dispatch.feedback),
+    ];
+    for (what, text) in said {
+        if let Some(text) = text.as_ref().filter(|text| !text.trim().is_empty()) {
+            lines.push(paint.apply(Tone::Dim, &format!("      {what}: {}", indented(text))));
+        }
+    }
+    if let Some(pushed) = &dispatch.pushed_ref {
+        lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}")));
+    }
+    lines
+}
+
+fn indented(text: &str) -> String {
+    tame(text.trim()).replace('\n', "\n        ")
+}
+
+/// A time as people read it, in UTC.
+pub fn when(at: OffsetDateTime) -> String {
+    at.format(format_description!(
+        "[year]-[month]-[day] [hour]:[minute]:[second]Z"
+    ))
+    .unwrap_or_default()
+}

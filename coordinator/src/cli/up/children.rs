@@ -1,0 +1,106 @@
+//! The coordinator and the workers as children. Passwords go to them by their environment, never by arguments.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::args::UpArgs;
+use super::programs::Programs;
+use super::servers::Servers;
+use crate::embedded::{Backoff, ChildSpec, DataDir, DataDirError, StopStep, Supervised};
+
+/// What a coordinator takes to answer its last requests.
+const COORDINATOR_GRACE: Duration = Duration::from_secs(15);
+/// What a worker takes, besides its drain, to end its sessions, push and report.
+const WORKER_GRACE: Duration = Duration::from_secs(20);
+
+/// A child that runs.
+#[derive(Debug)]
+pub struct Child {
+    /// What it is called in messages.
+    pub name: String,
+    /// It.
+    pub supervised: Supervised,
+}
+
+/// Starts the coordinator.
+pub fn coordinator(
+    programs: &Programs,
+    data: &DataDir,
+    servers: &Servers,
+    listen: SocketAddr,
+    token_file: &Path,
+) -> Child {
+    let spec = ours("coordinator", &programs.coordinator, data)
+        .args(["serve"])
+        .env("DATABASE_URL", &servers.database_url)
+        .env("NATS_URL", &servers.nats_url)
+        .env("RALPH_LISTEN", listen.to_string())
+        .env("RALPH_TOKEN_FILE", token_file)
+        .stop_steps([StopStep {
+            signal: Signal::SIGTERM,
+            grace: COORDINATOR_GRACE,
+        }]);
+    start("coordinator", spec)
+}
+
+/// Starts a worker. It has a folder of its own, and its name goes with it.
+///
+/// # Errors
+/// When its folder can't be made.
+pub fn worker(
+    programs: &Programs,
+    data: &DataDir,
+    servers: &Servers,
+    args: &UpArgs,
+    name: &str,
+) -> Result<Child, DataDirError> {
+    data.folder("workers")?;
+    let folder = data.folder(format!("workers/{name}"))?;
+    let drain = args.drain_timeout.0;
+    let mut spec = ours(name, &programs.worker, data)
+        .args(["run", "--name", name, "--slots", &args.slots.to_string()])
+        .args(["--data".into(), folder.into_os_string()])
+        .env("NATS_URL", &servers.worker_nats_url)
+        .env("RALPH_DRAIN_SECONDS", drain.as_secs().to_string())
+        .stop_steps([StopStep {
+            signal: Signal::SIGTERM,
+            grace: drain + WORKER_GRACE,
+        }]);
+    for pool in &args.pools {
+        spec = spec.args(["--pool", pool]);
+    }
+    if let Some(agent) = &args.agent {
+        spec = spec.args(["--agent", agent]);
+    }
+    Ok(start(name, spec))
+}
+
+/// One of our programs with our environment, but for what is not meant for every child.
+fn ours(name: &str, program: &Path, data: &DataDir) -> ChildSpec {
+    const OURS_ALONE: [&str; 7] = [
+        "DATABASE_URL",
+        "NATS_URL",
+        "RALPH_WORKER_NATS_URL",
+        "RALPH_TOKEN",
+        "RALPH_URL",
+        "RALPH_DATA",
+        "RALPH_AGENT",
+    ];
+    let mut spec = ChildSpec::new(name, program, data.log(name)).clear_env();
+    for (key, value) in std::env::vars_os() {
+        if !OURS_ALONE.iter().any(|ours| key == *ours) {
+            spec = spec.env(key, value);
+        }
+    }
+    spec
+}
+
+fn start(name: &str, spec: ChildSpec) -> Child {
+    Child {
+        name: name.to_owned(),
+        supervised: Supervised::start(spec, Backoff::default()),
+    }
+}

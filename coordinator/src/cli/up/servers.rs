@@ -1,0 +1,108 @@
+//! Postgres and NATS: private ones, or those that the environment names.
+
+use anyhow::Context as _;
+
+use super::steps::Steps;
+use crate::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
+use crate::store;
+
+/// What the environment names, else private servers that run as long as this value is kept.
+#[derive(Debug)]
+pub struct Servers {
+    postgres: Option<Postgres>,
+    nats: Option<Nats>,
+    /// With its password.
+    pub database_url: String,
+    /// With the coordinator's password.
+    pub nats_url: String,
+    /// With the workers' password.
+    pub worker_nats_url: String,
+}
+
+impl Servers {
+    /// Starts what is to be private, and brings the schema to this release.
+    ///
+    /// # Errors
+    /// When a server isn't found or doesn't start; the message says what to do.
+    pub async fn start(data: &DataDir, steps: &Steps) -> anyhow::Result<Self> {
+        let named = |name: &str| std::env::var(name).ok().filter(|url| !url.is_empty());
+        let (database_url, nats_url) = (named("DATABASE_URL"), named("NATS_URL"));
+        let places = Places::from_env();
+        let postgres = match &database_url {
+            Some(_) => None,
+            None => {
+                let start = async {
+                    let postgres = Postgres::start(&places.postgres()?, data, Tuning::Durable).await?;
+                    let [major, minor] = postgres.version();
+                    anyhow::Ok((postgres, format!("{major}.{minor}")))
+                };
+                Some(steps.step("Postgres", start).await?)
+            }
+        };
+        let nats = match &nats_url {
+            Some(_) => None,
+            None => {
+                let start = async {
+                    let server = places.nats()?;
+                    let version = server.version.map(|part| part.to_string()).join(".");
+                    anyhow::Ok((Nats::start(&server, data, Tuning::Durable).await?, version))
+                };
+                Some(steps.step("nats-server", start).await?)
+            }
+        };
+        let url_for = |role| {
+            nats.as_ref()
+                .map(|nats| nats.url_for(role))
+                .or_else(|| nats_url.clone())
+        };
+        let servers = Self {
+            database_url: postgres
+                .as_ref()
+                .map(Postgres::url)
+                .or(database_url)
+                .unwrap_or_default(),
+            nats_url: url_for(Role::Coordinator).unwrap_or_default(),
+            worker_nats_url: named("RALPH_WORKER_NATS_URL")
+                .or_else(|| url_for(Role::Worker))
+                .unwrap_or_default(),
+            postgres,
+            nats,
+        };
+        steps.step("schema", servers.migrate()).await?;
+        Ok(servers)
+    }
+
+    /// Whether others may work with the same servers.
+    pub fn shared(&self) -> bool {
+        self.postgres.is_none() || self.nats.is_none()
+    }
+
+    async fn migrate(&self) -> anyhow::Result<((), String)> {
+        let db = store::connect(&self.database_url, 1)
+            .await
+            .context("failed to connect to Postgres; is DATABASE_URL right?")?;
+        let pending = store::pending_migrations(&db)
+            .await
+            .context("failed to read the schema's version")?;
+        store::migrate(&db)
+            .await
+            .context("failed to migrate the database")?;
+        db.close().await;
+        let detail = if pending == 0 {
+            "is current".to_owned()
+        } else {
+            format!("{pending} migrations applied")
+        };
+        Ok(((), detail))
+    }
+
+    /// Stops the private ones.
+    pub async fn stop(self) {
+        if let Some(nats) = self.nats {
+            nats.stop().await;
+        }
+        if let Some(postgres) = self.postgres {
+            postgres.stop().await;
+        }
+    }
+}

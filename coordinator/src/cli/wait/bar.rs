@@ -1,0 +1,113 @@
+//! Progress as a bar with what runs below it.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::duration::show_ms;
+use crate::cli::paint::{Paint, Tone, tame};
+use crate::cli::table::clip;
+use crate::store::view::Progress;
+
+/// How often it moves by itself.
+const TICK: Duration = Duration::from_millis(120);
+/// Sessions that are named below the bar.
+const NAMED: usize = 8;
+/// Columns of a session's title.
+const TITLE_WIDTH: usize = 50;
+
+/// A bar on standard error.
+pub struct Bar {
+    bar: ProgressBar,
+    began: Instant,
+    /// How many were resolved when we began to look.
+    first: Option<i64>,
+    paint: Paint,
+}
+
+impl Bar {
+    /// An empty one, which moves by itself.
+    pub fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} {prefix} [{bar:30}] {pos}/{len} {elapsed} {msg}")
+        {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(TICK);
+        Self {
+            bar,
+            began: Instant::now(),
+            first: None,
+            paint: Paint::stderr(),
+        }
+    }
+
+    /// Shows how far it is.
+    pub fn show(&mut self, progress: &Progress) {
+        let feature = &progress.feature;
+        let tasks = &feature.tasks;
+        let resolved = tasks.resolved();
+        let unsigned = |n: i64| u64::try_from(n).unwrap_or(0);
+        self.bar.set_length(unsigned(tasks.total));
+        self.bar.set_position(unsigned(resolved));
+        if self.bar.prefix() != feature.name {
+            self.bar.set_prefix(feature.name.clone());
+        }
+        let first = *self.first.get_or_insert(resolved);
+        #[allow(clippy::cast_precision_loss)]
+        let rate = (resolved - first) as f64 / self.began.elapsed().as_secs_f64().max(1.0) * 60.0;
+        let mut facts = vec![format!("{} running", tasks.in_progress)];
+        if tasks.failed > 0 {
+            facts.push(self.paint.apply(Tone::Bad, &format!("{} failed", tasks.failed)));
+        }
+        if tasks.needs_review > 0 {
+            facts.push(
+                self.paint
+                    .apply(Tone::Warn, &format!("{} need a person", tasks.needs_review)),
+            );
+        }
+        if rate > 0.0 {
+            facts.push(format!("{rate:.1}/min"));
+        }
+        if let Some(run) = &feature.run {
+            facts.push(format!("{:.2} USD", run.cost_usd));
+        }
+        if feature.status.as_str() != "running" {
+            facts.push(feature.status.as_str().to_owned());
+        }
+        let mut message = facts.join(", ");
+        for session in progress.sessions.iter().take(NAMED) {
+            let title = clip(&tame(&session.title).replace('\n', " "), TITLE_WIDTH);
+            let line = format!(
+                "\n  {} {:9} {title}  {}",
+                session.task,
+                session.kind.as_str(),
+                show_ms(session.elapsed_ms)
+            );
+            message.push_str(&self.paint.apply(Tone::Dim, &line));
+        }
+        self.bar.set_message(message);
+    }
+
+    /// A line above the bar.
+    pub fn say(&self, text: &str) {
+        self.bar.println(text);
+    }
+
+    /// Hides it and keeps it still while somebody types, or lets it move again.
+    pub fn hold(&self, still: bool) {
+        if still {
+            self.bar.disable_steady_tick();
+            self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        } else {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.enable_steady_tick(TICK);
+        }
+    }
+
+    /// Takes it away.
+    pub fn end(self) {
+        self.bar.finish_and_clear();
+    }
+}

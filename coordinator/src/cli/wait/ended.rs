@@ -1,0 +1,57 @@
+//! How a run ended, in words and as an exit code.
+
+use std::process::ExitCode;
+
+use crate::cli::duration;
+use crate::cli::output::{self, Format};
+use crate::cli::paint::{Paint, Tone, tame, tone_of};
+use crate::domain::states::RunOutcome;
+use crate::store::view::Progress;
+
+/// Prints it; the exit code is the outcome's.
+pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    let feature = &progress.feature;
+    let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
+        anyhow::bail!("the run ended without an outcome");
+    };
+    if format == Format::Json {
+        output::json(progress)?;
+    } else {
+        let paint = Paint::stdout();
+        let word = match outcome {
+            RunOutcome::Complete => "Complete",
+            RunOutcome::Failure => "Failure",
+            RunOutcome::LimitReached => "LimitReached",
+            RunOutcome::Blocked => "Blocked",
+            RunOutcome::NoPlan => "NoPlan",
+            RunOutcome::Interrupted => "Interrupted",
+        };
+        let branch = match &feature.branch {
+            Some(branch) if feature.tasks.done > 0 => format!(", on branch {branch}"),
+            _ => String::new(),
+        };
+        let mut text = format!(
+            "{}: {} — {}; {} of {} tasks done, {} iterations, {:.2} USD, {}{branch}\n",
+            feature.name,
+            paint.apply(tone_of(outcome.as_str()), word),
+            run.reason.as_deref().unwrap_or("no reason given"),
+            feature.tasks.done,
+            feature.tasks.total,
+            run.iterations,
+            run.cost_usd,
+            duration::show_ms(run.elapsed_ms),
+        );
+        for task in &progress.attention {
+            let why = task.reason.as_deref().unwrap_or("no reason given");
+            let line = format!("  {} {} {}: {why}\n", task.id, task.status.as_str(), task.title);
+            text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
+        }
+        if !progress.attention.is_empty() {
+            text.push_str(
+                "  `ralph-coordinator task show ID` tells what was tried, `task retry ID` tries again\n",
+            );
+        }
+        output::text(&text)?;
+    }
+    Ok(ExitCode::from(outcome.exit_code()))
+}

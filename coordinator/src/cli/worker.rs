@@ -1,0 +1,96 @@
+//! `worker …`
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::args::Globals;
+use super::client::{Client, escape};
+use super::output::{self, Format};
+use super::table::Table;
+use super::task_page::when;
+use crate::api::body::{Done, Steer};
+use crate::store::view::{Page, WorkerView};
+
+/// Look at workers, and drain them
+#[derive(Debug, Subcommand)]
+pub enum WorkerCommand {
+    /// List workers
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:
+  ralph-coordinator worker list --output wide"
+    )]
+    List,
+    /// Show a worker
+    #[command(after_help = "Example:
+  ralph-coordinator worker show worker-1")]
+    Show {
+        /// Name of the worker
+        worker: String,
+    },
+    /// Let a worker finish what runs and take nothing new
+    #[command(after_help = "Example:
+  ralph-coordinator worker drain worker-1")]
+    Drain {
+        /// Name of the worker
+        worker: String,
+    },
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    match command {
+        WorkerCommand::List => {
+            let page: Page<WorkerView> = client.get("/workers").await?;
+            output::print(globals.output, &page, |wide| table(&page.items, wide))?;
+        }
+        WorkerCommand::Show { worker } => {
+            let worker: WorkerView = client.get(&format!("/workers/{}", escape(&worker))).await?;
+            output::print(globals.output, &worker, |_| {
+                table(std::slice::from_ref(&worker), true)
+            })?;
+        }
+        WorkerCommand::Drain { worker } => {
+            let done: Done = client
+                .post(&format!("/workers/{}/drain", escape(&worker)), &Steer::default())
+                .await?;
+            match globals.output {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("{worker} drains\n"))?,
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Workers as a table.
+pub fn table(workers: &[WorkerView], wide: bool) -> Table {
+    let mut heads = vec!["NAME", "STATUS", "SLOTS", "POOLS"];
+    if wide {
+        heads.extend(["AGENTS", "HOST", "PID", "VERSION", "STARTED", "SEEN"]);
+    }
+    let mut table = Table::new(heads, "no workers; `ralph-worker run` starts one");
+    for worker in workers {
+        let busy = worker.slots - worker.free_slots;
+        let mut row = vec![
+            worker.name.clone(),
+            worker.status.as_str().to_owned(),
+            format!("{busy}/{} busy", worker.slots),
+            worker.pools.join(","),
+        ];
+        if wide {
+            row.extend([
+                worker.agents.join(","),
+                worker.host.clone(),
+                worker.pid.to_string(),
+                worker.version.clone(),
+                when(worker.started_at),
+                when(worker.seen_at),
+            ]);
+        }
+        table.row(row);
+    }
+    table
+}

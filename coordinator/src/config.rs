@@ -1,0 +1,213 @@
+//! `.ralph.toml`, the part that the coordinator and its commands read (SPEC 8).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::domain::strategy::{Tier, Tiers};
+use crate::flow::Settings;
+
+/// The file's name; it is looked for here and in the folders above.
+const NAME: &str = ".ralph.toml";
+
+/// What the file says. Everything is optional; flags and `RALPH_*` variables win over it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// `[execution]`: of a run, read by the client when it submits.
+    pub execution: Execution,
+    /// `[models]`: read by the coordinator.
+    pub models: Models,
+    /// `[limits]`: of a run, read by the client when it submits.
+    pub limits: Limits,
+    /// `[memory]`: read by the coordinator.
+    pub memory: Memory,
+}
+
+/// `[execution]`
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Execution {
+    /// Retries of a task; 3 when it isn't given.
+    pub max_retries: Option<i32>,
+    /// Whether attempts are verified; they are when it isn't given.
+    pub verify: Option<bool>,
+}
+
+/// `[models]`
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Models {
+    /// Weakest first: `tiers = [{ name = "haiku", names = ["claude-haiku"] }, …]`.
+    pub tiers: Vec<Tier>,
+}
+
+/// `[limits]`; 0 is no limit.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Iterations of a run.
+    pub iterations: Option<i64>,
+    /// Wall time of a run: `24h`.
+    pub max_time: Option<String>,
+    /// Cost of a run. USD.
+    pub max_cost: Option<f64>,
+    /// Tokens of a run.
+    pub max_tokens: Option<i64>,
+    /// Wall time of a session: `60m`.
+    pub session_time: Option<String>,
+    /// Silence of a session: `10m`.
+    pub idle_time: Option<String>,
+    /// Sessions of a feature that may run at once.
+    pub max_parallel: Option<i32>,
+}
+
+/// `[memory]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// Whether prompts hold what earlier iterations left.
+    pub enabled: bool,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// Keys that other programs read, with those of their tables when they are ours to know.
+const KNOWN: [(&str, &[&str]); 10] = [
+    (
+        "execution",
+        &["max_retries", "verify", "learn", "stuck_threshold"],
+    ),
+    ("models", &["tiers"]),
+    (
+        "limits",
+        &[
+            "iterations",
+            "max_time",
+            "max_cost",
+            "max_tokens",
+            "session_time",
+            "idle_time",
+            "max_parallel",
+        ],
+    ),
+    ("memory", &["enabled", "budget"]),
+    ("agent", &[]),
+    ("agents", &[]),
+    ("workspace", &[]),
+    ("verify", &[]),
+    ("telemetry", &[]),
+    ("sandbox", &[]),
+];
+
+impl Config {
+    /// Reads the nearest file at or above the current folder; without one, the defaults.
+    ///
+    /// # Errors
+    /// When there is a file that can't be read.
+    pub fn find() -> anyhow::Result<Self> {
+        let here = std::env::current_dir().context("failed to find the current folder")?;
+        match here
+            .ancestors()
+            .map(|folder| folder.join(NAME))
+            .find(|path| path.is_file())
+        {
+            Some(path) => Self::read(&path),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Reads a file and warns of keys that nobody reads.
+    ///
+    /// # Errors
+    /// When it can't be read, or isn't what it should be.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let (config, unknown) =
+            Self::parse(&text).with_context(|| format!("{} can't be used", path.display()))?;
+        for key in unknown {
+            tracing::warn!(file = %PathBuf::from(path).display(), key, "unknown key in the configuration; it is ignored");
+        }
+        Ok(config)
+    }
+
+    fn parse(text: &str) -> anyhow::Result<(Self, Vec<String>)> {
+        let table: toml::Table = text.parse()?;
+        let mut unknown = Vec::new();
+        for (key, value) in &table {
+            match KNOWN.iter().find(|(known, _)| known == key) {
+                None => unknown.push(key.clone()),
+                Some((_, [])) => {}
+                Some((_, inner)) => unknown.extend(
+                    value
+                        .as_table()
+                        .into_iter()
+                        .flat_map(toml::Table::keys)
+                        .filter(|name| !inner.contains(&name.as_str()))
+                        .map(|name| format!("{key}.{name}")),
+                ),
+            }
+        }
+        Ok((table.try_into()?, unknown))
+    }
+
+    /// What the coordinator goes by.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            tiers: Tiers::new(self.models.tiers.clone()).unwrap_or_default(),
+            memory: self.memory.enabled,
+            ..Settings::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn known_keys_are_read_and_unknown_ones_named() {
+        let text = "colour = 1
+            [execution]
+            max_retries = 5
+            verify = false
+            learn = true
+            retries = 2
+            [agent]
+            command = \"anything\"
+            [limits]
+            max_time = \"2h\"
+            [memory]
+            enabled = false
+            [models]
+            tiers = [{ name = \"small\" }, { name = \"large\", names = [\"x\"] }]";
+        let (config, unknown) = Config::parse(text).unwrap();
+        assert_eq!(config.execution.max_retries, Some(5));
+        assert_eq!(config.limits.max_time.as_deref(), Some("2h"));
+        assert_eq!(unknown, ["colour", "execution.retries"]);
+        let settings = config.settings();
+        assert!(!settings.memory);
+        assert_eq!(settings.tiers.names(), ["small", "large"]);
+    }
+
+    #[test]
+    fn an_empty_file_is_the_defaults() {
+        let (config, unknown) = Config::parse("").unwrap();
+        assert_eq!((config, unknown), (Config::default(), Vec::new()));
+        assert_eq!(Config::default().settings().tiers, Tiers::default());
+    }
+
+    #[test]
+    fn a_wrong_value_is_an_error_that_names_it() {
+        let error = Config::parse("[execution]\nmax_retries = \"many\"").unwrap_err();
+        assert!(format!("{error:#}").contains("max_retries"), "{error:#}");
+    }
+}

@@ -1,0 +1,17 @@
+//! The coordinator's program: everything of it is in the library, so that tests can reach it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: failed to start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(ralph_coordinator::cli::main());
+    // A thread that waits for the terminal must not hold the process.
+    runtime.shutdown_background();
+    code
+}
