@@ -14,6 +14,8 @@ use ralph_shared::ids::{DispatchId, FeatureId};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{Control, Ticket, WRITES};
 
+use crate::faults;
+
 /// Tickets of one pool that may wait at once; what is more is topped up as they go.
 pub const TICKET_WINDOW: i64 = 1024;
 /// A ticket that a worker didn't answer for goes to another. DESIGN 3.
@@ -190,6 +192,7 @@ impl Bus {
         }) else {
             return;
         };
+        faults::point("ticket.before_issue");
         let body = Bytes::from(body);
         for _ in 0..n.clamp(0, TICKET_WINDOW) {
             if let Err(error) = self

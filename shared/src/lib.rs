@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`broker`] | how every process connects to NATS |
+//! | [`faults`] | points at which a test may kill or stop a process |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
@@ -11,6 +12,7 @@
 //! | [`logging`] | how every binary sets up its log |
 
 pub mod broker;
+pub mod faults;
 pub mod ids;
 pub mod kind;
 pub mod logging;

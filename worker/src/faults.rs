@@ -1,17 +1,6 @@
-//! Named points at which a test can have this process killed or stopped.
-//!
-//! A test facility: `RALPH_FAULT="POINT:ACTION[:NTH]"` makes the `NTH` (from 1, default 1) passage of the named point
-//! end the process with `SIGKILL` (`kill`) or halt it with `SIGSTOP` (`stop`). With `RALPH_FAULT_ONCE=PATH` the file
-//! is created first and exclusively, so that of all processes with the same environment, a restarted one included,
-//! only one is hit. Without `RALPH_FAULT` a point costs one atomic load.
+//! Points of a worker at which a test may kill or stop it; how, says [`ralph_shared::faults`].
 
-use std::fs::OpenOptions;
-use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+pub use ralph_shared::faults::point;
 
 /// The points that a workspace passes, in the order of a dispatch's life, for tests that try each.
 pub const POINTS: &[&str] = &[
@@ -28,92 +17,13 @@ pub const POINTS: &[&str] = &[
     "integrate.after_push",
 ];
 
-#[derive(Debug)]
-struct Fault {
-    point: String,
-    signal: Signal,
-    nth: u32,
-    passed: AtomicU32,
-    marker: Option<PathBuf>,
-}
-
-static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
-
-/// The process passes the named point. Returns at once unless `RALPH_FAULT` names the point.
-pub fn point(name: &str) {
-    let Some(fault) = FAULT.get_or_init(from_environment) else {
-        return;
-    };
-    if fault.point != name || fault.passed.fetch_add(1, Ordering::SeqCst) + 1 != fault.nth {
-        return;
-    }
-    if let Some(marker) = &fault.marker
-        && OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(marker)
-            .is_err()
-    {
-        return;
-    }
-    if let Err(error) = kill(Pid::this(), fault.signal) {
-        tracing::error!(point = name, %error, "failed to signal this process");
-    }
-}
-
-fn from_environment() -> Option<Fault> {
-    let text = std::env::var("RALPH_FAULT").ok()?;
-    let fault = parse(&text, std::env::var_os("RALPH_FAULT_ONCE").map(PathBuf::from));
-    if fault.is_none() {
-        tracing::error!(%text, "RALPH_FAULT is not POINT:kill|stop[:NTH], so it is ignored");
-    }
-    fault
-}
-
-fn parse(text: &str, marker: Option<PathBuf>) -> Option<Fault> {
-    let mut parts = text.split(':');
-    let point = parts.next().filter(|point| !point.is_empty())?.to_owned();
-    let signal = match parts.next()? {
-        "kill" => Signal::SIGKILL,
-        "stop" => Signal::SIGSTOP,
-        _ => return None,
-    };
-    let nth = match parts.next() {
-        None => 1,
-        Some(nth) => nth.parse().ok().filter(|nth| *nth > 0)?,
-    };
-    let passed = AtomicU32::new(0);
-    parts.next().is_none().then_some(Fault {
-        point,
-        signal,
-        nth,
-        passed,
-        marker,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_point_action_and_passage() {
-        let fault = parse("integrate.before_push:stop:3", None).unwrap();
-        assert_eq!(
-            (fault.point.as_str(), fault.signal, fault.nth),
-            ("integrate.before_push", Signal::SIGSTOP, 3)
-        );
-        assert_eq!(parse("prepare:kill", None).unwrap().nth, 1);
-        for wrong in [
-            "",
-            "prepare",
-            ":kill",
-            "prepare:die",
-            "prepare:kill:0",
-            "prepare:kill:x",
-            "a:kill:1:2",
-        ] {
-            assert!(parse(wrong, None).is_none(), "{wrong}");
-        }
-    }
-}
+/// The points around the workspace: claim, session, report.
+pub const ERRAND_POINTS: &[&str] = &[
+    "claim.before",
+    "session.assigned",
+    "session.prepared",
+    "session.ended",
+    "report.before_spool",
+    "report.spooled",
+    "report.published",
+];

@@ -15,6 +15,7 @@ use super::{Settings, context};
 use crate::domain::fairness::{Share, divide};
 use crate::domain::states::{Kind, TaskState};
 use crate::domain::strategy::{self, Strategy};
+use crate::faults;
 use crate::store;
 use crate::store::dispatch::{DispatchState, NewDispatch};
 use crate::store::ready::{Claimable, Taken};
@@ -104,7 +105,9 @@ async fn open(
     if !fresh.is_empty() {
         opened.extend(dispatch(&mut tx, settings, claims, &fresh).await?);
     }
+    faults::point("claim.before_commit");
     tx.commit().await?;
+    faults::point("claim.after_commit");
     Ok((answers, opened))
 }
 

@@ -19,6 +19,7 @@ use super::memory::Remembered;
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
+use crate::faults;
 use crate::prompt::{self, Budgets, Templates};
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
@@ -100,6 +101,7 @@ pub async fn build(
         store::prompt::keep_frames(&mut tx, &frames).await?;
         store::prompt::keep(&mut tx, &prompts).await?;
     }
+    faults::point("prompt.before_commit");
     tx.commit().await?;
     Ok(assignments)
 }

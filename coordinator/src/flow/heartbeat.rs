@@ -8,6 +8,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Settings;
+use crate::faults;
 use crate::store;
 use crate::store::dispatch::{DispatchState, Standing};
 
@@ -33,7 +34,9 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     }
     store::dispatch::renew(&mut tx, beat.incarnation, &all, settings.lease_ms()).await?;
     let standings = store::dispatch::standing(&mut tx, &all).await?;
+    faults::point("heartbeat.before_commit");
     tx.commit().await?;
+    faults::point("heartbeat.after_commit");
     let (settled, end) = answer(beat, &standings);
     Ok(HeartbeatAnswer::Renewed { settled, end, drain })
 }

@@ -6,6 +6,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Settings;
+use crate::faults;
 use crate::store;
 
 /// Answers a hello. A name is refused to another data folder while its holder is heard.
@@ -48,7 +49,9 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
         store::dispatch::end_leases_of_earlier_lives(&mut tx, &hello.worker, hello.incarnation, &spooled)
             .await?;
     store::dispatch::renew(&mut tx, hello.incarnation, &spooled, lease_ms).await?;
+    faults::point("hello.before_commit");
     tx.commit().await?;
+    faults::point("hello.after_commit");
     tracing::info!(
         worker = hello.worker,
         ended,

@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::Signals;
+use crate::faults;
 use crate::store;
 
 /// Longest pause between tries of one integration. Milliseconds.
@@ -74,7 +75,9 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     if !store::integration::decide(&mut tx, request.dispatch, &request.old, &request.new, &new_ref).await? {
         return refused("the dispatch does not hold the feature's turn");
     }
+    faults::point("decide.before_commit");
     tx.commit().await?;
+    faults::point("decide.after_commit");
     Ok(DecideAnswer::Decided)
 }
 

@@ -11,6 +11,7 @@ use super::cascade::{self, moved};
 use super::{Signals, finish, integrate};
 use crate::domain::retry::{self, Next};
 use crate::domain::states::{Kind, Outcome, TaskState};
+use crate::faults;
 use crate::store;
 use crate::store::dispatch::Expired;
 
@@ -115,7 +116,9 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     integrate::promote(&mut tx, &turns, &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
+    faults::point("rescue.before_commit");
     tx.commit().await?;
+    faults::point("rescue.after_commit");
     if !lost.is_empty() {
         tracing::warn!(
             lost = lost.len(),

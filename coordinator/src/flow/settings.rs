@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use crate::domain::strategy::Tiers;
 
 /// Times, limits and names that hold for the whole coordinator.
@@ -35,6 +37,36 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The same with the times that the environment sets: `RALPH_HEARTBEAT_MS`, `RALPH_LEASE_MS`, `RALPH_DARK_LIMIT_MS`,
+    /// `RALPH_GRACE_MS`. All coordinators of a system need the same ones.
+    ///
+    /// # Errors
+    /// When one is no whole number of milliseconds, or the lease doesn't outlast two heartbeats.
+    pub fn with_environment(mut self) -> anyhow::Result<Self> {
+        for (name, time) in [
+            ("RALPH_HEARTBEAT_MS", &mut self.heartbeat),
+            ("RALPH_LEASE_MS", &mut self.lease),
+            ("RALPH_DARK_LIMIT_MS", &mut self.dark_limit),
+            ("RALPH_GRACE_MS", &mut self.grace),
+        ] {
+            if let Ok(text) = std::env::var(name) {
+                let ms =
+                    text.trim().parse().ok().filter(|ms| *ms > 0).with_context(|| {
+                        format!("{name} is `{text}`; expected milliseconds, such as 5000")
+                    })?;
+                *time = Duration::from_millis(ms);
+            }
+        }
+        anyhow::ensure!(
+            self.lease > 2 * self.heartbeat,
+            "the lease ({} ms) must be longer than two heartbeats ({} ms each); change RALPH_LEASE_MS or \
+             RALPH_HEARTBEAT_MS",
+            self.lease.as_millis(),
+            self.heartbeat.as_millis()
+        );
+        Ok(self)
+    }
+
     /// The lease in milliseconds, as the store takes it.
     pub fn lease_ms(&self) -> i64 {
         i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)

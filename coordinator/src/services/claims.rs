@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Deps;
 use super::requests::{answer, read};
-use crate::flow;
+use crate::{faults, flow};
 
 /// Claims of one transaction.
 const MAX_BATCH: usize = 256;
@@ -79,6 +79,7 @@ async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>) {
             ]
         }
     };
+    faults::point("claim.before_answer");
     for ((message, claim), given) in messages.iter().zip(&claims).zip(answers) {
         if readable(claim) {
             answer(&deps.bus, message, &given).await;

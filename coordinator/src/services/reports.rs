@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Deps;
 use super::incoming::{self, Read};
+use crate::faults;
 use crate::flow::apply::{self, Fate};
 use crate::store;
 
@@ -83,6 +84,7 @@ async fn settle(deps: &Deps, messages: Vec<Message>) {
         Ok((fates, signals)) => {
             deps.bus.emit(signals).await;
             for ((message, report), fate) in acks.iter().zip(&reports).zip(fates) {
+                faults::point("report.before_ack");
                 if fate == Fate::Unknown {
                     let reason = "its dispatch is not known here";
                     set_aside(deps, message, Some(report.report.dispatch.0), reason).await;

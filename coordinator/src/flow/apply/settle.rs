@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use crate::domain::states::Kind;
+use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 
@@ -171,6 +172,8 @@ async fn in_one_transaction(
         fates.push(fate);
     }
     batch.write(&mut tx, &mut signals).await?;
+    faults::point("report.before_commit");
     tx.commit().await?;
+    faults::point("report.after_commit");
     Ok((fates, signals))
 }
