@@ -36,7 +36,9 @@ async fn renew(life: &Life) {
 
 /// Gives every due report to the broker.
 pub async fn publish_spooled(life: &Life) {
-    for (dispatch, body) in life.spool.due(Instant::now()) {
+    // A coordinator that died with it in its hands must not keep others from it for long.
+    let again = life.times().lease / 2;
+    for (dispatch, body) in life.spool.due(Instant::now(), again) {
         match life.link.report(body).await {
             Ok(()) => life.spool.published(dispatch, Instant::now()),
             Err(error) => {

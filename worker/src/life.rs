@@ -185,6 +185,7 @@ impl Life {
                     times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
                     times.lease = Duration::from_millis(lease_ms);
                     times.dark_limit = Duration::from_millis(dark_limit_ms);
+                    self.link.lease_is(times.lease);
                     drop(times);
                     self.heard(true);
                     tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");

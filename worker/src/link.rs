@@ -1,5 +1,7 @@
 //! The worker's side of every message (DESIGN 3). Requests have bounds; what gets no answer is asked again by the caller.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -18,8 +20,8 @@ use ralph_shared::wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a request waits for its answer.
-const REQUEST: Duration = Duration::from_secs(10);
+/// How long a request waits for its answer until the coordinator told how long leases last.
+const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// Texts above this go in parts. Bytes.
 const INLINE_BYTES: usize = 200 * 1024;
 
@@ -29,6 +31,7 @@ pub struct Link {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     subjects: Subjects,
+    patience_ms: Arc<AtomicU64>,
 }
 
 impl Link {
@@ -43,7 +46,19 @@ impl Link {
             client,
             jetstream,
             subjects,
+            patience_ms: Arc::new(AtomicU64::new(FIRST_PATIENCE.as_millis() as u64)),
         })
+    }
+
+    /// Fits the patience with an answer to the lease: a coordinator that dies with a request in its hands must cost
+    /// neither the lease nor much time, so that three tries fit into one.
+    pub fn lease_is(&self, lease: Duration) {
+        let ms = u64::try_from(lease.as_millis() / 4).unwrap_or(u64::MAX);
+        self.patience_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
     }
 
     async fn request<A: DeserializeOwned>(
@@ -53,7 +68,7 @@ impl Link {
     ) -> anyhow::Result<A> {
         let body = Bytes::from(serde_json::to_vec(request)?);
         let asked = self.client.request(subject.clone(), body);
-        let message = tokio::time::timeout(REQUEST, asked)
+        let message = tokio::time::timeout(self.patience(), asked)
             .await
             .with_context(|| format!("no coordinator answered on {subject}"))?
             .with_context(|| format!("failed to ask on {subject}"))?;
@@ -99,7 +114,7 @@ impl Link {
     /// When it doesn't; the report stays in the spool.
     pub async fn report(&self, body: Bytes) -> anyhow::Result<()> {
         let ack = self.jetstream.publish(self.subjects.reports(), body).await?;
-        tokio::time::timeout(REQUEST, ack)
+        tokio::time::timeout(self.patience(), ack)
             .await
             .context("the broker did not acknowledge a report")??;
         Ok(())
@@ -115,7 +130,7 @@ impl Link {
             .jetstream
             .publish(self.subjects.transcript(batch.dispatch), body)
             .await?;
-        tokio::time::timeout(REQUEST, ack)
+        tokio::time::timeout(self.patience(), ack)
             .await
             .context("the broker did not acknowledge a transcript")??;
         Ok(())

@@ -13,9 +13,6 @@ use ralph_shared::wire::{Report, Settlement};
 
 use crate::home::write_atomically;
 
-/// A report that was published and is still not settled is published again after this long.
-const AGAIN: Duration = Duration::from_secs(10);
-
 /// The spool of one data folder.
 #[derive(Debug)]
 pub struct Spool {
@@ -71,12 +68,12 @@ impl Spool {
         self.waiting().is_empty()
     }
 
-    /// Reports to publish now: new ones, and those whose publication has led to nothing.
-    pub fn due(&self, now: Instant) -> Vec<(DispatchId, Bytes)> {
+    /// Reports to publish now: new ones, and those whose publication has led to nothing for as long as `again`.
+    pub fn due(&self, now: Instant, again: Duration) -> Vec<(DispatchId, Bytes)> {
         let due: Vec<DispatchId> = self
             .waiting()
             .iter()
-            .filter(|(_, sent)| sent.is_none_or(|at| now.duration_since(at) >= AGAIN))
+            .filter(|(_, sent)| sent.is_none_or(|at| now.duration_since(at) >= again))
             .map(|(dispatch, _)| *dispatch)
             .collect();
         due.into_iter()
@@ -121,6 +118,8 @@ mod tests {
 
     use super::*;
 
+    const AGAIN: Duration = Duration::from_secs(10);
+
     fn report() -> Report {
         Report {
             v: WRITES,
@@ -143,12 +142,12 @@ mod tests {
         spool.put(&second).unwrap();
         let spool = Spool::open(dir.path().join("s")).unwrap();
         let now = Instant::now();
-        let due = spool.due(now);
+        let due = spool.due(now, AGAIN);
         assert_eq!(due.len(), 2);
         assert_eq!(serde_json::from_slice::<Report>(&due[0].1).unwrap(), first);
         spool.published(first.dispatch, now);
-        assert_eq!(spool.due(now).len(), 1);
-        assert_eq!(spool.due(now + AGAIN).len(), 2);
+        assert_eq!(spool.due(now, AGAIN).len(), 1);
+        assert_eq!(spool.due(now + AGAIN, AGAIN).len(), 2);
         spool.settle(first.dispatch, Settlement::Applied);
         spool.settle(second.dispatch, Settlement::UnknownDispatch);
         assert!(spool.is_empty());
