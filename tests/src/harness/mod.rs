@@ -1,10 +1,23 @@
 //! Real servers, coordinators, workers and repositories for end-to-end tests: everything private to a test, on free ports,
-//! and gone when the test ends, also when it fails.
+//! and gone when the test ends, also when it fails. `RALPH_TEST_KEEP=1` keeps its folder, with every log.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `world` | the servers of one test, and everything that it starts on them |
+//! | `options` | how workers are started and features submitted |
+//! | `process` | processes that are gone when the test lets go of them |
+//! | `repository` | a git repository that a feature works on |
+//! | `servers` | faults of the servers |
+//! | `verdict` | what must hold of a feature whatever happened |
 
+mod options;
 mod process;
 mod repository;
+mod servers;
+mod verdict;
 mod world;
 
+pub use options::{Fault, FeatureOptions, WorkerOptions};
 pub use process::Spawned;
 pub use repository::Repository;
-pub use world::{FeatureOptions, WorkerOptions, World, binary};
+pub use world::{World, binary};

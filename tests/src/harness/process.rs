@@ -1,12 +1,20 @@
 //! Processes of a test: their output in files, killed when the test lets go of them.
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+/// A command that dies with this process, however that ends.
+pub fn bound(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
 
 /// A process that ends with its value.
 #[derive(Debug)]
@@ -62,6 +70,41 @@ impl Spawned {
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return status;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until a fault has ended it by SIGKILL.
+    ///
+    /// # Errors
+    /// When it ended otherwise.
+    pub async fn killed_by_fault(&mut self) -> anyhow::Result<()> {
+        let status = self.wait().await;
+        let by = status.signal();
+        anyhow::ensure!(
+            by == Some(Signal::SIGKILL as i32),
+            "it ended by itself, {status}:\n{}",
+            self.output()
+        );
+        Ok(())
+    }
+
+    /// Waits until a fault has halted it by SIGSTOP.
+    ///
+    /// # Errors
+    /// When it ended instead.
+    pub async fn stopped_by_fault(&mut self) -> anyhow::Result<()> {
+        loop {
+            if let Some(status) = self.try_wait() {
+                anyhow::bail!("it ended instead, {status}:\n{}", self.output());
+            }
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()))?;
+            if stat
+                .rsplit_once(')')
+                .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+            {
+                return Ok(());
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }

@@ -1,15 +1,12 @@
 //! Postgres, NATS, coordinators and workers of one test.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
-use ralph_coordinator::domain::run::RunSettings;
-use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome};
+use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::submit::{self, Submission, Submitted, TaskDefaults};
@@ -23,7 +20,8 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::process::Spawned;
+use super::options::{Fault, FeatureOptions, WorkerOptions};
+use super::process::{self, Spawned};
 use super::repository::Repository;
 
 /// A run that takes longer than this is stuck.
@@ -33,7 +31,7 @@ const STUCK: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub struct World {
     dir: TempDir,
-    _data: DataDir,
+    data: DataDir,
     /// The database server.
     pub postgres: Option<Postgres>,
     /// The broker.
@@ -45,92 +43,6 @@ pub struct World {
     /// Times that coordinators go by.
     pub settings: Settings,
     coordinators: Vec<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
-}
-
-/// How a worker is started.
-#[derive(Debug, Clone)]
-pub struct WorkerOptions {
-    /// Its name, which is also its data folder's.
-    pub name: String,
-    /// Slots.
-    pub slots: u32,
-    /// Pool.
-    pub pool: String,
-    /// Flags of the scripted agent.
-    pub agent_flags: String,
-    /// Further variables.
-    pub env: BTreeMap<String, String>,
-    /// Drain time in seconds.
-    pub drain_seconds: u64,
-}
-
-impl WorkerOptions {
-    /// A worker of that name with one slot in the pool `default`.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            slots: 1,
-            pool: "default".to_owned(),
-            agent_flags: String::new(),
-            env: BTreeMap::new(),
-            drain_seconds: 5,
-        }
-    }
-
-    /// The same with so many slots.
-    #[must_use]
-    pub fn slots(mut self, slots: u32) -> Self {
-        self.slots = slots;
-        self
-    }
-
-    /// The same with a fault (see `ralph_worker::faults`).
-    #[must_use]
-    pub fn fault(mut self, fault: &str, once: &Path) -> Self {
-        self.env.insert("RALPH_FAULT".into(), fault.into());
-        self.env
-            .insert("RALPH_FAULT_ONCE".into(), once.display().to_string());
-        self
-    }
-}
-
-/// How a feature is submitted.
-#[derive(Debug, Clone)]
-pub struct FeatureOptions {
-    /// Verification by an agent.
-    pub verify: bool,
-    /// Sessions at once.
-    pub max_parallel: i32,
-    /// Retries of a task.
-    pub max_retries: i32,
-    /// Limits and choices.
-    pub run: RunSettings,
-    /// What a failure does to siblings.
-    pub failure_policy: FailurePolicy,
-}
-
-impl Default for FeatureOptions {
-    fn default() -> Self {
-        Self {
-            verify: false,
-            max_parallel: 8,
-            max_retries: 3,
-            run: RunSettings {
-                max_iterations: Some(200),
-                max_time_ms: Some(600_000),
-                max_cost_usd: None,
-                max_tokens: None,
-                session_ms: 60_000,
-                idle_ms: 60_000,
-                output_bytes: 50_000_000,
-                backoff_ms: 50,
-                model: None,
-                model_strategy: "cost-optimized".into(),
-                agent: None,
-            },
-            failure_policy: FailurePolicy::Continue,
-        }
-    }
 }
 
 /// A program of this workspace, built beside the running test.
@@ -151,7 +63,7 @@ impl World {
     pub async fn start() -> anyhow::Result<Self> {
         Self::start_with(Settings {
             heartbeat: Duration::from_millis(200),
-            lease: Duration::from_millis(2_000),
+            lease: Duration::from_millis(3_000),
             grace: Duration::from_millis(300),
             ..Settings::default()
         })
@@ -163,7 +75,8 @@ impl World {
     /// # Errors
     /// When they are missing (`make setup`) or don't start.
     pub async fn start_with(settings: Settings) -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
+        let mut dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
+        dir.disable_cleanup(std::env::var_os("RALPH_TEST_KEEP").is_some());
         make_traversable(dir.path())?;
         let data = DataDir::open(&dir.path().join("data"))?;
         let places = Places::from_env();
@@ -174,7 +87,7 @@ impl World {
         let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default()).await?;
         Ok(Self {
             dir,
-            _data: data,
+            data,
             postgres: Some(postgres),
             nats: Some(nats),
             db,
@@ -189,7 +102,33 @@ impl World {
         self.dir.path()
     }
 
-    /// Starts one more coordinator.
+    pub(super) fn data(&self) -> &DataDir {
+        &self.data
+    }
+
+    /// Starts a coordinator as a process of its own, with its output in `NAME.log`.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn coordinator_process(&self, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
+        let nats = self.nats.as_ref().context("NATS is stopped")?;
+        let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
+        let ms = |time: Duration| time.as_millis().to_string();
+        let mut command = process::bound(&binary("ralph-coordinator"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .current_dir(self.dir.path())
+            .env("DATABASE_URL", postgres.url())
+            .env("NATS_URL", nats.url_for(Role::Coordinator))
+            .env("RALPH_DB_CONNECTIONS", "6")
+            .env("RALPH_HEARTBEAT_MS", ms(self.settings.heartbeat))
+            .env("RALPH_LEASE_MS", ms(self.settings.lease))
+            .env("RALPH_GRACE_MS", ms(self.settings.grace))
+            .envs(fault.into_iter().flat_map(Fault::env));
+        Spawned::start(&mut command, &self.dir.path().join(format!("{name}.log")))
+    }
+
+    /// Starts one more coordinator in this process.
     ///
     /// # Errors
     /// When it can't reach the servers.
@@ -227,12 +166,12 @@ impl World {
     pub fn worker(&self, options: &WorkerOptions) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         std::fs::create_dir_all(self.dir.path().join("effects"))?;
-        let agent = format!(
-            "{} {}",
-            binary("ralph-scripted-agent").display(),
-            options.agent_flags
-        );
-        let mut command = Command::new(binary("ralph-worker"));
+        let scripted = binary("ralph-scripted-agent");
+        let agent = match &options.agent {
+            Some(agent) => agent.clone(),
+            None => format!("{} {}", scripted.display(), options.agent_flags),
+        };
+        let mut command = process::bound(&binary("ralph-worker"));
         command
             .args([
                 "run",
@@ -290,7 +229,7 @@ impl World {
         let defaults = TaskDefaults {
             max_retries: options.max_retries,
             verify: options.verify,
-            pool: "default".to_owned(),
+            pool: options.pool.clone(),
         };
         let submission = Submission {
             feature,

@@ -1,0 +1,134 @@
+//! How a test starts workers and submits features.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::FailurePolicy;
+
+/// A fault for a process to start with (see `ralph_shared::faults`).
+#[derive(Debug, Clone)]
+pub struct Fault {
+    env: BTreeMap<String, String>,
+}
+
+impl Fault {
+    /// `fault` is `POINT:ACTION[:NTH]`; of all processes that name the same file `once`, one is hit.
+    pub fn new(fault: &str, once: &Path) -> Self {
+        let once = once.display().to_string();
+        let env = [("RALPH_FAULT", fault.to_owned()), ("RALPH_FAULT_ONCE", once)];
+        Self {
+            env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+        }
+    }
+
+    pub(super) fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+}
+
+/// How a worker is started.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// Its name, which is also its data folder's.
+    pub name: String,
+    /// Slots.
+    pub slots: u32,
+    /// Pool.
+    pub pool: String,
+    /// Command of its agent; `None` for the scripted one.
+    pub agent: Option<String>,
+    /// Flags of the scripted agent.
+    pub agent_flags: String,
+    /// Further variables.
+    pub env: BTreeMap<String, String>,
+    /// Drain time in seconds.
+    pub drain_seconds: u64,
+}
+
+impl WorkerOptions {
+    /// A worker of that name with one slot in the pool `default`.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            slots: 1,
+            pool: "default".to_owned(),
+            agent: None,
+            agent_flags: String::new(),
+            env: BTreeMap::new(),
+            drain_seconds: 5,
+        }
+    }
+
+    /// The same with so many slots.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// The same in another pool.
+    #[must_use]
+    pub fn pool(mut self, pool: &str) -> Self {
+        self.pool = pool.to_owned();
+        self
+    }
+
+    /// The same with a fault.
+    #[must_use]
+    pub fn fault(mut self, fault: &Fault) -> Self {
+        self.env.extend(fault.env().clone());
+        self
+    }
+}
+
+/// How a feature is submitted.
+#[derive(Debug, Clone)]
+pub struct FeatureOptions {
+    /// Pool of the tasks that name none.
+    pub pool: String,
+    /// Verification by an agent.
+    pub verify: bool,
+    /// Sessions at once.
+    pub max_parallel: i32,
+    /// Retries of a task.
+    pub max_retries: i32,
+    /// Limits and choices.
+    pub run: RunSettings,
+    /// What a failure does to siblings.
+    pub failure_policy: FailurePolicy,
+}
+
+impl FeatureOptions {
+    /// The same for another pool.
+    #[must_use]
+    pub fn pool(mut self, pool: &str) -> Self {
+        self.pool = pool.to_owned();
+        self
+    }
+}
+
+impl Default for FeatureOptions {
+    fn default() -> Self {
+        Self {
+            pool: "default".to_owned(),
+            verify: false,
+            max_parallel: 8,
+            max_retries: 3,
+            run: RunSettings {
+                max_iterations: Some(200),
+                max_time_ms: Some(600_000),
+                max_cost_usd: None,
+                max_tokens: None,
+                session_ms: 60_000,
+                idle_ms: 60_000,
+                output_bytes: 50_000_000,
+                backoff_ms: 50,
+                model: None,
+                model_strategy: "cost-optimized".into(),
+                agent: None,
+            },
+            failure_policy: FailurePolicy::Continue,
+        }
+    }
+}
