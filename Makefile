@@ -25,7 +25,7 @@ test: setup build ## Run all tests, with real servers
 lint: setup ## Check format, lints, documentation, licences and the query cache
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/cargo-deny.sh --all-features check bans licenses sources
 	scripts/sqlx.sh --check
 

@@ -203,8 +203,15 @@ pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
         IntegrationEnd::Conflict { paths, hunks, .. } => {
             let hunks: String = hunks.chars().take(MAX_HUNK_CHARS).collect();
-            let reason = format!("it conflicts with what landed before, in {}:\n{hunks}", paths.join(", "));
-            Judgement::new(Outcome::Conflict, Step::Retry, reason.trim_end_matches([':', '\n']).to_owned())
+            let reason = format!(
+                "it conflicts with what landed before, in {}:\n{hunks}",
+                paths.join(", ")
+            );
+            Judgement::new(
+                Outcome::Conflict,
+                Step::Retry,
+                reason.trim_end_matches([':', '\n']).to_owned(),
+            )
         }
         IntegrationEnd::GateFailed { command, output } => Judgement::new(
             Outcome::Failed,

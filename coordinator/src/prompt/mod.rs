@@ -1,6 +1,6 @@
 //! What agents are told: wording in templates, values from the caller, nothing else (SPEC 6.1).
 //!
-//! [`render`] is a function of plain values. A prompt is a frame (instructions, the same for all prompts of a kind, stored
+//! [`render()`] is a function of plain values. A prompt is a frame (instructions, the same for all prompts of a kind, stored
 //! once) around a body (this dispatch's own). The sections that hold memory keep their [`Budgets`] to the character for
 //! any input, and what stands in them is data: sigils are defused, headings and fences can't be forged (SPEC 6.2, 6.8).
 //!

@@ -45,6 +45,9 @@ pub struct World {
     coordinators: Vec<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
 }
 
+/// Key, kind, attempt, state, outcome and reason of a dispatch.
+type DispatchRow = (String, String, i32, String, Option<String>, Option<String>);
+
 /// A program of this workspace, built beside the running test.
 pub fn binary(name: &str) -> PathBuf {
     let mut dir = std::env::current_exe().unwrap_or_default();
@@ -276,7 +279,7 @@ impl World {
         .fetch_all(&self.db)
         .await
         .unwrap_or_default();
-        let dispatches: Vec<(String, String, i32, String, Option<String>, Option<String>)> = sqlx::query_as(
+        let dispatches: Vec<DispatchRow> = sqlx::query_as(
             "select x.key, d.kind::text, d.attempt, d.state::text, d.outcome::text, d.reason
              from dispatches d join task_texts x on x.task_id = d.task_id order by d.id",
         )
