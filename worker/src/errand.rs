@@ -272,6 +272,7 @@ fn spec(
         cwd: path(workspace.path()),
         home: workspace.home(),
         tmp: workspace.tmp(),
+        resume: None,
         prompt,
         model: order.model.clone(),
         access: order.access,

@@ -12,10 +12,12 @@
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
+//! | [`doctor`] | whether this machine could work |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod beat;
 pub mod config;
+pub mod doctor;
 pub mod errand;
 pub mod faults;
 pub mod home;

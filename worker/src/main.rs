@@ -1,8 +1,12 @@
 //! The worker's command line.
 
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 use ralph_shared::logging::{self, LogFormat};
 use ralph_worker::config::{Config, RunArgs};
+use ralph_worker::doctor::{self, DoctorArgs, Output};
 use ralph_worker::life;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -20,27 +24,67 @@ enum Command {
     /// Take work from pools until told to stop
     #[command(after_help = "Examples:\n  ralph-worker run --slots 4\n  \
         ralph-worker run --pool gpu --agent 'gemini --experimental-acp' --nats nats://worker:secret@broker:4222")]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
+    /// Start each agent, shake hands with it, and say what is missing on this machine
+    #[command(
+        after_help = "Exits with 0 when work could be done, with 1 when something is missing.\n\nExamples:\n  \
+        ralph-worker doctor\n  ralph-worker doctor --agent 'opencode acp'\n  \
+        ralph-worker doctor --nats nats://broker:4222 --output json"
+    )]
+    Doctor(Box<DoctorArgs>),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    logging::init("info,async_nats=warn", LogFormat::Text);
+    let default_filter = match cli.command {
+        Command::Run(_) => "info,async_nats=warn",
+        Command::Doctor(_) => "warn,async_nats=off",
+    };
+    logging::init(default_filter, LogFormat::Text);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let Command::Run(args) = cli.command;
-        let config = Config::load(args)?;
-        let shutdown = CancellationToken::new();
-        let mut term = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let token = shutdown.clone();
-        tokio::spawn(async move {
-            tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
-            token.cancel();
-            tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
-            tracing::warn!("told twice: leaving at once");
-            std::process::exit(130);
-        });
-        life::run(config, shutdown).await
+        match cli.command {
+            Command::Run(args) => work(*args).await,
+            Command::Doctor(args) => {
+                let mut interrupt = signal(SignalKind::interrupt())?;
+                tokio::select! {
+                    code = examine(&args) => code,
+                    _ = interrupt.recv() => Ok(ExitCode::from(130)),
+                }
+            }
+        }
+    })
+}
+
+async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let config = Config::load(args)?;
+    let shutdown = CancellationToken::new();
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
+        token.cancel();
+        tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
+        tracing::warn!("told twice: leaving at once");
+        std::process::exit(130);
+    });
+    life::run(config, shutdown).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let findings = doctor::examine(args).await?;
+    match args.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&findings)?),
+        Output::Text => {
+            let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            print!("{}", doctor::page(&findings, colour));
+        }
+    }
+    Ok(if findings.ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }

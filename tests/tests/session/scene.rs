@@ -54,12 +54,12 @@ pub fn scene(description: &str) -> Scene {
         agent: AgentCommand {
             name: "scripted".to_owned(),
             argv: vec![AGENT.to_owned()],
-            env: BTreeMap::new(),
-            pass_env: Vec::new(),
+            ..AgentCommand::default()
         },
         cwd: place("work"),
         home: place("home"),
         tmp: place("tmp"),
+        resume: None,
         prompt: format!(
             "You work on one task.\n\n## Assigned Task\nID: t-0123456789ab\nTitle: A title\nDescription:\n\
              {description}\n\n## Memory\n"

@@ -9,11 +9,13 @@
 //! | --- | --- |
 //! | [`spec`] | what a session is given, and what it leaves |
 //! | [`mod@run`] | start, conversation, cleaning up |
+//! | [`handshake`] | from the agent's start to a session that is ready for its prompt |
 //! | [`story`] | what is said to the agent in which order, and how it is ended |
 //! | [`conversation`] | the event loop: one step, one event |
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
-//! | [`record`], [`usage`], [`model`] | what updates add up to; tokens and cost; choosing a model |
+//! | [`record`], [`usage`] | what updates add up to; tokens and cost |
+//! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
 //! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`] | what the agent asks for |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
@@ -22,10 +24,12 @@ mod agent;
 mod conversation;
 mod door;
 mod files;
+mod handshake;
+mod introduction;
 mod leftovers;
 mod limits;
 mod lines;
-mod model;
+mod offer;
 mod peer;
 mod permissions;
 mod record;
@@ -40,10 +44,12 @@ mod terminal;
 mod transcript;
 mod usage;
 
+pub use introduction::{Capabilities, Introduction, SessionOffer};
 pub use leftovers::{MARK, kill_leftovers};
 pub use limits::HANDSHAKE_LIMIT;
+pub use offer::Choice;
 pub use redact::{REDACTED, RedactedStream, Redactor};
-pub use run::{run, words};
+pub use run::{Greeting, greet, run, words};
 pub use secrets::secret_values;
 pub use spec::{AgentCommand, SessionEnd, SessionSpec};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -11,6 +11,7 @@ use ralph_shared::wire::{AgentInfo, TranscriptUpdate, Usage};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::introduction::Introduction;
 use super::transcript::{TranscriptSender, bounded};
 use super::usage;
 
@@ -43,11 +44,15 @@ pub struct Record {
     pub tool_calls: u32,
     /// What is known of the agent.
     pub agent: AgentInfo,
+    /// What it said of itself.
+    pub introduction: Introduction,
     /// How many updates got the agent on; chatter doesn't count.
     pub steps: u64,
     /// Output of the last tool call that failed.
     pub last_tool_error: Option<String>,
     session: Option<String>,
+    /// Whether updates tell an earlier session again.
+    muted: bool,
     /// Kind of each tool call, by its id.
     tools: HashMap<String, ToolKind>,
     /// The last output that a call showed, in case it fails without a word.
@@ -73,8 +78,10 @@ impl Record {
                 configured: agent.to_owned(),
                 ..AgentInfo::default()
             },
+            introduction: Introduction::default(),
             last_tool_error: None,
             session: None,
+            muted: false,
             tools: HashMap::new(),
             last_output: None,
             plan: Vec::new(),
@@ -90,8 +97,16 @@ impl Record {
         self.session = Some(session.to_owned());
     }
 
+    /// Updates that tell an earlier session again are no part of this one.
+    pub fn mute(&mut self, muted: bool) {
+        self.muted = muted;
+    }
+
     /// Takes the parameters of a `session/update`.
     pub fn update(&mut self, params: &str) {
+        if self.muted {
+            return;
+        }
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
             self.odd("an update of a kind that is not known", params);
             return;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use agent_client_protocol::v1::schema::McpServer;
 use ralph_shared::wire::{Access, EndReason, Ended, TranscriptUpdate};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -11,13 +12,14 @@ use tokio::sync::watch;
 use super::agent::{self, Agent, Pipes};
 use super::conversation::{Conversation, Voice};
 use super::files::Files;
+use super::introduction::Introduction;
 use super::peer;
 use super::record::Record;
 use super::redact::Redactor;
 use super::requests::Desk;
 use super::spec::{SessionEnd, SessionSpec};
-use super::story;
-use super::transcript::TranscriptSender;
+use super::story::{self, Aim};
+use super::transcript::{self, TranscriptSender};
 use crate::sandbox::{Confinement, Wanted, policy};
 
 /// Runs one session and cleans up after it: when this returns, no process of it is left. It never fails; whatever goes
@@ -31,7 +33,7 @@ pub async fn run(
     end: watch::Receiver<Option<EndReason>>,
 ) -> SessionEnd {
     let mut record = Record::new(transcript.clone(), &spec.agent.name);
-    let (ended, stderr_tail) = hold(&spec, &mut record, end).await;
+    let (ended, stderr_tail) = hold(&spec, Aim::Work, &mut record, end).await;
     let redactor = transcript.redactor();
     let ended = redact_end(redactor, ended);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
@@ -50,9 +52,48 @@ pub async fn run(
     }
 }
 
+/// What came of a greeting.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Greeting {
+    /// What the agent said of itself.
+    pub introduction: Introduction,
+    /// How it ended before a session was open, redacted; `None` when one was.
+    pub trouble: Option<Ended>,
+    /// What the session would have noted: a mode that the agent does not have, say.
+    pub notes: Vec<String>,
+}
+
+/// Starts the agent, opens a session and ends it, without a prompt, so without cost. It is started as [`run`] starts it
+/// and bounded by [`super::HANDSHAKE_LIMIT`]; no process of it is left.
+pub async fn greet(spec: SessionSpec, redactor: Redactor) -> Greeting {
+    let (sender, mut receiver) = transcript::channel(redactor.clone());
+    // The sender stays here: nobody else can end the greeting.
+    let (_end, told) = watch::channel(None);
+    let mut record = Record::new(sender, &spec.agent.name);
+    let (ended, _) = hold(&spec, Aim::Greeting, &mut record, told).await;
+    let introduction = std::mem::take(&mut record.introduction);
+    drop(record);
+    let mut notes = Vec::new();
+    while let Some(entries) = receiver.next_batch().await {
+        notes.extend(entries.into_iter().filter_map(|entry| match entry.update {
+            TranscriptUpdate::Note { text } => Some(text),
+            _ => None,
+        }));
+    }
+    Greeting {
+        trouble: introduction
+            .session
+            .is_none()
+            .then(|| redact_end(&redactor, ended)),
+        introduction,
+        notes,
+    }
+}
+
 /// The session itself. Gives how it ended and the end of the agent's standard error.
 async fn hold(
     spec: &SessionSpec,
+    aim: Aim,
     record: &mut Record,
     end: watch::Receiver<Option<EndReason>>,
 ) -> (Ended, String) {
@@ -92,14 +133,16 @@ async fn hold(
     let desk = Desk::new(spec.access, files, environment, confinement, outbox.clone());
     let voice = Voice { outbox, desk, probe };
     let mut conversation = Conversation::new(&mut agent, record, stdout, voice, spec.limits, end);
-    let ended = story::tell(spec, &mut conversation).await;
+    let ended = story::tell(spec, aim, &mut conversation).await;
     drop(conversation);
     writer.abort();
     let (killed, stderr_tail) = agent.clean_up().await;
     if killed > 0 {
-        record
-            .transcript
-            .note(format!("{killed} processes outlived the session and were killed"));
+        let words = match killed {
+            1 => "a process outlived the session and was killed".to_owned(),
+            _ => format!("{killed} processes outlived the session and were killed"),
+        };
+        record.transcript.note(words);
     }
     (ended, stderr_tail)
 }
@@ -107,6 +150,7 @@ async fn hold(
 /// What the session's processes may reach.
 fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Result<Confinement, String> {
     let given: Vec<String> = spec.agent.env.values().cloned().collect();
+    let argv: Vec<String> = spec.agent.argv.iter().cloned().chain(servers(spec)).collect();
     let read: Vec<PathBuf> = spec.read.iter().chain(&spec.sandbox.read).cloned().collect();
     let user_home = std::env::home_dir();
     let wanted = Wanted {
@@ -114,7 +158,7 @@ fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Re
         cwd_writable: spec.access != Access::ReadOnly,
         home: &spec.home,
         tmp: &spec.tmp,
-        argv: &spec.agent.argv,
+        argv: &argv,
         environment,
         given: &given,
         passed: &spec.agent.pass_env,
@@ -123,6 +167,19 @@ fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Re
         write: &spec.sandbox.write,
     };
     Confinement::new(&spec.sandbox, &policy(&wanted), &spec.dispatch)
+}
+
+/// Programs and arguments of the MCP servers that the agent is to start.
+fn servers(spec: &SessionSpec) -> impl Iterator<Item = String> {
+    spec.agent.mcp_servers.iter().flat_map(|server| match server {
+        McpServer::Stdio(server) => {
+            let program = server.command.to_string_lossy().into_owned();
+            std::iter::once(program)
+                .chain(server.args.iter().cloned())
+                .collect()
+        }
+        _ => Vec::new(),
+    })
 }
 
 fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {

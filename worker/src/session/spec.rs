@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use agent_client_protocol::v1::schema::McpServer;
 use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
 
 use crate::sandbox::Sandbox;
 
 /// An agent of the worker's configuration (SPEC 8).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentCommand {
     /// Its name among the worker's agents.
     pub name: String,
@@ -18,6 +19,10 @@ pub struct AgentCommand {
     pub env: BTreeMap<String, String>,
     /// Names of the worker's own variables that it gets as well, where they are set.
     pub pass_env: Vec<String>,
+    /// The mode that it is to work in, by id or name; its own default when `None`.
+    pub mode: Option<String>,
+    /// MCP servers that it is to use, as far as it can.
+    pub mcp_servers: Vec<McpServer>,
 }
 
 /// One session.
@@ -34,6 +39,8 @@ pub struct SessionSpec {
     pub home: PathBuf,
     /// `TMPDIR` of the agent, private to the slot.
     pub tmp: PathBuf,
+    /// The agent's id of an earlier session with the same `home`, which this one goes on with if the agent can.
+    pub resume: Option<String>,
     /// The prompt.
     pub prompt: String,
     /// The model; the agent's own default when `None`.

@@ -1,48 +1,35 @@
-//! What is said to an agent, in order: handshake, session, model, prompt; and how it is ended.
+//! What is said to an agent, in order: handshake, prompt; and how it is ended.
 
 use std::time::Duration;
 
-use agent_client_protocol::schema::ProtocolVersion;
-use agent_client_protocol::v1::schema::{
-    ClientCapabilities, ContentBlock, Error as RpcError, FileSystemCapabilities, Implementation,
-    InitializeRequest, NewSessionRequest, PromptRequest, TextContent,
-};
+use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
-use ralph_shared::wire::{Access, Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
+use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::{Value, json};
 
 use super::agent::exit_words;
-use super::conversation::{Answer, Bounds, Conversation, Stop, now};
+use super::conversation::{Bounds, Conversation, Stop, now};
 use super::door;
-use super::limits::HANDSHAKE_LIMIT;
-use super::model::{Chosen, Offer};
+use super::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use super::spec::SessionSpec;
 use super::transcript::bounded;
 
 /// Longest wait for an agent's exit after its turn ended and its input was closed.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
 
-/// Longest message of an agent in a report. Bytes.
-const MESSAGE_BYTES: usize = 2000;
-
-/// Why a handshake or a turn did not end as it should.
-enum Break {
-    /// The session is over, this is how.
-    Ended(Ended),
-    /// The conversation can't go on.
-    Stop(Stop),
-}
-
-impl From<Stop> for Break {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
-    }
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// One turn with the prompt.
+    Work,
+    /// To know whether there could be one.
+    Greeting,
 }
 
 /// Leads a session to its end, and the agent to its own.
-pub async fn tell(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Ended {
+pub async fn tell(spec: &SessionSpec, aim: Aim, conversation: &mut Conversation<'_>) -> Ended {
     let mut prompted = None;
-    let ended = match turn(spec, conversation, &mut prompted).await {
+    let ended = match turn(spec, aim, conversation, &mut prompted).await {
         Ok(ended) | Err(Break::Ended(ended)) => {
             finish(spec, conversation, EXIT_WAIT).await;
             ended
@@ -68,14 +55,11 @@ struct Prompted {
 
 async fn turn(
     spec: &SessionSpec,
+    aim: Aim,
     conversation: &mut Conversation<'_>,
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
-    let bounds = Bounds::Session(Some(conversation.started() + HANDSHAKE_LIMIT));
-    let methods = initialize(spec, conversation, bounds).await?;
-    let (session, offer) = new_session(spec, conversation, bounds, &methods).await?;
-    conversation.record().session_began(&session);
-    let model = set_model(spec, conversation, bounds, &session, &offer).await?;
+    let Opened { session, model } = handshake::shake(spec, conversation).await?;
     let record = conversation.record();
     record.agent.model.clone_from(&model);
     let agent = record
@@ -84,6 +68,10 @@ async fn turn(
         .clone()
         .unwrap_or_else(|| spec.agent.name.clone());
     record.transcript.push(TranscriptUpdate::Started { agent, model });
+    if aim == Aim::Greeting {
+        let stop_reason = "end_turn".to_owned();
+        return Ok(Ended::Turn { stop_reason });
+    }
 
     let content = vec![ContentBlock::Text(TextContent::new(spec.prompt.clone()))];
     let id = conversation.ask("session/prompt", &PromptRequest::new(session.clone(), content));
@@ -102,155 +90,6 @@ async fn turn(
                 MESSAGE_BYTES,
             ),
         }),
-    }
-}
-
-/// Gives the ids of the authentication methods that need nobody at a screen.
-async fn initialize(
-    spec: &SessionSpec,
-    conversation: &mut Conversation<'_>,
-    bounds: Bounds,
-) -> Result<Vec<String>, Break> {
-    let files = FileSystemCapabilities::new()
-        .read_text_file(true)
-        .write_text_file(spec.access == Access::Workspace);
-    let request = InitializeRequest::new(ProtocolVersion::V1)
-        .client_capabilities(
-            ClientCapabilities::new()
-                .fs(files)
-                .terminal(spec.access != Access::ReadOnly),
-        )
-        .client_info(Implementation::new("ralph-worker", env!("CARGO_PKG_VERSION")));
-    let answer = ask(conversation, "initialize", &request, bounds)
-        .await?
-        .map_err(|error| match refused("`initialize`", &error) {
-            Ended::Protocol { message }
-                if i32::from(error.code) == i32::from(RpcError::method_not_found().code) =>
-            {
-                Ended::Door {
-                    door: Door::Version,
-                    message,
-                }
-            }
-            ended => ended,
-        })
-        .map_err(Break::Ended)?;
-    if answer.get("protocolVersion").and_then(Value::as_u64) != Some(u64::from(ProtocolVersion::V1.as_u16()))
-    {
-        let version = answer.get("protocolVersion").cloned().unwrap_or_default();
-        let message =
-            format!("the agent speaks protocol version {version}, this worker version 1: update either");
-        return Err(Break::Ended(Ended::Door {
-            door: Door::Version,
-            message: bounded(&message, MESSAGE_BYTES),
-        }));
-    }
-    let info = |key: &str| {
-        let text = answer.get("agentInfo")?.get(key)?.as_str()?;
-        Some(bounded(text, 200))
-    };
-    let agent = &mut conversation.record().agent;
-    agent.name = info("name");
-    agent.version = info("version");
-    let methods = answer.get("authMethods").and_then(Value::as_array);
-    Ok(methods.into_iter().flatten().filter_map(unattended).collect())
-}
-
-/// The id of an authentication method that takes a key from the environment.
-fn unattended(method: &Value) -> Option<String> {
-    let id = method.get("id")?.as_str()?;
-    let name = method.get("name").and_then(Value::as_str).unwrap_or_default();
-    let takes_key = [id, name].iter().any(|text| text.to_lowercase().contains("key"));
-    takes_key.then(|| id.to_owned())
-}
-
-/// Opens the session; an agent that asks for a login first is offered the key in its environment once.
-async fn new_session(
-    spec: &SessionSpec,
-    conversation: &mut Conversation<'_>,
-    bounds: Bounds,
-    methods: &[String],
-) -> Result<(String, Offer), Break> {
-    let request = NewSessionRequest::new(&spec.cwd);
-    let mut answer = ask(conversation, "session/new", &request, bounds).await?;
-    if let Err(error) = &answer
-        && let Ended::Door {
-            door: Door::Authentication,
-            ..
-        } = refused("`session/new`", error)
-    {
-        for method in methods {
-            let login = json!({ "methodId": method });
-            if ask(conversation, "authenticate", &login, bounds).await?.is_ok() {
-                answer = ask(conversation, "session/new", &request, bounds).await?;
-                break;
-            }
-        }
-    }
-    let answer = answer.map_err(|error| Break::Ended(refused("`session/new`", &error)))?;
-    match answer.get("sessionId").and_then(Value::as_str) {
-        Some(session) => Ok((session.to_owned(), Offer::read(&answer))),
-        None => Err(Break::Ended(Ended::Protocol {
-            message: bounded(
-                &format!("the agent answered `session/new` without a session: {answer}"),
-                MESSAGE_BYTES,
-            ),
-        })),
-    }
-}
-
-/// Sets the model. Gives the one that is in use then, as far as the agent says so: one that can't be set is no reason
-/// not to work, but is said.
-async fn set_model(
-    spec: &SessionSpec,
-    conversation: &mut Conversation<'_>,
-    bounds: Bounds,
-    session: &str,
-    offer: &Offer,
-) -> Result<Option<String>, Break> {
-    let current = offer.current().map(str::to_owned);
-    let Some(choice) = &spec.model else {
-        return Ok(current);
-    };
-    let request = match offer.choose(session, choice) {
-        Chosen::InUse(model) => return Ok(Some(model)),
-        Chosen::NotOffered => {
-            let note = format!(
-                "the agent offers no model called {}: it has only RALPH_MODEL to go by",
-                choice.tier
-            );
-            conversation.record().transcript.note(note);
-            return Ok(current);
-        }
-        Chosen::Set(request) => request,
-    };
-    match ask(conversation, request.method, &request.params, bounds).await? {
-        Ok(_) => Ok(Some(request.model)),
-        Err(error) => {
-            let note = format!("the agent refused the model {}: {error}", request.model);
-            conversation.record().transcript.note(note);
-            Ok(current)
-        }
-    }
-}
-
-/// A request of the handshake.
-async fn ask(
-    conversation: &mut Conversation<'_>,
-    method: &str,
-    params: &impl serde::Serialize,
-    bounds: Bounds,
-) -> Result<Answer, Break> {
-    match conversation.call(method, params, bounds).await {
-        Err(Stop::Due) => Err(Break::Ended(Ended::Door {
-            door: Door::Silent,
-            message: format!(
-                "the agent did not answer `{method}` within {} s of its start: does its command speak ACP on its \
-                 standard input and output?",
-                HANDSHAKE_LIMIT.as_secs()
-            ),
-        })),
-        other => Ok(other?),
     }
 }
 
@@ -350,19 +189,6 @@ fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
             None => ended,
         },
         _ => ended,
-    }
-}
-
-/// An error instead of an answer.
-fn refused(what: &str, error: &RpcError) -> Ended {
-    let code = i32::from(error.code);
-    let message = bounded(
-        &format!("the agent answered {what} with an error: {error} ({code})"),
-        MESSAGE_BYTES,
-    );
-    match door::of_error(Some(i64::from(code)), &error.to_string()) {
-        Some(door) => Ended::Door { door, message },
-        None => Ended::Protocol { message },
     }
 }
 

@@ -1,46 +1,54 @@
-//! Which of an agent's models is meant by a tier, and how the agent is told (SPEC 7.2).
+//! What an agent lets us choose, its models and its modes, and how it is told (SPEC 7.2).
 
 use agent_client_protocol::v1::schema::{
     SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOptions,
 };
 use ralph_shared::wire::ModelChoice;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// What an agent offers in its answer to `session/new`.
+/// What an agent offers of one sort in its answer to `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Offer {
-    /// How to choose.
     way: Way,
-    /// Ids and names of the models.
-    models: Vec<(String, String)>,
-    /// Id of the one in use.
+    choices: Vec<Choice>,
     current: Option<String>,
 }
 
-/// How an agent is told its model.
+/// One of the things that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Choice {
+    /// What the agent wants to be told.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+}
+
+/// How an agent is told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Way {
     /// `session/set_config_option` with this option's id.
     Config(String),
     /// The older `session/set_model`.
     SetModel,
-    /// It isn't: there is only the environment.
+    /// `session/set_mode`.
+    SetMode,
+    /// It isn't: for models there is the environment.
     #[default]
-    Environment,
+    None,
 }
 
-/// What to send so that a model is set.
+/// What to send so that something is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The method.
     pub method: &'static str,
     /// Its parameters.
     pub params: Value,
-    /// The model's id.
-    pub model: String,
+    /// The id of what is set.
+    pub choice: String,
 }
 
-/// The outcome of looking for a model.
+/// The outcome of looking for a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
     /// It is in use already.
@@ -52,25 +60,51 @@ pub enum Chosen {
 }
 
 impl Offer {
-    /// Reads what an agent answered to `session/new`. Anything that it left out or wrote differently is no offer.
-    pub fn read(answer: &Value) -> Self {
-        Self::config(answer)
-            .or_else(|| Self::older(answer.get("models")?))
-            .or_else(|| Self::older(answer.get("_meta")?.get("models")?))
+    /// Reads the models that an agent offers. Anything that it left out or wrote differently is no offer.
+    pub fn models(answer: &Value) -> Self {
+        let older = |models: &Value| {
+            Some(Self {
+                way: Way::SetModel,
+                choices: choices(models.get("availableModels")?, "modelId")?,
+                current: text(models, "currentModelId"),
+            })
+        };
+        Self::config(answer, &SessionConfigOptionCategory::Model)
+            .or_else(|| older(answer.get("models")?))
+            .or_else(|| older(answer.get("_meta")?.get("models")?))
             .unwrap_or_default()
     }
 
-    /// The model in use, if the agent says so.
+    /// Reads the modes that an agent offers, in the same way.
+    pub fn modes(answer: &Value) -> Self {
+        let own = |modes: &Value| {
+            Some(Self {
+                way: Way::SetMode,
+                choices: choices(modes.get("availableModes")?, "id")?,
+                current: text(modes, "currentModeId"),
+            })
+        };
+        Self::config(answer, &SessionConfigOptionCategory::Mode)
+            .or_else(|| own(answer.get("modes")?))
+            .unwrap_or_default()
+    }
+
+    /// What can be chosen.
+    pub fn choices(&self) -> &[Choice] {
+        &self.choices
+    }
+
+    /// The id of the one in use, if the agent says so.
     pub fn current(&self) -> Option<&str> {
         self.current.as_deref()
     }
 
-    fn config(answer: &Value) -> Option<Self> {
+    fn config(answer: &Value, category: &SessionConfigOptionCategory) -> Option<Self> {
         let options = answer.get("configOptions")?.as_array()?;
         options
             .iter()
             .filter_map(|option| serde_json::from_value::<SessionConfigOption>(option.clone()).ok())
-            .filter(|option| option.category == Some(SessionConfigOptionCategory::Model))
+            .filter(|option| option.category.as_ref() == Some(category))
             .find_map(|option| {
                 let SessionConfigKind::Select(select) = option.kind else {
                     return None;
@@ -82,85 +116,88 @@ impl Offer {
                     }
                     _ => return None,
                 };
+                let choices = values.into_iter().map(|value| Choice {
+                    id: value.value.0.to_string(),
+                    name: value.name,
+                });
                 Some(Self {
                     way: Way::Config(option.id.0.to_string()),
-                    models: values
-                        .into_iter()
-                        .map(|value| (value.value.0.to_string(), value.name))
-                        .collect(),
+                    choices: choices.collect(),
                     current: Some(select.current_value.0.to_string()),
                 })
             })
     }
 
-    fn older(models: &Value) -> Option<Self> {
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let available = models.get("availableModels")?.as_array()?;
-        Some(Self {
-            way: Way::SetModel,
-            models: available
-                .iter()
-                .filter_map(|model| {
-                    let id = text(model, "modelId")?;
-                    let name = text(model, "name").unwrap_or_else(|| id.clone());
-                    Some((id, name))
-                })
-                .collect(),
-            current: text(models, "currentModelId"),
-        })
+    /// Looks for a model by its names, best first, then by its tier.
+    pub fn choose_model(&self, session: &str, model: &ModelChoice) -> Chosen {
+        self.choose(
+            session,
+            model.names.iter().chain([&model.tier]).map(String::as_str),
+        )
     }
 
-    /// Looks for a model by its names, best first, in any case: one that is called so, else one whose id or name holds
+    /// Looks for a choice by its names, best first, in any case: one that is called so, else one whose id or name holds
     /// it.
-    pub fn choose(&self, session: &str, choice: &ModelChoice) -> Chosen {
-        let wanted: Vec<String> = choice
-            .names
-            .iter()
-            .chain([&choice.tier])
-            .map(|name| name.to_lowercase())
+    pub fn choose<'a>(&self, session: &str, names: impl Iterator<Item = &'a str>) -> Chosen {
+        let wanted: Vec<String> = names
+            .map(str::to_lowercase)
             .filter(|name| !name.is_empty())
             .collect();
         let find = |fits: &dyn Fn(&str, &str) -> bool| {
             wanted.iter().find_map(|wanted| {
-                self.models
-                    .iter()
-                    .find(|(id, name)| fits(&id.to_lowercase(), wanted) || fits(&name.to_lowercase(), wanted))
+                self.choices.iter().find(|choice| {
+                    fits(&choice.id.to_lowercase(), wanted) || fits(&choice.name.to_lowercase(), wanted)
+                })
             })
         };
         let found = find(&|offered, wanted| offered == wanted)
             .or_else(|| find(&|offered, wanted| offered.contains(wanted)));
-        let Some((model, _)) = found else {
+        let Some(Choice { id, .. }) = found else {
             return Chosen::NotOffered;
         };
-        if self.current.as_ref() == Some(model) {
-            return Chosen::InUse(model.clone());
+        if self.current.as_ref() == Some(id) {
+            return Chosen::InUse(id.clone());
         }
         let (method, params) = match &self.way {
             Way::Config(option) => (
                 "session/set_config_option",
-                serde_json::json!({ "sessionId": session, "configId": option, "value": model }),
+                json!({ "sessionId": session, "configId": option, "value": id }),
             ),
             Way::SetModel => (
                 "session/set_model",
-                serde_json::json!({ "sessionId": session, "modelId": model }),
+                json!({ "sessionId": session, "modelId": id }),
             ),
-            Way::Environment => return Chosen::NotOffered,
+            Way::SetMode => ("session/set_mode", json!({ "sessionId": session, "modeId": id })),
+            Way::None => return Chosen::NotOffered,
         };
         Chosen::Set(Request {
             method,
             params,
-            model: model.clone(),
+            choice: id.clone(),
         })
     }
+}
+
+fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn choices(available: &Value, id: &str) -> Option<Vec<Choice>> {
+    let available = available.as_array()?;
+    let choices = available.iter().filter_map(|choice| {
+        let id = text(choice, id)?;
+        let name = text(choice, "name").unwrap_or_else(|| id.clone());
+        Some(Choice { id, name })
+    });
+    Some(choices.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn config() -> Offer {
-        Offer::read(&json!({
+        Offer::models(&json!({
             "sessionId": "s",
             "configOptions": [
                 { "id": "mode", "name": "Mode", "category": "mode", "type": "select", "currentValue": "a",
@@ -179,7 +216,7 @@ mod tests {
             "availableModels": [{ "modelId": "gemini-pro", "name": "Pro" }, { "modelId": "flash" }],
             "currentModelId": "gemini-pro",
         });
-        Offer::read(&match place {
+        Offer::models(&match place {
             "meta" => json!({ "sessionId": "s", "_meta": { "models": models } }),
             _ => json!({ "sessionId": "s", "models": models }),
         })
@@ -190,7 +227,7 @@ mod tests {
             tier: tier.into(),
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let got = match offer.choose("s", &choice) {
+        let got = match offer.choose_model("s", &choice) {
             Chosen::InUse(model) => format!("in use {model}"),
             Chosen::Set(request) => format!("{} {}", request.method, request.params),
             Chosen::NotOffered => "none".to_owned(),
@@ -244,7 +281,39 @@ mod tests {
             json!({ "configOptions": 5, "models": { "availableModels": {} } }),
             json!({ "configOptions": [{ "id": "m", "category": "model" }] }),
         ] {
-            check(&Offer::read(&answer), "opus", &[], "none");
+            check(&Offer::models(&answer), "opus", &[], "none");
         }
+    }
+
+    #[test]
+    fn modes_are_chosen_like_models() {
+        let own = json!({ "modes": {
+            "availableModes": [{ "id": "default", "name": "Ask" }, { "id": "yolo", "name": "Bypass Permissions" }],
+            "currentModeId": "default",
+        } });
+        let option = json!({ "configOptions": [
+            { "id": "how", "name": "Mode", "category": "mode", "type": "select", "currentValue": "plan",
+              "options": [{ "value": "plan", "name": "Plan" }, { "value": "build", "name": "Build" }] },
+        ] });
+        let check = |answer: &Value, name: &str, expected: &str| {
+            let got = match Offer::modes(answer).choose("s", std::iter::once(name)) {
+                Chosen::InUse(mode) => format!("in use {mode}"),
+                Chosen::Set(request) => format!("{} {}", request.method, request.params),
+                Chosen::NotOffered => "none".to_owned(),
+            };
+            assert_eq!(got, expected, "{name}");
+        };
+        check(
+            &own,
+            "bypass",
+            r#"session/set_mode {"sessionId":"s","modeId":"yolo"}"#,
+        );
+        check(&own, "ask", "in use default");
+        check(
+            &option,
+            "build",
+            r#"session/set_config_option {"sessionId":"s","configId":"how","value":"build"}"#,
+        );
+        check(&json!({}), "build", "none");
     }
 }

@@ -1,0 +1,42 @@
+//! A folder to work in, and the worker's program beside this test's.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+pub const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
+
+/// A folder with a configuration.
+pub struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    /// With this `.ralph.toml`; `{agent}` is the scripted agent's path.
+    pub fn new(configuration: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = configuration.replace("{agent}", AGENT);
+        std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+        Self { folder }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `ralph-worker` with these arguments, in the folder, which is its `HOME` as well.
+    pub fn worker(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(Path::new(AGENT).with_file_name("ralph-worker"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env_remove("NATS_URL");
+        command
+    }
+
+    pub fn output(&self, arguments: &[&str]) -> Output {
+        self.worker(arguments).output().unwrap()
+    }
+}

@@ -1,0 +1,112 @@
+//! `ralph-worker doctor`.
+
+use serde_json::Value;
+
+use super::bench::Bench;
+
+fn examined(bench: &Bench, arguments: &[&str]) -> (Option<i32>, Value) {
+    let output = bench.output(&[&["doctor", "--output", "json"], arguments].concat());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let findings = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words}"));
+    (output.status.code(), findings)
+}
+
+fn found<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let mut all = list.as_array().unwrap().iter();
+    all.find(|finding| finding["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {list}"))
+}
+
+#[test]
+fn a_machine_that_can_work_is_said_to() {
+    let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
+    let (code, findings) = examined(&bench, &[]);
+    assert_eq!(
+        (code, &findings["ok"]),
+        (Some(0), &Value::Bool(true)),
+        "{findings}"
+    );
+    let agent = found(&findings["agents"], "default");
+    let said = &agent["introduction"];
+    assert_eq!(said["name"], "ralph-scripted-agent");
+    assert_eq!(said["protocol_version"], 1);
+    assert!(
+        !said["session"]["models"].as_array().unwrap().is_empty(),
+        "{agent}"
+    );
+    assert!(
+        found(&findings["parts"], "git")["found"]
+            .as_str()
+            .unwrap()
+            .starts_with("git version")
+    );
+    let page = String::from_utf8(bench.output(&["doctor"]).stdout).unwrap();
+    assert!(page.contains("agent default: ralph-scripted-agent"), "{page}");
+    assert!(page.ends_with("This machine can work.\n"), "{page}");
+}
+
+#[test]
+fn each_agent_is_told_apart_with_what_to_do() {
+    let bench = Bench::new(
+        "[agent]\ncommand = \"{agent}\"\n\
+         [agents.gone]\ncommand = \"no-such-agent --acp\"\n\
+         [agents.locked]\ncommand = \"{agent} --handshake auth-required\"\n\
+         [agents.future]\ncommand = \"{agent} --handshake wrong-version\"\n\
+         [agents.fallen]\ncommand = \"sh -c 'echo no node here >&2; exit 127'\"\n",
+    );
+    let (code, findings) = examined(&bench, &[]);
+    assert_eq!(
+        (code, &findings["ok"]),
+        (Some(1), &Value::Bool(false)),
+        "{findings}"
+    );
+    let check = |name: &str, problem: &str, advice: &str| {
+        let agent = found(&findings["agents"], name);
+        assert_eq!(agent["status"], "missing", "{agent}");
+        assert!(agent["problem"].as_str().unwrap().contains(problem), "{agent}");
+        assert!(agent["advice"].as_str().unwrap().contains(advice), "{agent}");
+    };
+    check("gone", "`no-such-agent`", "install it");
+    check("locked", "Authentication required", "log in with the agent");
+    check("future", "version 999", "update the agent");
+    check("fallen", "no node here", "by hand");
+    assert_eq!(found(&findings["agents"], "default")["status"], "ok");
+}
+
+#[test]
+fn a_secret_in_an_agents_last_words_is_not_shown() {
+    let bench = Bench::new(
+        "[agent]\ncommand = \"sh -c 'echo key $MY_API_KEY >&2; exit 1'\"\n\
+         env = { MY_API_KEY = \"hidden-12345678\" }\n",
+    );
+    let output = bench.output(&["doctor"]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page.contains("key [redacted]") && !page.contains("hidden"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_broker_that_is_not_there_is_missing() {
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
+    let url = format!("nats://worker:secret@127.0.0.1:{port}");
+    let (code, findings) = examined(&bench, &["--nats", &url]);
+    assert_eq!(code, Some(1));
+    let nats = found(&findings["parts"], "NATS");
+    assert_eq!(nats["status"], "missing");
+    assert!(!nats.to_string().contains("secret"), "{nats}");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_named() {
+    let bench = Bench::new("[agent]\ncommand = \"agent 'x\"\n");
+    let output = bench.output(&["doctor"]);
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words.contains("unclosed quote"), "{words}");
+}

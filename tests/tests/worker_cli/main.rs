@@ -1,0 +1,5 @@
+//! The worker's commands for people, as real processes with real agents.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod bench;
+mod doctor;

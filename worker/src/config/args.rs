@@ -1,0 +1,79 @@
+//! Flags and the variables that stand for them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::sandbox::SandboxMode;
+
+/// Flags of every command that starts agents.
+#[derive(Debug, Clone, Default, Args)]
+pub struct MachineArgs {
+    /// Command of the agent, split as a shell would [default: `[agent] command` of .ralph.toml, else claude-agent-acp]
+    #[arg(long, env = "RALPH_AGENT", value_name = "CMD")]
+    pub agent: Option<String>,
+    /// Variable of this environment that agents get as well; may be given several times
+    #[arg(
+        long = "pass-env",
+        value_name = "NAME",
+        env = "RALPH_PASS_ENV",
+        value_delimiter = ','
+    )]
+    pub pass_env: Vec<String>,
+    /// What confines agents: auto, landlock or none [default: `[workspace] sandbox` of .ralph.toml, else auto]
+    #[arg(long, env = "RALPH_SANDBOX", value_name = "MODE")]
+    pub sandbox: Option<SandboxMode>,
+    /// File or folder that every agent may read besides; may be given several times
+    #[arg(
+        long = "sandbox-read",
+        value_name = "PATH",
+        env = "RALPH_SANDBOX_READ",
+        value_delimiter = ','
+    )]
+    pub sandbox_read: Vec<PathBuf>,
+    /// File or folder that every agent may write besides; may be given several times
+    #[arg(
+        long = "sandbox-write",
+        value_name = "PATH",
+        env = "RALPH_SANDBOX_WRITE",
+        value_delimiter = ','
+    )]
+    pub sandbox_write: Vec<PathBuf>,
+    /// Configuration file [default: .ralph.toml here or in a folder above]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Flags of `ralph-worker run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// Name of this worker, which survives restarts [default: the machine's name]
+    #[arg(long, env = "RALPH_WORKER_NAME")]
+    pub name: Option<String>,
+    /// How many sessions run at once; each takes an agent's memory
+    #[arg(long, default_value_t = 1, env = "RALPH_SLOTS")]
+    pub slots: u32,
+    /// Pool to serve; may be given several times
+    #[arg(long = "pool", value_name = "POOL", default_values_t = [String::from("default")])]
+    pub pools: Vec<String>,
+    /// The agents of this machine.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Folder for mirrors, workspaces and unsettled reports
+    #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]
+    pub data: PathBuf,
+    /// Address of NATS, with credentials
+    #[arg(
+        long,
+        env = "NATS_URL",
+        default_value = "nats://127.0.0.1:4222",
+        hide_env_values = true
+    )]
+    pub nats: String,
+    /// Prefix of all subjects
+    #[arg(long, env = "RALPH_SUBJECT_PREFIX", default_value = "ralph")]
+    pub subject_prefix: String,
+    /// On SIGTERM, how long running sessions may go on before they are ended. Seconds
+    #[arg(long, env = "RALPH_DRAIN_SECONDS", default_value_t = 60)]
+    pub drain_seconds: u64,
+}

@@ -1,0 +1,95 @@
+//! `.ralph.toml`, as far as a worker reads it. It is the worker's host's, never one in a clone that an agent can edit.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+/// The tables that a worker reads; the others are somebody else's.
+#[derive(Debug, Default, Deserialize)]
+pub struct File {
+    /// `[agent]`.
+    pub agent: Option<AgentTable>,
+    /// `[agents.NAME]`.
+    #[serde(default)]
+    pub agents: BTreeMap<String, AgentTable>,
+    /// `[workspace]`.
+    #[serde(default)]
+    pub workspace: WorkspaceTable,
+}
+
+/// The parts of `[workspace]` that say what an agent may reach.
+#[derive(Debug, Default, Deserialize)]
+pub struct WorkspaceTable {
+    /// What confines agents.
+    pub sandbox: Option<String>,
+    /// What they may read besides.
+    #[serde(default)]
+    pub sandbox_read: Vec<PathBuf>,
+    /// What they may write besides.
+    #[serde(default)]
+    pub sandbox_write: Vec<PathBuf>,
+}
+
+/// `[agent]` or `[agents.NAME]`.
+#[derive(Debug, Default, Deserialize)]
+pub struct AgentTable {
+    /// Program and arguments, as a shell would split them.
+    pub command: Option<String>,
+    /// Variables that the agent gets; `file:PATH` for a value that stands in a file.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Names of the worker's variables that it gets.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
+    /// The mode that it works in.
+    pub mode: Option<String>,
+    /// `[agent.mcp.NAME]`.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, McpTable>,
+    /// Keys that nobody knows.
+    #[serde(flatten)]
+    pub unknown: BTreeMap<String, toml::Value>,
+}
+
+/// An MCP server: a `command`, or a `url`.
+#[derive(Debug, Default, Deserialize)]
+pub struct McpTable {
+    /// Program and arguments, as a shell would split them.
+    pub command: Option<String>,
+    /// Its variables; `file:PATH` for a value that stands in a file.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Its address.
+    pub url: Option<String>,
+    /// Headers of every request to it; `file:PATH` for a value that stands in a file.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Whether it speaks the older server-sent events.
+    #[serde(default)]
+    pub sse: bool,
+}
+
+impl File {
+    /// Reads the given file, or the first `.ralph.toml` here or in a folder above; without one everything is default.
+    ///
+    /// # Errors
+    /// When it can't be read, with its line.
+    pub fn read(given: Option<&Path>) -> anyhow::Result<Self> {
+        let path = match given {
+            Some(path) => Some(path.to_owned()),
+            None => std::env::current_dir().ok().and_then(|here| {
+                here.ancestors()
+                    .map(|dir| dir.join(".ralph.toml"))
+                    .find(|path| path.is_file())
+            }),
+        };
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("failed to read {}", path.display()))
+    }
+}

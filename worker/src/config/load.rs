@@ -1,0 +1,110 @@
+//! A worker's whole configuration.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use ralph_shared::subjects::{Subjects, is_label};
+
+use super::args::RunArgs;
+use super::machine::Machine;
+use crate::sandbox::Sandbox;
+use crate::session::AgentCommand;
+
+/// A worker's configuration, complete and checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The worker's name.
+    pub name: String,
+    /// Sessions at once.
+    pub slots: u32,
+    /// Pools that it serves.
+    pub pools: Vec<String>,
+    /// Its agents by name; [`super::DEFAULT_AGENT`] is always there.
+    pub agents: BTreeMap<String, AgentCommand>,
+    /// What confines its agents.
+    pub sandbox: Sandbox,
+    /// Its folder.
+    pub data: PathBuf,
+    /// Address of the broker.
+    pub nats_url: String,
+    /// Names on the broker.
+    pub subjects: Subjects,
+    /// How long a drain waits for running sessions.
+    pub drain: Duration,
+}
+
+impl Config {
+    /// Puts flags, environment and file together.
+    ///
+    /// # Errors
+    /// When something can't be used, in words that say what to change.
+    pub fn load(args: RunArgs) -> anyhow::Result<Self> {
+        let name = args.name.unwrap_or_else(machine_name);
+        if !is_label(&name) {
+            bail!("`{name}` can't name a worker: use 1 to 40 of a-z, 0-9 and `-` (--name)");
+        }
+        if let Some(pool) = args.pools.iter().find(|pool| !is_label(pool)) {
+            bail!("`{pool}` can't name a pool: use 1 to 40 of a-z, 0-9 and `-` (--pool)");
+        }
+        if args.slots == 0 {
+            bail!("a worker needs at least one slot (--slots)");
+        }
+        let Machine { agents, sandbox } = Machine::load(args.machine)?;
+        Ok(Self {
+            name,
+            slots: args.slots,
+            pools: args.pools,
+            agents,
+            sandbox,
+            data: args.data,
+            nats_url: args.nats,
+            subjects: Subjects::new(&args.subject_prefix).map_err(anyhow::Error::msg)?,
+            drain: Duration::from_secs(args.drain_seconds),
+        })
+    }
+}
+
+fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name: String = name
+        .trim()
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(40)
+        .collect();
+    if is_label(&name) {
+        name
+    } else {
+        "worker".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::MachineArgs;
+    use super::*;
+
+    #[test]
+    fn unusable_names_are_refused() {
+        let refused = |change: fn(&mut RunArgs)| {
+            let mut args = RunArgs {
+                name: Some("w".into()),
+                slots: 1,
+                pools: vec!["default".into()],
+                machine: MachineArgs::default(),
+                data: "d".into(),
+                nats: "n".into(),
+                subject_prefix: "ralph".into(),
+                drain_seconds: 1,
+            };
+            change(&mut args);
+            Config::load(args).unwrap_err().to_string()
+        };
+        assert!(refused(|a| a.name = Some("A b".into())).contains("--name"));
+        assert!(refused(|a| a.pools = vec!["x.y".into()]).contains("--pool"));
+        assert!(refused(|a| a.slots = 0).contains("--slots"));
+    }
+}

@@ -1,0 +1,252 @@
+//! This machine's agents, and what confines them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::v1::schema::{
+    EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio,
+};
+use anyhow::{Context as _, bail};
+
+use super::args::MachineArgs;
+use super::file::{AgentTable, File, McpTable};
+use crate::sandbox::Sandbox;
+use crate::session::AgentCommand;
+
+/// Name of the agent that `--agent` or `[agent]` configures.
+pub const DEFAULT_AGENT: &str = "default";
+
+/// The agent where none is configured.
+const DEFAULT_COMMAND: &str = "claude-agent-acp";
+
+/// What this machine has for sessions.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Its agents by name; [`DEFAULT_AGENT`] is always there.
+    pub agents: BTreeMap<String, AgentCommand>,
+    /// What confines them.
+    pub sandbox: Sandbox,
+}
+
+impl Machine {
+    /// Puts flags, environment and file together.
+    ///
+    /// # Errors
+    /// When something can't be used, in words that say what to change.
+    pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
+        let file = File::read(args.config.as_deref())?;
+        let said = file.workspace.sandbox.map(|mode| mode.parse());
+        let said = said.transpose().map_err(anyhow::Error::msg)?;
+        let sandbox = Sandbox {
+            mode: args.sandbox.or(said).unwrap_or_default(),
+            read: absolute(file.workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
+            write: absolute(file.workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
+        };
+        let mut agents = BTreeMap::new();
+        for (name, table) in file.agents {
+            agents.insert(name.clone(), agent(&name, table)?);
+        }
+        let mut default = file.agent.unwrap_or_default();
+        default.command = args
+            .agent
+            .or(default.command)
+            .or_else(|| Some(DEFAULT_COMMAND.to_owned()));
+        agents.insert(DEFAULT_AGENT.to_owned(), agent(DEFAULT_AGENT, default)?);
+        for agent in agents.values_mut() {
+            agent.pass_env.extend(args.pass_env.iter().cloned());
+        }
+        Ok(Self { agents, sandbox })
+    }
+}
+
+/// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
+fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+    paths
+        .map(|path| {
+            let home = path.strip_prefix("~").ok().zip(std::env::home_dir());
+            let path = home.map(|(rest, home)| home.join(rest)).unwrap_or(path);
+            std::path::absolute(&path).with_context(|| format!("failed to resolve {}", path.display()))
+        })
+        .collect()
+}
+
+fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
+    for key in table.unknown.keys() {
+        tracing::warn!(
+            agent = name,
+            key,
+            "a key of the configuration is not known and ignored"
+        );
+    }
+    let Some(command) = table.command else {
+        bail!("agent `{name}` has no command: add `command = \"…\"` to [agents.{name}]");
+    };
+    let mcp_servers = table
+        .mcp
+        .into_iter()
+        .map(|(server, table)| {
+            mcp_server(&server, table).with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let mut argv = split(&format!("agent `{name}`"), &command)?;
+    if argv[0].contains('/') {
+        // A session runs in a folder of its own.
+        let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
+        argv[0] = program[0].display().to_string();
+    }
+    Ok(AgentCommand {
+        name: name.to_owned(),
+        argv,
+        env: values(table.env).with_context(|| format!("in the environment of agent `{name}`"))?,
+        pass_env: table.pass_env,
+        mode: table.mode,
+        mcp_servers,
+    })
+}
+
+fn mcp_server(name: &str, table: McpTable) -> anyhow::Result<McpServer> {
+    match (table.command, table.url) {
+        (Some(command), None) => {
+            let argv = split("it", &command)?;
+            let env = values(table.env)?;
+            let env = env.into_iter().map(|(key, value)| EnvVariable::new(key, value));
+            let server = McpServerStdio::new(name, program(&argv[0]))
+                .args(argv[1..].to_vec())
+                .env(env.collect());
+            Ok(McpServer::Stdio(server))
+        }
+        (None, Some(url)) => {
+            let headers = values(table.headers)?;
+            let headers = headers
+                .into_iter()
+                .map(|(key, value)| HttpHeader::new(key, value));
+            Ok(if table.sse {
+                McpServer::Sse(McpServerSse::new(name, url).headers(headers.collect()))
+            } else {
+                McpServer::Http(McpServerHttp::new(name, url).headers(headers.collect()))
+            })
+        }
+        _ => bail!("it needs either `command = \"…\"` or `url = \"…\"`"),
+    }
+}
+
+/// The whole path of a program, as the protocol wants it; what the `PATH` does not know stays as it is.
+fn program(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let plain = !name.contains('/');
+    std::env::split_paths(&path)
+        .filter(|_| plain)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_absolute() && file.is_file())
+        .unwrap_or_else(|| Path::new(name).to_owned())
+}
+
+fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
+    let argv = shell_words::split(command)
+        .with_context(|| format!("the command of {whose} has an unclosed quote: {command}"))?;
+    if argv.is_empty() {
+        bail!("the command of {whose} is empty");
+    }
+    Ok(argv)
+}
+
+/// A value may be `file:PATH`, so that no secret stands in the configuration (SPEC 8).
+fn values(table: BTreeMap<String, String>) -> anyhow::Result<BTreeMap<String, String>> {
+    let read = |value: String| match value.strip_prefix("file:") {
+        None => Ok(value),
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("failed to read {path}"))
+            .map(|text| text.trim_end().to_owned()),
+    };
+    table
+        .into_iter()
+        .map(|(key, value)| Ok((key, read(value)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str) -> anyhow::Result<Machine> {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("config.toml");
+        std::fs::write(&config, file).unwrap();
+        Machine::load(MachineArgs {
+            config: Some(config),
+            ..MachineArgs::default()
+        })
+    }
+
+    fn error(file: &str) -> String {
+        format!("{:#}", load(file).unwrap_err())
+    }
+
+    #[test]
+    fn commands_are_split_as_a_shell_would() {
+        let machine = load("[agent]\ncommand = \"agent --mode 'a b'\"").unwrap();
+        assert_eq!(machine.agents[DEFAULT_AGENT].argv, ["agent", "--mode", "a b"]);
+    }
+
+    #[test]
+    fn a_program_with_a_folder_is_found_from_where_the_worker_started() {
+        let machine = load("[agent]\ncommand = \"./bin/agent ./x\"").unwrap();
+        let here = std::env::current_dir().unwrap().join("bin/agent");
+        assert_eq!(
+            machine.agents[DEFAULT_AGENT].argv,
+            [here.to_str().unwrap(), "./x"]
+        );
+    }
+
+    #[test]
+    fn the_default_agent_is_there_without_being_named() {
+        let machine = load("[agent]\npass_env = [\"KEY\"]\n[agents.other]\ncommand = \"x\"").unwrap();
+        assert_eq!(machine.agents[DEFAULT_AGENT].argv, [DEFAULT_COMMAND]);
+        assert_eq!(machine.agents[DEFAULT_AGENT].pass_env, ["KEY"]);
+        assert_eq!(machine.agents["other"].argv, ["x"]);
+    }
+
+    #[test]
+    fn unusable_agents_are_named_with_what_to_change() {
+        let check = |file: &str, expected: &str| {
+            let error = error(file);
+            assert!(error.contains(expected), "{error}");
+        };
+        check(
+            "[agent]\ncommand = \"agent 'x\"",
+            "the command of agent `default` has an unclosed quote: agent 'x",
+        );
+        check("[agents.a]\ncommand = \" \"", "the command of agent `a` is empty");
+        check("[agents.a]\nenv = {}", "add `command = \"…\"` to [agents.a]");
+        check(
+            "[agent]\nenv = { K = \"file:/no/such/file\" }",
+            "in the environment of agent `default`",
+        );
+        check(
+            "[agent.mcp.web]\nsse = true",
+            "in MCP server `web` of agent `default`: it needs either `command",
+        );
+        check("[workspace]\nsandbox = \"open\"", "`open` is no sandbox");
+    }
+
+    #[test]
+    fn mcp_servers_become_the_protocols() {
+        let machine = load(
+            "[agent.mcp.files]\ncommand = \"sh -c 'serve files'\"\nenv = { A = \"b\" }\n\
+             [agent.mcp.web]\nurl = \"http://127.0.0.1:1/mcp\"\nheaders = { X = \"y\" }\n\
+             [agent.mcp.old]\nurl = \"http://127.0.0.1:1/sse\"\nsse = true\n",
+        )
+        .unwrap();
+        let servers = serde_json::to_value(&machine.agents[DEFAULT_AGENT].mcp_servers).unwrap();
+        assert_eq!(servers[0]["name"], "files");
+        assert!(
+            servers[0]["command"].as_str().unwrap().ends_with("/sh"),
+            "{servers}"
+        );
+        assert_eq!(servers[0]["args"], serde_json::json!(["-c", "serve files"]));
+        assert_eq!(servers[0]["env"][0]["value"], "b");
+        assert_eq!(servers[1]["type"], "sse");
+        assert_eq!(servers[2]["type"], "http");
+        assert_eq!(servers[2]["headers"][0]["name"], "X");
+    }
+}

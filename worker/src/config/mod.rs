@@ -1,0 +1,17 @@
+//! What a worker is told: flags, environment, and the agents of this machine from `.ralph.toml` (SPEC 8).
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`args`] | flags and environment |
+//! | [`file`] | `.ralph.toml`, as far as a worker reads it |
+//! | [`machine`] | this machine's agents, and what confines them: for every command that starts one |
+//! | [`load`] | a worker's whole configuration |
+
+mod args;
+mod file;
+mod load;
+mod machine;
+
+pub use args::{MachineArgs, RunArgs};
+pub use load::Config;
+pub use machine::{DEFAULT_AGENT, Machine};

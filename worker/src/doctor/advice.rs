@@ -1,0 +1,104 @@
+//! What to do about an agent that could not be shaken hands with.
+
+use ralph_shared::wire::{Door, Ended};
+
+use crate::config::DEFAULT_AGENT;
+use crate::session::{AgentCommand, Introduction};
+
+/// Advice in one or two sentences.
+pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, confined: bool) -> String {
+    let table = if agent.name == DEFAULT_AGENT {
+        "[agent]".to_owned()
+    } else {
+        format!("[agents.{}]", agent.name)
+    };
+    let by_hand = shell_words::join(&agent.argv);
+    let sandbox = if confined {
+        "; if it only fails in the sandbox (compare `--sandbox none`), name what it lacks with `sandbox_read` or \
+         `sandbox_write` of [workspace]"
+    } else {
+        ""
+    };
+    match ended {
+        Ended::Door { door, .. } => match door {
+            Door::NotFound => format!(
+                "install it for the worker's user, or give its whole path as `command` of {table} or with --agent{sandbox}"
+            ),
+            Door::Authentication => {
+                let ways: Vec<&str> = introduction
+                    .logins
+                    .iter()
+                    .map(|login| login.name.as_str())
+                    .collect();
+                let ways = if ways.is_empty() {
+                    String::new()
+                } else {
+                    format!(" It offers: {}.", ways.join(", "))
+                };
+                format!(
+                    "log in with the agent on this machine and name its login in `files` of {table}, or pass a key on \
+                     with `pass_env`.{ways}"
+                )
+            }
+            Door::RateLimit | Door::Overload => {
+                "the agent works, its provider refuses for now: try again later, or use another account"
+                    .to_owned()
+            }
+            Door::Version => {
+                "update the agent, or this worker: they have no version of the protocol in common".to_owned()
+            }
+            Door::Silent => format!(
+                "make sure that `{by_hand}` speaks ACP on its standard input and output: many agents need an argument \
+                 for that (`acp`, `--acp`, `--experimental-acp`){sandbox}"
+            ),
+            Door::ExitsAtOnce => format!("run `{by_hand}` by hand and see what it says{sandbox}"),
+        },
+        Ended::Workspace { .. } => "see the message: the folder or the sandbox could not be made".to_owned(),
+        _ => format!("run `{by_hand}` by hand and see what it says, or update it{sandbox}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Choice;
+
+    #[test]
+    fn every_failure_has_its_own_advice() {
+        let check = |name: &str, door: Door, confined: bool, expected: &[&str]| {
+            let agent = AgentCommand {
+                name: name.to_owned(),
+                argv: vec!["an agent".to_owned(), "--acp".to_owned()],
+                ..AgentCommand::default()
+            };
+            let introduction = Introduction {
+                logins: vec![Choice {
+                    id: "b".into(),
+                    name: "Browser".into(),
+                }],
+                ..Introduction::default()
+            };
+            let ended = Ended::Door {
+                door,
+                message: String::new(),
+            };
+            let advice = advice(&agent, &introduction, &ended, confined);
+            for expected in expected {
+                assert!(advice.contains(expected), "{expected}: {advice}");
+            }
+            assert_eq!(advice.contains("sandbox_read"), confined, "{advice}");
+        };
+        check(DEFAULT_AGENT, Door::NotFound, true, &["install", "[agent]"]);
+        check("x", Door::NotFound, false, &["[agents.x]", "--agent"]);
+        check(
+            "x",
+            Door::Authentication,
+            false,
+            &["log in", "`files`", "Browser"],
+        );
+        check("x", Door::Version, false, &["update"]);
+        check("x", Door::Silent, true, &["`'an agent' --acp`", "`acp`"]);
+        check("x", Door::ExitsAtOnce, true, &["`'an agent' --acp`", "by hand"]);
+        check("x", Door::RateLimit, false, &["later"]);
+    }
+}

@@ -1,0 +1,82 @@
+//! One agent, shaken hands with.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Access, Ended, SessionLimits};
+
+use super::advice::advice;
+use super::findings::{AgentFinding, Status};
+use crate::sandbox::{Sandbox, SandboxMode, support};
+use crate::session::{AgentCommand, Greeting, Redactor, SessionSpec, greet, secret_values, words};
+
+/// From the end of its input to the agent's kill. Milliseconds.
+const GRACE_MS: u64 = 2_000;
+
+/// Starts an agent in an empty folder, inside the sandbox, and opens a session with it.
+pub async fn examine(agent: &AgentCommand, sandbox: &Sandbox) -> AgentFinding {
+    let began = Instant::now();
+    let Greeting {
+        introduction,
+        trouble,
+        notes,
+    } = shake(agent, sandbox).await;
+    let confined = sandbox.mode != SandboxMode::None && support().abi > 0;
+    AgentFinding {
+        name: agent.name.clone(),
+        command: shell_words::join(&agent.argv),
+        status: if trouble.is_some() {
+            Status::Missing
+        } else {
+            Status::Ok
+        },
+        seconds: began.elapsed().as_secs_f64(),
+        problem: trouble.as_ref().map(words),
+        advice: trouble
+            .as_ref()
+            .map(|trouble| advice(agent, &introduction, trouble, confined)),
+        introduction,
+        notes,
+    }
+}
+
+async fn shake(agent: &AgentCommand, sandbox: &Sandbox) -> Greeting {
+    let failed = |error: std::io::Error| Greeting {
+        trouble: Some(Ended::Workspace {
+            message: format!("failed to make a folder for it: {error}"),
+        }),
+        ..Greeting::default()
+    };
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => return failed(error),
+    };
+    let place = |name: &str| folder.path().join(name);
+    for name in ["work", "home", "tmp"] {
+        if let Err(error) = std::fs::create_dir(place(name)) {
+            return failed(error);
+        }
+    }
+    let spec = SessionSpec {
+        dispatch: DispatchId::new().0.to_string(),
+        agent: agent.clone(),
+        cwd: place("work"),
+        home: place("home"),
+        tmp: place("tmp"),
+        resume: None,
+        prompt: String::new(),
+        model: None,
+        access: Access::Workspace,
+        sandbox: sandbox.clone(),
+        read: Vec::new(),
+        limits: SessionLimits {
+            grace_ms: GRACE_MS,
+            ..SessionLimits::default()
+        },
+        env: BTreeMap::new(),
+    };
+    let secrets = secret_values(std::env::vars());
+    let secrets = secrets.into_iter().chain(secret_values(agent.env.clone()));
+    greet(spec, Redactor::new(secrets)).await
+}

@@ -1,0 +1,20 @@
+//! `ralph-worker doctor`: whether this machine could work, and what to do where it could not (SPEC 9.2).
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`examine`] | the examination, from the flags to the exit code |
+//! | [`agent`] | one agent: started in an empty folder inside the sandbox, shaken hands with, ended |
+//! | [`parts`] | git, the sandbox, NATS |
+//! | [`advice`] | what to do about an agent that failed: a decision |
+//! | [`findings`], [`page`] | what was found, as data and as text |
+
+mod advice;
+mod agent;
+mod examine;
+mod findings;
+mod page;
+mod parts;
+
+pub use examine::{DoctorArgs, Output, examine};
+pub use findings::{AgentFinding, Findings, Part, Status};
+pub use page::page;

@@ -1,0 +1,178 @@
+//! What a worker needs besides agents.
+
+use std::time::Duration;
+
+use ralph_shared::broker;
+use tokio::process::Command;
+
+use super::findings::{Part, Status};
+use crate::sandbox::{Cgroup, REQUIRED_ABI, Sandbox, SandboxMode, Support, support};
+use crate::workspace::Workspaces;
+
+/// Longest wait for the broker.
+const BROKER_LIMIT: Duration = Duration::from_secs(5);
+
+/// The git command line, old enough or not.
+pub async fn git() -> Part {
+    let version = Command::new("git")
+        .arg("version")
+        .kill_on_drop(true)
+        .output()
+        .await;
+    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let usable = async {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        Workspaces::open(folder.path())
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    let (status, found, advice) = match (usable.await, version) {
+        (Ok(()), version) => (Status::Ok, version.unwrap_or_default(), None),
+        (Err(error), _) => {
+            let advice = "install git 2.38 or newer, on the PATH of the worker".to_owned();
+            (Status::Missing, error, Some(advice))
+        }
+    };
+    Part {
+        name: "git",
+        status,
+        found,
+        details: Vec::new(),
+        advice,
+    }
+}
+
+/// What would confine agents here.
+pub fn sandbox(sandbox: &Sandbox) -> Part {
+    let held = Cgroup::make(&format!("doctor-{}", std::process::id())).is_some();
+    confinement(sandbox.mode, support(), held)
+}
+
+fn confinement(mode: SandboxMode, support: Support, held: bool) -> Part {
+    let Support { abi } = support;
+    let mut details: Vec<String> = Vec::new();
+    if mode != SandboxMode::None {
+        let gaps = support.gaps().into_iter();
+        details.extend(gaps.map(|gap| format!("not enforced: {gap}")));
+    }
+    if !held {
+        details.push(
+            "no control group can be made: the number of a session's processes is not bounded, and one that cleans \
+             its environment and detaches itself may be missed at the end"
+                .to_owned(),
+        );
+    }
+    let (status, found, advice) = match mode {
+        SandboxMode::None => (
+            Status::Warning,
+            "none: agents reach whatever the worker's user reaches".to_owned(),
+            Some("use `sandbox = \"auto\"` of [workspace] unless this machine holds nothing but agents"),
+        ),
+        SandboxMode::Landlock if abi < REQUIRED_ABI => (
+            Status::Missing,
+            format!("`landlock` needs ABI {REQUIRED_ABI} (Linux 6.10), this kernel has {abi}"),
+            Some("use a newer kernel, or `sandbox = \"auto\"` to run with less"),
+        ),
+        SandboxMode::Auto if abi == 0 => (
+            Status::Warning,
+            "none: the kernel has no Landlock, agents reach whatever the worker's user reaches".to_owned(),
+            Some("use Linux 5.13 or later with Landlock enabled (`lsm=landlock,…`)"),
+        ),
+        SandboxMode::Auto | SandboxMode::Landlock => (Status::Ok, format!("Landlock, ABI {abi}"), None),
+    };
+    Part {
+        name: "sandbox",
+        status,
+        found,
+        details,
+        advice: advice.map(str::to_owned),
+    }
+}
+
+/// Whether NATS answers at this address.
+pub async fn nats(url: &str) -> Part {
+    let shown = without_login(url);
+    let reach = async {
+        let client = broker::connect(url, "ralph-worker doctor")
+            .await
+            .map_err(|error| error.to_string())?;
+        client.flush().await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(client.server_info().version)
+    };
+    let reached = tokio::time::timeout(BROKER_LIMIT, reach)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", BROKER_LIMIT.as_secs())));
+    let (status, found, advice) = match reached {
+        Ok(version) => (
+            Status::Ok,
+            format!("{shown} answers, nats-server {version}"),
+            None,
+        ),
+        Err(error) => {
+            let advice =
+                "start it, or set NATS_URL to its address, with user and password if it asks for them";
+            (
+                Status::Missing,
+                format!("{shown}: {error}"),
+                Some(advice.to_owned()),
+            )
+        }
+    };
+    Part {
+        name: "NATS",
+        status,
+        found,
+        details: Vec::new(),
+        advice,
+    }
+}
+
+/// Addresses as they may be shown.
+fn without_login(url: &str) -> String {
+    let shown = url.split(',').map(|address| {
+        let (scheme, rest) = address
+            .trim()
+            .split_once("://")
+            .unwrap_or(("nats", address.trim()));
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        format!("{scheme}://{host}")
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
+        use SandboxMode::{Auto, Landlock, None};
+        let check = |mode, abi, expected| {
+            let part = confinement(mode, Support { abi }, true);
+            assert_eq!(part.status, expected, "{mode:?} {abi}");
+            assert_eq!(part.advice.is_none(), expected == Status::Ok, "{mode:?} {abi}");
+        };
+        check(Auto, 9, Status::Ok);
+        check(Auto, 1, Status::Ok);
+        check(Auto, 0, Status::Warning);
+        check(Landlock, 5, Status::Ok);
+        check(Landlock, 4, Status::Missing);
+        check(None, 9, Status::Warning);
+        assert!(
+            confinement(Auto, Support { abi: 9 }, false)
+                .details
+                .iter()
+                .any(|line| line.contains("control group"))
+        );
+    }
+
+    #[test]
+    fn addresses_are_shown_without_their_login() {
+        assert_eq!(
+            without_login("nats://w:p%40@a:1, nats://b:2"),
+            "nats://a:1,nats://b:2"
+        );
+        assert_eq!(without_login("u:p@host"), "nats://host");
+    }
+}

@@ -1,0 +1,301 @@
+//! The way from an agent's start to a session that is ready for its prompt: versions, login, session, mode, model.
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, Error as RpcError, FileSystemCapabilities, Implementation, InitializeRequest,
+    McpServer, NewSessionRequest, ResumeSessionRequest,
+};
+use ralph_shared::wire::{Access, Door, Ended};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::conversation::{Answer, Bounds, Conversation, Stop};
+use super::door;
+use super::introduction::Capabilities;
+use super::limits::HANDSHAKE_LIMIT;
+use super::offer::{Chosen, Offer};
+use super::spec::SessionSpec;
+use super::transcript::bounded;
+
+/// Longest message of an agent in a report. Bytes.
+pub(super) const MESSAGE_BYTES: usize = 2000;
+
+/// Why a handshake or a turn did not end as it should.
+pub(super) enum Break {
+    /// The session is over, this is how.
+    Ended(Ended),
+    /// The conversation can't go on.
+    Stop(Stop),
+}
+
+impl From<Stop> for Break {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// A session that is ready for its prompt.
+pub(super) struct Opened {
+    /// The agent's id of it.
+    pub session: String,
+    /// The model in use, as far as the agent says so.
+    pub model: Option<String>,
+}
+
+/// Leads an agent to a session that is ready for its prompt. What it said of itself stands in the record, however far it
+/// came.
+pub(super) async fn shake(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Opened, Break> {
+    let bounds = Bounds::Session(Some(conversation.started() + HANDSHAKE_LIMIT));
+    initialize(spec, conversation, bounds).await?;
+    let (session, answer) = open(spec, conversation, bounds).await?;
+    let (models, modes) = (Offer::models(&answer), Offer::modes(&answer));
+    let record = conversation.record();
+    record.introduction.opened(&models, &modes);
+    record.session_began(&session);
+    set_mode(spec, conversation, bounds, &session, &modes).await?;
+    let model = set_model(spec, conversation, bounds, &session, &models).await?;
+    Ok(Opened { session, model })
+}
+
+async fn initialize(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    bounds: Bounds,
+) -> Result<(), Break> {
+    let files = FileSystemCapabilities::new()
+        .read_text_file(true)
+        .write_text_file(spec.access == Access::Workspace);
+    let request = InitializeRequest::new(ProtocolVersion::V1)
+        .client_capabilities(
+            ClientCapabilities::new()
+                .fs(files)
+                .terminal(spec.access != Access::ReadOnly),
+        )
+        .client_info(Implementation::new("ralph-worker", env!("CARGO_PKG_VERSION")));
+    let answer = ask(conversation, "initialize", &request, bounds)
+        .await?
+        .map_err(|error| match refused("`initialize`", &error) {
+            Ended::Protocol { message }
+                if i32::from(error.code) == i32::from(RpcError::method_not_found().code) =>
+            {
+                Ended::Door {
+                    door: Door::Version,
+                    message,
+                }
+            }
+            ended => ended,
+        })
+        .map_err(Break::Ended)?;
+    let record = conversation.record();
+    record.introduction.initialized(&answer);
+    record.agent.name.clone_from(&record.introduction.name);
+    record.agent.version.clone_from(&record.introduction.version);
+    if record.introduction.protocol_version != Some(u64::from(ProtocolVersion::V1.as_u16())) {
+        let version = answer.get("protocolVersion").cloned().unwrap_or_default();
+        let message =
+            format!("the agent speaks protocol version {version}, this worker version 1: update either");
+        return Err(Break::Ended(Ended::Door {
+            door: Door::Version,
+            message: bounded(&message, MESSAGE_BYTES),
+        }));
+    }
+    Ok(())
+}
+
+/// Goes on with the earlier session, where there is one and the agent can; else opens a new one. Gives its id and what
+/// the agent answered.
+async fn open(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    bounds: Bounds,
+) -> Result<(String, Value), Break> {
+    let capabilities = conversation.record().introduction.capabilities;
+    let (servers, unusable) = servers(&spec.agent.mcp_servers, capabilities);
+    for name in unusable {
+        let note = format!("the MCP server {name} is left out: the agent can't use its transport");
+        conversation.record().transcript.note(note);
+    }
+    if let Some(earlier) = &spec.resume {
+        match resume(spec, conversation, bounds, earlier, servers.clone()).await? {
+            Some(answer) => return Ok((earlier.clone(), answer)),
+            None => conversation.record().transcript.note(format!(
+                "the earlier session {earlier} can't be resumed: this is a new one"
+            )),
+        }
+    }
+    let request = NewSessionRequest::new(&spec.cwd).mcp_servers(servers);
+    let mut answer = ask(conversation, "session/new", &request, bounds).await?;
+    if let Err(error) = &answer
+        && let Ended::Door {
+            door: Door::Authentication,
+            ..
+        } = refused("`session/new`", error)
+        && log_in(conversation, bounds).await?
+    {
+        answer = ask(conversation, "session/new", &request, bounds).await?;
+    }
+    let answer = answer.map_err(|error| Break::Ended(refused("`session/new`", &error)))?;
+    match answer.get("sessionId").and_then(Value::as_str) {
+        Some(session) => Ok((session.to_owned(), answer)),
+        None => Err(Break::Ended(Ended::Protocol {
+            message: bounded(
+                &format!("the agent answered `session/new` without a session: {answer}"),
+                MESSAGE_BYTES,
+            ),
+        })),
+    }
+}
+
+/// The MCP servers that the agent can use, and the names of the others.
+fn servers(configured: &[McpServer], capabilities: Capabilities) -> (Vec<McpServer>, Vec<String>) {
+    let mut usable = Vec::new();
+    let mut unusable = Vec::new();
+    for server in configured {
+        match server {
+            McpServer::Http(http) if !capabilities.mcp_http => unusable.push(http.name.clone()),
+            McpServer::Sse(sse) if !capabilities.mcp_sse => unusable.push(sse.name.clone()),
+            _ => usable.push(server.clone()),
+        }
+    }
+    (usable, unusable)
+}
+
+/// Goes on with an earlier session. What the agent tells again of it is not said in this one.
+async fn resume(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    bounds: Bounds,
+    earlier: &str,
+    servers: Vec<McpServer>,
+) -> Result<Option<Value>, Break> {
+    let capabilities = conversation.record().introduction.capabilities;
+    let method = match capabilities {
+        Capabilities { resume: true, .. } => "session/resume",
+        Capabilities { load: true, .. } => "session/load",
+        _ => return Ok(None),
+    };
+    // Both requests have the same fields.
+    let mut request = ResumeSessionRequest::new(earlier.to_owned(), &spec.cwd);
+    request.mcp_servers = servers;
+    let mut params = serde_json::to_value(&request).unwrap_or_default();
+    if let Some(params) = params.as_object_mut() {
+        params.entry("mcpServers").or_insert_with(|| json!([]));
+    }
+    conversation.record().mute(true);
+    let answer = ask(conversation, method, &params, bounds).await;
+    conversation.record().mute(false);
+    match answer? {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) => {
+            let note = format!("the agent refused `{method}`: {error}");
+            conversation.record().transcript.note(note);
+            Ok(None)
+        }
+    }
+}
+
+/// Offers an agent that asks for a login the key in its environment, once. Whether it took it.
+async fn log_in(conversation: &mut Conversation<'_>, bounds: Bounds) -> Result<bool, Break> {
+    for method in conversation.record().introduction.unattended_logins() {
+        let login = json!({ "methodId": method });
+        if ask(conversation, "authenticate", &login, bounds).await?.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Sets the mode of the configuration. One that can't be set is no reason not to work, but is said.
+async fn set_mode(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    bounds: Bounds,
+    session: &str,
+    offer: &Offer,
+) -> Result<(), Break> {
+    let Some(mode) = &spec.agent.mode else {
+        return Ok(());
+    };
+    let request = match offer.choose(session, std::iter::once(mode.as_str())) {
+        Chosen::InUse(_) => return Ok(()),
+        Chosen::NotOffered => {
+            let note = format!("the agent offers no mode called {mode}");
+            conversation.record().transcript.note(note);
+            return Ok(());
+        }
+        Chosen::Set(request) => request,
+    };
+    if let Err(error) = ask(conversation, request.method, &request.params, bounds).await? {
+        let note = format!("the agent refused the mode {}: {error}", request.choice);
+        conversation.record().transcript.note(note);
+    }
+    Ok(())
+}
+
+/// Sets the model. Gives the one that is in use then, as far as the agent says so: one that can't be set is no reason
+/// not to work, but is said.
+async fn set_model(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    bounds: Bounds,
+    session: &str,
+    offer: &Offer,
+) -> Result<Option<String>, Break> {
+    let current = offer.current().map(str::to_owned);
+    let Some(choice) = &spec.model else {
+        return Ok(current);
+    };
+    let request = match offer.choose_model(session, choice) {
+        Chosen::InUse(model) => return Ok(Some(model)),
+        Chosen::NotOffered => {
+            let note = format!(
+                "the agent offers no model called {}: it has only RALPH_MODEL to go by",
+                choice.tier
+            );
+            conversation.record().transcript.note(note);
+            return Ok(current);
+        }
+        Chosen::Set(request) => request,
+    };
+    match ask(conversation, request.method, &request.params, bounds).await? {
+        Ok(_) => Ok(Some(request.choice)),
+        Err(error) => {
+            let note = format!("the agent refused the model {}: {error}", request.choice);
+            conversation.record().transcript.note(note);
+            Ok(current)
+        }
+    }
+}
+
+/// A request of the handshake.
+async fn ask(
+    conversation: &mut Conversation<'_>,
+    method: &str,
+    params: &impl Serialize,
+    bounds: Bounds,
+) -> Result<Answer, Break> {
+    match conversation.call(method, params, bounds).await {
+        Err(Stop::Due) => Err(Break::Ended(Ended::Door {
+            door: Door::Silent,
+            message: format!(
+                "the agent did not answer `{method}` within {} s of its start: does its command speak ACP on its \
+                 standard input and output?",
+                HANDSHAKE_LIMIT.as_secs()
+            ),
+        })),
+        other => Ok(other?),
+    }
+}
+
+/// An error instead of an answer.
+pub(super) fn refused(what: &str, error: &RpcError) -> Ended {
+    let code = i32::from(error.code);
+    let message = bounded(
+        &format!("the agent answered {what} with an error: {error} ({code})"),
+        MESSAGE_BYTES,
+    );
+    match door::of_error(Some(i64::from(code)), &error.to_string()) {
+        Some(door) => Ended::Door { door, message },
+        None => Ended::Protocol { message },
+    }
+}
