@@ -27,8 +27,8 @@ const REPORT_BYTES: usize = 400 * 1024;
 /// Tries to get an answer on a decision before it is left to whoever resumes it.
 const DECIDE_TRIES: u32 = 12;
 
-/// Runs a dispatch and leaves its report in the spool.
-pub async fn run(life: &Arc<Life>, assignment: Assignment) {
+/// Runs a dispatch and leaves its report in the spool. Returns at which door its agent failed, if it did.
+pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
     let began = Instant::now();
     let dispatch = assignment.dispatch;
     let end = life.started(dispatch);
@@ -41,6 +41,13 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) {
     let (finished, workspace) = match &assignment.work {
         Work::Session(order) => session(life, &assignment, order, end).await,
         Work::Integrate(order) => (integrate(life, &assignment, order, end).await, None),
+    };
+    let door = match &finished {
+        Finished::Session(session) => match &session.ended {
+            Ended::Door { door, .. } => Some(*door),
+            _ => None,
+        },
+        Finished::Integration(_) => None,
     };
     faults::point("report.before_spool");
     let report = Report {
@@ -63,6 +70,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) {
     publish_spooled(life).await;
     faults::point("report.published");
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
+    door
 }
 
 /// Puts a report into the spool, however long the disk refuses it.

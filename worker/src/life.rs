@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
-use ralph_shared::wire::{EndReason, Hello, HelloAnswer, READS};
+use ralph_shared::wire::{Door, EndReason, Hello, HelloAnswer, READS};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::door::DoorKeeper;
 use crate::home::Home;
 use crate::link::Link;
 use crate::session::Redactor;
@@ -61,6 +62,7 @@ pub struct Life {
     free_slots: AtomicU32,
     in_contact: AtomicBool,
     times: Mutex<Times>,
+    door: Mutex<DoorKeeper>,
 }
 
 /// Times that the coordinator told, and when it was last heard.
@@ -144,6 +146,22 @@ impl Life {
         if answered {
             lock(&self.times).heard = Instant::now();
         }
+    }
+
+    /// Notes how a session began; a failure at the door closes this worker for a while.
+    pub fn note_door(&self, door: Option<Door>) {
+        if let Some(pause) = lock(&self.door).note(door, Instant::now()) {
+            tracing::warn!(
+                ?door,
+                seconds = pause.as_secs(),
+                "the agent fails at the door; claiming nothing for a while"
+            );
+        }
+    }
+
+    /// How long nothing is claimed yet, since the agent failed at the door.
+    pub fn door_closed_for(&self) -> Option<Duration> {
+        lock(&self.door).closed_for(Instant::now())
     }
 
     /// The coordinator's times.
@@ -260,6 +278,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         running: Mutex::default(),
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
+        door: Mutex::default(),
         times: Mutex::new(Times {
             heartbeat: Duration::from_secs(5),
             lease: Duration::from_secs(20),

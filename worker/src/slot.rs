@@ -29,6 +29,10 @@ pub async fn run(life: Arc<Life>) {
             rest(&life, PAUSE).await;
             continue;
         }
+        if let Some(left) = life.door_closed_for() {
+            rest(&life, left).await;
+            continue;
+        }
         faults::point("claim.before");
         let claim = ClaimRequest {
             reads: READS.to_vec(),
@@ -41,8 +45,12 @@ pub async fn run(life: Arc<Life>) {
         match life.link.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 life.slot_is_free(false);
-                errand::run(&life, *assignment).await;
+                let was_session = assignment.kind.has_agent();
+                let door = errand::run(&life, *assignment).await;
                 life.slot_is_free(true);
+                if was_session {
+                    life.note_door(door);
+                }
                 claim_id = DispatchId::new();
             }
             Ok(ClaimAnswer::Nothing) => {
