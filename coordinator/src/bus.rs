@@ -26,6 +26,10 @@ const REPORT_ACK_WAIT: Duration = Duration::from_secs(30);
 const TICKETS_BYTES: i64 = 64 * 1024 * 1024;
 const REPORTS_BYTES: i64 = 512 * 1024 * 1024;
 const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
+/// Messages that a reader of a transcript takes at once.
+const READER_BATCH: usize = 500;
+/// The server forgets a reader that was not heard for this long.
+const READER_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 /// Transcripts are kept in the stream for this long; a copy goes to Postgres when the report is applied.
 const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
 
@@ -71,6 +75,42 @@ impl Signals {
         }
         self.features.extend(other.features);
         self.control.extend(other.control);
+    }
+}
+
+/// A place in a transcript's messages.
+#[derive(Debug)]
+pub struct TranscriptReader {
+    stream: jetstream::stream::Stream,
+    consumer: PullConsumer,
+}
+
+impl TranscriptReader {
+    /// What came since the last call, some hundred messages at most; empty when there is nothing now.
+    ///
+    /// # Errors
+    /// When JetStream can't be asked; a new reader begins from the start.
+    pub async fn more(&self) -> anyhow::Result<Vec<Bytes>> {
+        use futures::TryStreamExt as _;
+        let batch = self
+            .consumer
+            .fetch()
+            .max_messages(READER_BATCH)
+            .messages()
+            .await?;
+        let messages: Vec<_> = batch.try_collect().await.map_err(anyhow::Error::from_boxed)?;
+        Ok(messages
+            .into_iter()
+            .map(|message| message.message.payload)
+            .collect())
+    }
+
+    /// Lets the server forget it sooner.
+    pub async fn close(self) {
+        let _ = self
+            .stream
+            .delete_consumer(&self.consumer.cached_info().name)
+            .await;
     }
 }
 
@@ -288,7 +328,23 @@ impl Bus {
     /// # Errors
     /// When JetStream can't be asked.
     pub async fn transcript(&self, dispatch: DispatchId, limit: usize) -> anyhow::Result<Vec<Bytes>> {
-        use futures::StreamExt as _;
+        let reader = self.read_transcript(dispatch).await?;
+        let mut bodies = Vec::new();
+        loop {
+            let more = reader.more().await?;
+            if more.is_empty() || bodies.len() >= limit {
+                reader.close().await;
+                return Ok(bodies);
+            }
+            bodies.extend(more);
+        }
+    }
+
+    /// Begins to read a dispatch's transcript, from the first message that the stream still has.
+    ///
+    /// # Errors
+    /// When JetStream can't be asked.
+    pub async fn read_transcript(&self, dispatch: DispatchId) -> anyhow::Result<TranscriptReader> {
         let stream = self
             .jetstream
             .get_stream(self.subjects.transcripts_stream())
@@ -297,24 +353,11 @@ impl Bus {
             filter_subject: self.subjects.transcript(dispatch),
             deliver_policy: consumer::DeliverPolicy::All,
             ack_policy: AckPolicy::None,
-            inactive_threshold: Duration::from_secs(10),
+            inactive_threshold: READER_FORGOTTEN_AFTER,
             memory_storage: true,
             ..pull::Config::default()
         };
         let consumer = stream.create_consumer(config).await?;
-        let mut bodies = Vec::new();
-        loop {
-            let mut batch = consumer.fetch().max_messages(500).messages().await?;
-            let mut got = 0;
-            while let Some(message) = batch.next().await {
-                let Ok(message) = message else { break };
-                bodies.push(message.payload.clone());
-                got += 1;
-            }
-            if got == 0 || bodies.len() >= limit {
-                let _ = stream.delete_consumer(&consumer.cached_info().name).await;
-                return Ok(bodies);
-            }
-        }
+        Ok(TranscriptReader { stream, consumer })
     }
 }

@@ -1,0 +1,247 @@
+//! Sessions as they happen: one task followed from session to session, until nothing more will come.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::wire::TranscriptEntry;
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::app::App;
+use super::body::Following;
+use super::locate;
+use super::problem::Problem;
+use super::request::Asked;
+use super::transcript::{AttemptQuery, kept, numbered};
+use crate::bus::TranscriptReader;
+use crate::store::view::{self, TranscriptOf};
+
+/// How often a transcript that is followed is looked at.
+const POLL: Duration = Duration::from_millis(500);
+/// Events that wait for a slow reader.
+const WAITING_EVENTS: usize = 256;
+
+/// The sessions of a task as they happen, from the one of `attempt`, else the last one, until nothing more will come. Each
+/// entry's event id lets a reader go on after it (`Last-Event-ID`).
+pub async fn events(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Asked(query): Asked<AttemptQuery>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Problem> {
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let resume = headers
+        .get("last-event-id")
+        .and_then(|value| value.to_str().ok())
+        .map(|text| {
+            Position::parse(text).ok_or_else(|| Problem::invalid("`Last-Event-ID` is none of this stream"))
+        })
+        .transpose()?;
+    let start = match resume {
+        Some(position) => Some(position),
+        None => {
+            let found = view::dispatch_of_attempt(&mut *app.db().await?, task, query.attempt).await?;
+            if found.is_none()
+                && let Some(attempt) = query.attempt
+            {
+                return Err(Problem::not_found(format!("{task} has no attempt {attempt}")));
+            }
+            found.map(|dispatch| Position { dispatch, next: 0 })
+        }
+    };
+    let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+    let follower = Follower { app, task, sender };
+    tokio::spawn(follower.run(start));
+    let stream = futures::stream::unfold(receiver, |mut receiver| async {
+        let event: Event = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(event), receiver))
+    });
+    Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
+}
+
+/// Where a reader is: `DISPATCH:NUMBER` of the last entry, as an event's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    dispatch: DispatchId,
+    next: u64,
+}
+
+impl Position {
+    fn parse(text: &str) -> Option<Self> {
+        let (dispatch, seq) = text.split_once(':')?;
+        Some(Self {
+            dispatch: DispatchId(Uuid::try_parse(dispatch).ok()?),
+            next: seq.parse::<u64>().ok()?.checked_add(1)?,
+        })
+    }
+
+    fn of(dispatch: DispatchId, seq: u64) -> String {
+        format!("{}:{seq}", dispatch.0.simple())
+    }
+}
+
+/// One reader's sessions, read until it leaves.
+struct Follower {
+    app: App,
+    task: TaskId,
+    sender: mpsc::Sender<Event>,
+}
+
+impl Follower {
+    async fn run(self, start: Option<Position>) {
+        let shutdown = self.app.shutdown.clone();
+        let sender = self.sender.clone();
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = sender.closed() => {}
+            () = self.follow(start) => {}
+        }
+    }
+
+    async fn follow(&self, start: Option<Position>) {
+        let mut after = None;
+        if let Some(position) = start {
+            self.one(position).await;
+            after = Some(position.dispatch);
+        }
+        loop {
+            match self.next(after).await {
+                Ok(Next::Dispatch(dispatch)) => {
+                    self.one(Position { dispatch, next: 0 }).await;
+                    after = Some(dispatch);
+                }
+                Ok(Next::Over(status)) => {
+                    return self.say(Event::default(), &Following::End { status }).await;
+                }
+                Ok(Next::Nothing) | Err(_) => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    /// Tells one session to its end.
+    async fn one(&self, mut position: Position) {
+        let mut announced = false;
+        let mut reader = None;
+        loop {
+            // Asked before the entries are: when it had ended by then, they are all.
+            match self.describe(position.dispatch).await {
+                Ok(Some(of)) => {
+                    let live = of.live;
+                    if !announced {
+                        self.say(Event::default(), &Following::Dispatch(of)).await;
+                        announced = true;
+                    }
+                    if self.tell(&mut position, &mut reader, live).await.is_ok() && !live {
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => tracing::debug!(%error, "a session that is followed could not be read"),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Tells what came; all of it when the session has ended.
+    async fn tell(
+        &self,
+        position: &mut Position,
+        reader: &mut Option<TranscriptReader>,
+        live: bool,
+    ) -> Result<(), Problem> {
+        let bus = &self.app.deps.bus;
+        loop {
+            let open = match reader.take() {
+                Some(open) => open,
+                None => bus.read_transcript(position.dispatch).await?,
+            };
+            // After an error the next reader begins from the start, and the numbers tell what is new.
+            let more = open.more().await?;
+            *reader = Some(open);
+            if more.is_empty() {
+                break;
+            }
+            self.tell_new(position, numbered(more)).await;
+        }
+        if !live {
+            self.tell_new(position, kept(&self.app, position.dispatch).await?)
+                .await;
+            if let Some(done) = reader.take() {
+                done.close().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_new(&self, position: &mut Position, mut found: BTreeMap<u64, TranscriptEntry>) {
+        for (seq, entry) in found.split_off(&position.next) {
+            position.next = seq + 1;
+            let event = Event::default().id(Position::of(position.dispatch, seq));
+            self.say(event, &Following::Entry(entry)).await;
+        }
+    }
+
+    async fn describe(&self, dispatch: DispatchId) -> sqlx::Result<Option<TranscriptOf>> {
+        view::of_dispatch(&mut *self.app.deps.db.acquire().await?, dispatch).await
+    }
+
+    async fn next(&self, after: Option<DispatchId>) -> sqlx::Result<Next> {
+        let mut conn = self.app.deps.db.acquire().await?;
+        if let Some(dispatch) = view::dispatch_after(&mut conn, self.task, after).await? {
+            return Ok(Next::Dispatch(dispatch));
+        }
+        let Some(task) = view::tasks(&mut conn, &[self.task.0]).await?.pop() else {
+            return Ok(Next::Over("deleted".to_owned()));
+        };
+        let open = matches!(task.status.as_str(), "pending" | "blocked" | "in_progress");
+        let running = view::feature_of_task_runs(&mut conn, self.task).await?;
+        Ok(if open && running {
+            Next::Nothing
+        } else {
+            Next::Over(task.status.as_str().to_owned())
+        })
+    }
+
+    async fn say(&self, event: Event, what: &Following) {
+        if let Ok(json) = serde_json::to_string(what) {
+            // A reader that left ends the follower.
+            let _ = self.sender.send(event.data(json)).await;
+        }
+    }
+}
+
+enum Next {
+    Dispatch(DispatchId),
+    Nothing,
+    Over(String),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_reader_goes_on_after_the_entry_that_it_names() {
+        let dispatch = DispatchId::new();
+        let position = Position::parse(&Position::of(dispatch, 41)).unwrap();
+        assert_eq!(position, Position { dispatch, next: 42 });
+        for bad in [
+            "",
+            "1",
+            ":1",
+            "x:1",
+            &format!("{}:x", dispatch.0),
+            &format!("{}:{}", dispatch.0, u64::MAX),
+        ] {
+            assert_eq!(Position::parse(bad), None, "{bad}");
+        }
+    }
+}
