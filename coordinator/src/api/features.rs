@@ -7,11 +7,12 @@ use axum::response::sse::{KeepAlive, Sse};
 use serde::Deserialize;
 
 use super::app::App;
-use super::body::{RunWish, Started};
+use super::body::{Done, RunWish, Started};
 use super::problem::Problem;
 use super::request::{Asked, Body, PageQuery, words};
 use super::{feed, locate};
 use crate::domain::states::{FeatureState, TaskState};
+use crate::flow::edit;
 use crate::flow::steer::{self, FeatureCommand, Steered};
 use crate::store;
 use crate::store::view::{self, FeatureView, Page, Progress, TaskFilter, TaskView};
@@ -132,6 +133,17 @@ pub async fn resume(State(app): State<App>, Path(id): Path<String>) -> Result<Js
 /// Ends it.
 pub async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Started>, Problem> {
     steer(&app, &id, FeatureCommand::Cancel).await
+}
+
+/// Deletes a feature that doesn't run.
+pub async fn remove(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Done>, Problem> {
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    match store::retry_serialization(|| edit::delete_feature(db, feature)).await? {
+        Steered::Done(count) => Ok(Json(Done { count })),
+        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Steered::Refused(why) => Err(Problem::conflict(why)),
+    }
 }
 
 async fn steer(app: &App, id: &str, command: FeatureCommand) -> Result<Json<Started>, Problem> {

@@ -10,14 +10,17 @@ mod app;
 pub mod body;
 mod features;
 mod feed;
+mod follow;
 mod health;
 mod locate;
+mod metrics;
 mod problem;
 mod request;
 mod server;
 mod submit;
 mod system;
 mod tasks;
+mod tokens;
 mod transcript;
 
 pub use access::{hash_token, register_token};

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, patch, post};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::trace::TraceLayer;
@@ -15,7 +15,7 @@ use super::app::App;
 use super::feed::Feeds;
 use super::problem::Problem;
 use super::request::MAX_BODY_BYTES;
-use super::{access, features, health, submit, system, tasks, transcript};
+use super::{access, features, follow, health, metrics, submit, system, tasks, tokens, transcript};
 use crate::services::Deps;
 
 /// Requests under way may take this long once the server is told to stop; streams end at once.
@@ -65,7 +65,7 @@ fn router(app: App) -> Router {
         .route("/tasks/{id}/log", get(tasks::log))
         .route("/tasks/{id}/prompt", get(transcript::prompt))
         .route("/tasks/{id}/transcript", get(transcript::show))
-        .route("/tasks/{id}/transcript/events", get(transcript::events))
+        .route("/tasks/{id}/transcript/events", get(follow::events))
         .route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = Router::new()
         .route("/features", post(submit::feature))
@@ -74,12 +74,20 @@ fn router(app: App) -> Router {
         .route("/features/{id}/resume", post(features::resume))
         .route("/features/{id}/cancel", post(features::cancel))
         .route("/tasks", post(submit::task))
+        .route("/tasks/{id}", patch(tasks::edit))
         .route("/tasks/{id}/{command}", post(tasks::command))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = Router::new()
         .route("/workers/{name}/drain", post(system::drain))
+        .route("/features/{id}", delete(features::remove))
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/tokens/{name}", delete(tokens::revoke))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
+    let figures = Router::new()
+        .route("/metrics", get(metrics::metrics))
+        .route_layer(from_fn_with_state(app.clone(), access::may_read));
     Router::new()
+        .merge(figures)
         .nest("/api/v1", reads.merge(submits).merge(administers))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))

@@ -2,15 +2,18 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use ralph_shared::subjects::is_label;
 
 use super::app::App;
-use super::body::{Done, Steer};
+use super::body::{Done, EditTask, Steer};
 use super::features::StatusQuery;
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, Body, PageQuery};
+use crate::flow::edit;
 use crate::flow::steer::{self, Steered, TaskCommand};
 use crate::store;
+use crate::store::edit::TaskEdit;
 use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
 
 /// Rows of a tree or a log.
@@ -56,6 +59,49 @@ pub async fn log(State(app): State<App>, Path(id): Path<String>) -> Result<Json<
     Ok(Json(Page::whole(
         view::log_of_task(&mut conn, id, MAX_ROWS).await?,
     )))
+}
+
+/// Changes a task that doesn't run.
+pub async fn edit(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Body(body): Body<EditTask>,
+) -> Result<Json<Done>, Problem> {
+    if body == EditTask::default() {
+        return Err(Problem::invalid(
+            "there is nothing to change; name at least one field",
+        ));
+    }
+    let wrong = match &body {
+        EditTask {
+            title: Some(title), ..
+        } if title.trim().is_empty() || title.contains('\n') => {
+            Some("`title` must be one line, and not empty")
+        }
+        EditTask { pool: Some(pool), .. } if !is_label(pool) => Some("`pool` is 1 to 40 of a-z, 0-9 and `-`"),
+        EditTask {
+            max_retries: Some(n), ..
+        } if !(0..=100).contains(n) => Some("`max_retries` is 0 to 100"),
+        _ => None,
+    };
+    if let Some(wrong) = wrong {
+        return Err(Problem::invalid(wrong));
+    }
+    let change = TaskEdit {
+        title: body.title,
+        description: body.description,
+        priority: body.priority,
+        pool: body.pool,
+        agent: body.agent,
+        model: body.model,
+        max_retries: body.max_retries,
+        verify: body.verify,
+    };
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let (steered, signals) = store::retry_serialization(|| edit::task(db, task, &change, ACTOR)).await?;
+    app.deps.bus.emit(signals).await;
+    told(steered)
 }
 
 /// Does a command to a task.

@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use super::Settings;
 use super::claim::Opened;
-use super::memory::{Laid, Remembered};
+use super::memory::Remembered;
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
 use crate::faults;
-use crate::prompt::{self, Templates};
+use crate::prompt::{self, Budgets, Templates};
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
@@ -50,7 +50,6 @@ pub async fn build(
     let facts = read(&mut conn, settings, opened).await?;
     let mut assignments = HashMap::new();
     let mut prompts = Vec::new();
-    let (mut uses, mut trials) = (Vec::new(), Vec::new());
     let mut frames: BTreeMap<String, String> = BTreeMap::new();
     for dispatch in opened {
         let Some(task) = facts.tasks.get(&dispatch.task) else {
@@ -65,12 +64,7 @@ pub async fn build(
             };
             Work::Integrate(integrate_order(task, dispatch, integration))
         } else {
-            let (rendered, laid) = render(&facts, task, run, dispatch, settings);
-            if let Some(laid) = laid {
-                uses.extend(laid.uses(&rendered));
-                trials.extend(laid.trial());
-            }
-            let prompt = rendered.prompt;
+            let prompt = render(&facts, task, run, dispatch).prompt;
             let frame = sha256_hex(prompt.frame.as_bytes());
             prompts.push(store::prompt::Sent {
                 dispatch: dispatch.dispatch.0,
@@ -106,7 +100,6 @@ pub async fn build(
     if !prompts.is_empty() {
         store::prompt::keep_frames(&mut tx, &frames).await?;
         store::prompt::keep(&mut tx, &prompts).await?;
-        store::memory::insert_uses(&mut tx, &uses, &trials).await?;
     }
     faults::point("prompt.before_commit");
     tx.commit().await?;
@@ -120,7 +113,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     let runs = store::run::read(conn, &run_ids).await?;
     let prerequisites = store::context::prerequisites(conn, &ids).await?;
     let memory = if settings.memory {
-        Remembered::read(conn, settings, opened, &tasks).await?
+        Remembered::read(conn, opened, &tasks).await?
     } else {
         Remembered::default()
     };
@@ -143,35 +136,22 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     })
 }
 
-fn render(
-    facts: &Facts,
-    task: &TaskFacts,
-    run: &Run,
-    dispatch: &Opened,
-    settings: &Settings,
-) -> (prompt::Rendered, Option<Laid>) {
+fn render(facts: &Facts, task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::Rendered {
     let context = task_context(facts, task);
-    let (laid, judged) = if dispatch.kind == Kind::Verify {
+    let (memory, judged) = if dispatch.kind == Kind::Verify {
         let attempt = dispatch.attempt;
         (None, Some(prompt::Judged { attempt }))
     } else {
-        let blockers = facts
-            .prerequisites
-            .iter()
-            .filter(|blocker| blocker.of == task.task);
-        let near = blockers.map(|blocker| blocker.id).collect();
-        (Some(facts.memory.of(task, run, dispatch, &near)), None)
+        (Some(facts.memory.of(task, run, dispatch)), None)
     };
-    let memory = laid.as_ref().map(|laid| &laid.memory).filter(|_| settings.memory);
-    let rendered = prompt::render(
+    prompt::render(
         Templates::built_in(),
-        &settings.budgets,
+        &Budgets::default(),
         dispatch.kind.into(),
         &context,
-        memory,
+        memory.as_ref(),
         judged,
-    );
-    (rendered, laid)
+    )
 }
 
 fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {

@@ -9,7 +9,6 @@
 //! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
-//! | [`recall`] | the memory is asked what helps |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`apply`] | reports change tasks, a batch a transaction |
 //! | [`cascade`] | what a change of a task does to others |
@@ -18,7 +17,7 @@
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
 //! | [`steer`] | what people do to features and tasks |
-//! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
+//! | [`edit`] | what people change of what stands |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
 //! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
@@ -30,21 +29,17 @@ pub mod capture;
 pub mod cascade;
 pub mod claim;
 pub mod context;
+pub mod edit;
 pub mod finish;
 pub mod heartbeat;
 pub mod hello;
 pub mod integrate;
-pub mod library;
 pub mod memory;
-pub mod pick;
 pub mod ready;
-pub mod recall;
 pub mod rescue;
 pub mod steer;
 pub mod submit;
-pub mod upkeep;
 
-mod attempts;
 mod settings;
 
 pub use crate::bus::Signals;

@@ -68,6 +68,19 @@ pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
+/// How long a queued task still waits for its time; 0 when its time has come or it isn't queued.
+pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64> {
+    let delay = sqlx::query_scalar!(
+        r#"select greatest(0, extract(epoch from not_before - now()) * 1000)::bigint as "delay_ms!"
+           from ready_tasks
+           where task_id = $1"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(delay.unwrap_or(0))
+}
+
 /// Empties the queue of a feature that stops.
 pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)

@@ -1,14 +1,18 @@
 //! What requests and answers are made of, besides the views of [`crate::store::view`]. The command line reads and writes
 //! the same structs, so that the two can't drift apart.
 
+mod edit;
 mod limits;
 mod problem;
 mod steer;
 mod submit;
+mod token;
 mod transcript;
 
+pub use edit::EditTask;
 pub use limits::{BadWish, RunWish};
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer};
 pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
+pub use token::{CreateToken, CreatedToken};
 pub use transcript::{Following, PromptSent, Transcript};

@@ -27,6 +27,8 @@ pub struct SystemView {
     pub features: Vec<FeatureView>,
     /// What runs now, longest first.
     pub sessions: Vec<SessionView>,
+    /// How many run now.
+    pub live_sessions: i64,
     /// Who works.
     pub workers: Vec<WorkerView>,
     /// The pools that living workers serve.
@@ -61,7 +63,12 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     for (pool, ready) in store::ready::depth(conn, &names, DEPTH_COUNTED).await? {
         pools.entry(pool).or_default().ready = ready;
     }
+    let live_sessions =
+        sqlx::query_scalar!(r#"select count(*) as "n!" from dispatches where state = 'live'"#)
+            .fetch_one(&mut *conn)
+            .await?;
     Ok(SystemView {
+        live_sessions,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         features: features(conn, &ids).await?,
         sessions: sessions(conn, None, NAMED).await?,

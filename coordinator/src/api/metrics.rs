@@ -1,0 +1,101 @@
+//! `/metrics`: figures for Prometheus, read from the database so that every coordinator tells the same.
+
+use std::fmt::Write as _;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+
+use super::app::App;
+use super::problem::Problem;
+use crate::store::view::{self, SystemView, WorkerStatus};
+
+/// Prometheus' text format.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Tells the figures.
+pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
+    let lease_ms = app.deps.settings.lease_ms();
+    let system = view::system(&mut *app.db().await?, lease_ms).await?;
+    Ok(([(header::CONTENT_TYPE, FORMAT)], render(&system)))
+}
+
+fn render(system: &SystemView) -> String {
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, rows: &[(String, i64)]| {
+        let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} gauge");
+        for (labels, value) in rows {
+            let _ = writeln!(text, "ralph_{name}{labels} {value}");
+        }
+    };
+    let running = system
+        .features
+        .iter()
+        .filter(|f| f.status.as_str() == "running")
+        .count();
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    gauge(
+        "features_running",
+        "Features that run.",
+        &[(String::new(), count(running))],
+    );
+    let pools = |value: fn(&view::Pool) -> i64| -> Vec<(String, i64)> {
+        system
+            .pools
+            .iter()
+            .map(|(name, pool)| (format!("{{pool=\"{name}\"}}"), value(pool)))
+            .collect()
+    };
+    gauge(
+        "tasks_ready",
+        "Tasks that could start now, up to 10,000 a pool.",
+        &pools(|pool| pool.ready),
+    );
+    gauge("slots", "Slots of living workers.", &pools(|pool| pool.slots));
+    gauge(
+        "sessions",
+        "Sessions under way.",
+        &[(String::new(), system.live_sessions)],
+    );
+    let workers: Vec<(String, i64)> = [WorkerStatus::Ready, WorkerStatus::Draining, WorkerStatus::Away]
+        .into_iter()
+        .map(|status| {
+            let n = system
+                .workers
+                .iter()
+                .filter(|worker| worker.status == status)
+                .count();
+            (format!("{{status=\"{}\"}}", status.as_str()), count(n))
+        })
+        .collect();
+    gauge("workers", "Workers by status.", &workers);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::store::view::Pool;
+
+    #[test]
+    fn figures_have_prometheus_form() {
+        let system = SystemView {
+            version: String::new(),
+            features: Vec::new(),
+            sessions: Vec::new(),
+            live_sessions: 3,
+            workers: Vec::new(),
+            pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
+        };
+        let text = render(&system);
+        for line in [
+            "ralph_tasks_ready{pool=\"gpu\"} 7",
+            "ralph_slots{pool=\"gpu\"} 4",
+            "ralph_sessions 3",
+        ] {
+            assert!(text.lines().any(|has| has == line), "{line} in {text}");
+        }
+    }
+}

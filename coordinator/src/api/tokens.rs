@@ -1,0 +1,60 @@
+//! Tokens: made, listed, revoked. A token is told once, when it is made.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use ralph_shared::subjects::is_label;
+
+use super::access::hash_token;
+use super::app::App;
+use super::body::{CreateToken, CreatedToken, Done};
+use super::problem::Problem;
+use super::request::Body;
+use crate::store::access::{self, TokenView};
+use crate::store::view::Page;
+
+/// 256 bits.
+const TOKEN_BYTES: usize = 32;
+
+/// Every token, without itself.
+pub async fn list(State(app): State<App>) -> Result<Json<Page<TokenView>>, Problem> {
+    Ok(Json(Page::whole(access::list(&mut *app.db().await?).await?)))
+}
+
+/// Makes a token.
+pub async fn create(
+    State(app): State<App>,
+    Body(request): Body<CreateToken>,
+) -> Result<(StatusCode, Json<CreatedToken>), Problem> {
+    if !is_label(&request.name) {
+        return Err(Problem::invalid(format!(
+            "`{}` can't name a token: use 1 to 40 of a-z, 0-9 and `-`",
+            request.name
+        )));
+    }
+    let random: [u8; TOKEN_BYTES] = rand::random();
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hash_token(&token);
+    if !access::create(&mut *app.db().await?, &request.name, &hash, request.role).await? {
+        return Err(Problem::conflict(format!(
+            "a token `{}` stands already; revoke it first, or choose another name",
+            request.name
+        )));
+    }
+    let created = CreatedToken {
+        name: request.name,
+        role: request.role,
+        token,
+    };
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+/// Revokes a token; requests with it are refused from now on.
+pub async fn revoke(State(app): State<App>, Path(name): Path<String>) -> Result<Json<Done>, Problem> {
+    if access::revoke(&mut *app.db().await?, &name).await? {
+        return Ok(Json(Done { count: 1 }));
+    }
+    Err(Problem::not_found(format!(
+        "there is no token `{name}` that could be revoked; `ralph-coordinator token list` shows which there are"
+    )))
+}

@@ -1,0 +1,82 @@
+//! What people change of what stands: a task that doesn't run, and features that nobody needs any more.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgPool;
+
+use super::steer::Steered;
+use super::{Signals, cascade};
+use crate::domain::states::{FeatureState, TaskState};
+use crate::store;
+use crate::store::edit::TaskEdit;
+
+/// Changes a task. One that is worked on, or done, is refused: what runs was told something else.
+pub async fn task(db: &PgPool, id: TaskId, edit: &TaskEdit, actor: &str) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
+    let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+        return Ok((Steered::NotFound, signals));
+    };
+    if matches!(task.state, TaskState::InProgress | TaskState::Done) {
+        let state = task.state.as_str();
+        let why = format!("can't edit a task that is {state}; interrupt it first, or submit another task");
+        return Ok((Steered::Refused(why), signals));
+    }
+    store::edit::task(&mut tx, id, edit).await?;
+    // The queue holds pool and priority as they were.
+    let queued = task.state == TaskState::Pending && (edit.pool.is_some() || edit.priority.is_some());
+    if queued {
+        let delay_ms = store::ready::delay_ms(&mut tx, id).await?;
+        store::ready::withdraw(&mut tx, &[id.0]).await?;
+        signals.got_work(store::ready::enqueue(&mut tx, &[id.0], &[delay_ms]).await?);
+    }
+    store::task::log(&mut tx, id, actor, "edit", Some(&words(edit))).await?;
+    tx.commit().await?;
+    signals.features.insert(feature);
+    Ok((Steered::Done(1), signals))
+}
+
+fn words(edit: &TaskEdit) -> String {
+    let changed = [
+        ("title", edit.title.is_some()),
+        ("description", edit.description.is_some()),
+        ("priority", edit.priority.is_some()),
+        ("pool", edit.pool.is_some()),
+        ("agent", edit.agent.is_some()),
+        ("model", edit.model.is_some()),
+        ("max_retries", edit.max_retries.is_some()),
+        ("verify", edit.verify.is_some()),
+    ];
+    let names: Vec<&str> = changed
+        .iter()
+        .filter(|(_, is)| *is)
+        .map(|(name, _)| *name)
+        .collect();
+    format!("changed {}", names.join(", "))
+}
+
+/// Deletes a feature that doesn't run, with its outcomes; its branches stay.
+pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered> {
+    let mut tx = db.begin().await?;
+    let features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(feature) = features.get(&id) else {
+        return Ok(Steered::NotFound);
+    };
+    let live = store::dispatch::live_count(&mut tx, id).await?;
+    if live > 0 || matches!(feature.state, FeatureState::Running | FeatureState::Paused) {
+        let why = format!(
+            "can't delete the feature `{}` while it is {} with {live} sessions; cancel it first",
+            feature.name,
+            feature.state.as_str()
+        );
+        return Ok(Steered::Refused(why));
+    }
+    store::edit::delete_feature(&mut tx, id).await?;
+    tx.commit().await?;
+    Ok(Steered::Done(1))
+}

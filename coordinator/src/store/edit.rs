@@ -1,0 +1,68 @@
+//! What people change of what stands.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+
+/// What is to change of a task; `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TaskEdit {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub priority: Option<i32>,
+    pub pool: Option<String>,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub max_retries: Option<i32>,
+    pub verify: Option<bool>,
+}
+
+/// Changes a task that the caller holds.
+pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts
+         set title = coalesce($2, title), description = coalesce($3, description), pool = coalesce($4, pool),
+             agent = coalesce($5, agent), model = coalesce($6, model)
+         where task_id = $1",
+        id.0,
+        edit.title,
+        edit.description,
+        edit.pool,
+        edit.agent,
+        edit.model,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "update tasks
+         set priority = coalesce($2, priority), max_retries = coalesce($3, max_retries), verify = coalesce($4, verify)
+         where id = $1",
+        id.0,
+        edit.priority,
+        edit.max_retries,
+        edit.verify,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC 2.2).
+pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from prompts where dispatch_id in (select id from dispatches where feature_id = $1)",
+        id.0,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!("update features set current_run = null where id = $1", id.0)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query!("delete from ready_tasks where feature_id = $1", id.0)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query!("delete from features where id = $1", id.0)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
