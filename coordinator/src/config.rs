@@ -111,15 +111,22 @@ impl Config {
     /// # Errors
     /// When there is a file that can't be read.
     pub fn find() -> anyhow::Result<Self> {
-        let here = std::env::current_dir().context("failed to find the current folder")?;
-        match here
-            .ancestors()
-            .map(|folder| folder.join(NAME))
-            .find(|path| path.is_file())
-        {
+        match Self::locate()? {
             Some(path) => Self::read(&path),
             None => Ok(Self::default()),
         }
+    }
+
+    /// The nearest file at or above the current folder.
+    ///
+    /// # Errors
+    /// When there is no current folder.
+    pub fn locate() -> anyhow::Result<Option<PathBuf>> {
+        let here = std::env::current_dir().context("failed to find the current folder")?;
+        Ok(here
+            .ancestors()
+            .map(|folder| folder.join(NAME))
+            .find(|path| path.is_file()))
     }
 
     /// Reads a file and warns of keys that nobody reads.
@@ -137,7 +144,11 @@ impl Config {
         Ok(config)
     }
 
-    fn parse(text: &str) -> anyhow::Result<(Self, Vec<String>)> {
+    /// Reads a text, and names the keys that nobody reads.
+    ///
+    /// # Errors
+    /// When it is not what it should be.
+    pub(crate) fn parse(text: &str) -> anyhow::Result<(Self, Vec<String>)> {
         let table: toml::Table = text.parse()?;
         let mut unknown = Vec::new();
         for (key, value) in &table {

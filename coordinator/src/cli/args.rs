@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
-use super::{context, feature, logs, run, serve, status, submit, task, up, worker};
+use super::{
+    completions, context, doctor, feature, init, logs, run, serve, status, submit, task, token, up, worker,
+};
 
 /// Runs many coding agents on one task graph.
 #[derive(Debug, Parser)]
@@ -68,9 +70,14 @@ pub enum Command {
     Run(run::RunCommand),
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     Logs(logs::LogsArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),
+    Init(init::InitArgs),
+    Doctor(doctor::DoctorArgs),
+    Completions(completions::CompletionsArgs),
 }
 
 #[cfg(test)]
@@ -103,5 +110,24 @@ mod tests {
             }
         }
         check(&Cli::command(), "");
+    }
+
+    /// Every command's help, without the values of this environment.
+    #[test]
+    fn help_texts() {
+        fn collect(command: clap::Command, path: &str, out: &mut String) {
+            let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
+            let mut command = command.mut_args(|arg| arg.hide_env_values(true)).term_width(100);
+            out.push_str(&format!("━━━ {path} --help\n{}\n", command.render_long_help()));
+            let subs: Vec<clap::Command> = command.get_subcommands().cloned().collect();
+            for sub in subs.into_iter().filter(|sub| sub.get_name() != "help") {
+                collect(sub, &path, out);
+            }
+        }
+        let mut command = Cli::command();
+        command.build();
+        let mut out = String::new();
+        collect(command, "", &mut out);
+        insta::assert_snapshot!(out);
     }
 }

@@ -119,6 +119,21 @@ impl Client {
         self.answer(request).await
     }
 
+    /// Changes.
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let request = self
+            .request(Method::PATCH, path)
+            .timeout(ANSWER_WITHIN)
+            .json(body);
+        self.answer(request).await
+    }
+
+    /// Deletes.
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.answer(self.request(Method::DELETE, path).timeout(ANSWER_WITHIN))
+            .await
+    }
+
     /// Follows a stream of events, after `last_event_id` if given.
     pub async fn events(&self, path: &str, last_event_id: Option<&str>) -> anyhow::Result<EventStream> {
         let mut request = self

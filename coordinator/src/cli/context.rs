@@ -9,6 +9,7 @@ use super::client::{Client, escape};
 use super::output::{self, Format};
 use super::paint::tame;
 use crate::api::body::PromptSent;
+use crate::prompt::Prompt;
 
 /// Print the prompt that an agent was sent for a task
 #[derive(Debug, Args)]
@@ -32,7 +33,9 @@ pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCod
         .await?;
     match globals.output {
         Format::Json => output::json(&prompt)?,
-        Format::Table | Format::Wide => output::text(&tame(&format!("{}{}\n", prompt.frame, prompt.body)))?,
+        Format::Table | Format::Wide => {
+            output::text(&tame(&format!("{}\n", Prompt::join(&prompt.frame, &prompt.body))))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

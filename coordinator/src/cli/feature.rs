@@ -6,13 +6,14 @@ use clap::{Args, Subcommand};
 
 use super::args::Globals;
 use super::client::{Client, escape};
+use super::confirm::confirm;
 use super::duration::show_ms;
 use super::output::{self, Format};
 use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
-use super::wait;
-use crate::api::body::{Started, Steer};
+use super::{branch, wait};
+use crate::api::body::{Done, Started, Steer};
 use crate::store::view::{FeatureView, Page, Progress};
 
 /// Look at features, and steer them
@@ -63,6 +64,31 @@ pub enum FeatureCommand {
     #[command(after_help = "Example:
   ralph-coordinator feature cancel todo")]
     Cancel(Named),
+    /// Delete a feature that doesn't run, with its tasks and their outcomes; its branches stay
+    #[command(after_help = "Example:
+  ralph-coordinator feature delete todo --yes")]
+    Delete {
+        #[command(flatten)]
+        named: Named,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show what a feature changed since its base; called in a clone of its repository
+    #[command(after_help = "Examples:
+  ralph-coordinator feature diff todo
+  ralph-coordinator feature diff todo --stat")]
+    Diff {
+        #[command(flatten)]
+        named: Named,
+        /// Only which files, and how much
+        #[arg(long)]
+        stat: bool,
+    },
+    /// Check a feature's branch out; called in a clone of its repository
+    #[command(after_help = "Example:
+  ralph-coordinator feature checkout todo")]
+    Checkout(Named),
     /// Wait for the end of a feature's run; the exit code tells its outcome
     #[command(after_help = "Example:
   ralph-coordinator feature wait todo")]
@@ -109,6 +135,24 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
         FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
         FeatureCommand::Cancel(named) => steer(&client, format, &named, "cancel", "is cancelled").await?,
+        FeatureCommand::Delete { named, yes } => {
+            confirm(
+                &format!(
+                    "Delete the feature `{}` with its tasks and outcomes?",
+                    named.feature
+                ),
+                yes,
+            )?;
+            let done: Done = client
+                .delete(&format!("/features/{}", escape(&named.feature)))
+                .await?;
+            match format {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.feature))?,
+            }
+        }
+        FeatureCommand::Diff { named, stat } => branch::diff(&client, &named.feature, stat).await?,
+        FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
         FeatureCommand::Wait(named) => return wait::wait(&client, &named.feature, format).await,
     }
     Ok(ExitCode::SUCCESS)

@@ -4,11 +4,17 @@
 //! failure, 2 for wrong usage, and the outcome's code where a command waited for a run.
 
 mod args;
+mod branch;
 mod client;
+mod completions;
+mod confirm;
 mod context;
+mod doctor;
 mod duration;
 mod endpoint;
 mod feature;
+mod git;
+mod init;
 mod logs;
 mod output;
 mod paint;
@@ -20,8 +26,10 @@ mod status;
 mod submit;
 mod table;
 mod task;
+mod task_edit;
 mod task_page;
 mod task_tree;
+mod token;
 mod transcript;
 mod up;
 mod wait;

@@ -7,7 +7,9 @@ use ralph_shared::logging::{self, LogFormat};
 
 use super::args::{Cli, Command};
 use super::client::ApiError;
-use super::{context, feature, logs, run, serve, status, submit, task, up, worker};
+use super::{
+    completions, context, doctor, feature, init, logs, run, serve, status, submit, task, token, up, worker,
+};
 
 /// A mistake in how a command was called: exit code 2 (SPEC 3.5).
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +52,13 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Task(command) => task::run(globals, command).await,
         Command::Run(command) => run::run(globals, command).await,
         Command::Worker(command) => worker::run(globals, command).await,
+        Command::Token(command) => token::run(globals, command).await,
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
+        Command::Init(args) => init::run(args).await,
+        Command::Doctor(args) => doctor::run(globals, args).await,
+        Command::Completions(args) => completions::run(args),
     }
 }
 

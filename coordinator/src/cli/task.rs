@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::output::{self, Format};
-use super::{task_page, task_tree};
+use super::{task_edit, task_page, task_tree};
 use crate::api::body::{Done, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
@@ -56,8 +56,20 @@ pub enum TaskCommand {
     /// Try it again: after failure, cancel, skip or review; of a parent, what failed below it
     #[command(after_help = "Examples:
   ralph-coordinator task retry t-9f2c
+  ralph-coordinator task retry --all-of todo
   ralph-coordinator task retry t-9f2c --reason \"the test data is in fixtures/\"")]
-    Retry(Steered),
+    Retry {
+        /// Id of the task, or its beginning
+        #[arg(value_name = "TASK", required_unless_present = "all_of")]
+        task: Option<String>,
+        /// Every task of this feature that failed or needs a person
+        #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
+        all_of: Option<String>,
+        /// Why; stands in the task's log
+        #[arg(short, long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    Edit(task_edit::EditArgs),
     /// Go on without it: what depends on it runs
     #[command(after_help = "Example:
   ralph-coordinator task skip t-9f2c --reason \"done by hand\"")]
@@ -163,7 +175,20 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             output::print(format, &page, |_| log_table(&page.items))?;
             return Ok(ExitCode::SUCCESS);
         }
-        TaskCommand::Retry(s) => ("retry", s.named, s.reason),
+        TaskCommand::Retry { task, all_of, reason } => match (task, all_of) {
+            (Some(task), _) => ("retry", Named { task }, reason),
+            (None, feature) => return retry_all(&client, format, &feature.unwrap_or_default(), reason).await,
+        },
+        TaskCommand::Edit(args) => {
+            let path = format!("/tasks/{}", escape(&args.task));
+            let task = args.task.clone();
+            let done: Done = client.patch(&path, &args.request()?).await?;
+            match format {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("edited {task}\n"))?,
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         TaskCommand::Skip(s) => ("skip", s.named, s.reason),
         TaskCommand::Cancel(s) => ("cancel", s.named, s.reason),
         TaskCommand::Fail(s) => ("fail", s.named, s.reason),
@@ -181,6 +206,29 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         Format::Table | Format::Wide => {
             output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn retry_all(
+    client: &Client,
+    format: Format,
+    feature: &str,
+    reason: Option<String>,
+) -> anyhow::Result<ExitCode> {
+    let path = format!("/features/{}/tasks", escape(feature));
+    let page: Page<TaskView> = client
+        .list(&path, "status=failed,needs_review", usize::MAX)
+        .await?;
+    let body = Steer { reason };
+    let mut count = 0;
+    for task in page.items.iter().filter(|task| task.children == 0) {
+        let done: Done = client.post(&format!("/tasks/{}/retry", task.id), &body).await?;
+        count += done.count;
+    }
+    match format {
+        Format::Json => output::json(&Done { count })?,
+        Format::Table | Format::Wide => output::text(&format!("retry: {count} tasks of {feature}\n"))?,
     }
     Ok(ExitCode::SUCCESS)
 }

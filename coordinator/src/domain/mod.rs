@@ -5,7 +5,6 @@ pub mod fairness;
 pub mod graph;
 pub mod judge;
 pub mod names;
-pub mod recall;
 pub mod retry;
 pub mod run;
 pub mod run_end;

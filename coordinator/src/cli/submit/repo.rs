@@ -1,22 +1,17 @@
 //! The repository of what is submitted: found, checked, and pinned to a commit before anything is sent.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use tokio::process::Command;
 
 use super::repo_id::{is_address, normalised};
 use crate::api::body::RepoRef;
 use crate::cli::client::{ApiError, Client, escape};
+use crate::cli::git::git;
 use crate::cli::start::Usage;
 use crate::domain::names;
 use crate::store::view::FeatureView;
-
-/// How long git may take to answer.
-const GIT_WITHIN: Duration = Duration::from_secs(60);
 
 /// Which repository, and from where.
 #[derive(Debug, Clone, Default, Args)]
@@ -258,38 +253,6 @@ fn without_secret(address: &str) -> String {
         }
         None => address.to_owned(),
     }
-}
-
-async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String> {
-    let mut command = Command::new("git");
-    if let Some(folder) = folder {
-        command.arg("-C").arg(folder);
-    }
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("LC_ALL", "C");
-    // Called from a hook, these would mean another repository.
-    for name in [
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-    ] {
-        command.env_remove(name);
-    }
-    let output = tokio::time::timeout(GIT_WITHIN, command.output())
-        .await
-        .context("git did not answer in time")?
-        .context("failed to start git; is it installed?")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        anyhow::bail!("git failed: {}", said.trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
 #[cfg(test)]

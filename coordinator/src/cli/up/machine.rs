@@ -109,7 +109,7 @@ async fn start(
             for worker in workers {
                 ready(worker, || is_ready(&client, &worker.name)).await?;
             }
-            anyhow::Ok(((), format!("{} with {} slots each", names.len(), args.slots)))
+            anyhow::Ok(((), slots_in_words(names.len(), args.slots)))
         };
         steps.step("workers", answer).await?;
     }
@@ -125,6 +125,13 @@ async fn start(
         data.path("logs").display()
     );
     Ok(())
+}
+
+fn slots_in_words(workers: usize, slots: u16) -> String {
+    match slots {
+        1 => format!("{workers}, a slot each"),
+        n => format!("{workers}, {n} slots each"),
+    }
 }
 
 async fn is_ready(client: &Client, name: &str) -> bool {

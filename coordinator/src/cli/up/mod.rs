@@ -19,3 +19,4 @@ mod stop;
 
 pub use args::UpArgs;
 pub use machine::up;
+pub use programs::Programs;

@@ -1,0 +1,296 @@
+//! `doctor`: what is here, and what is missing.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use ralph_shared::broker;
+use serde::Serialize;
+use sqlx::Connection as _;
+use tokio::process::Command;
+
+use super::args::Globals;
+use super::client::Client;
+use super::endpoint;
+use super::output::{self, Format};
+use super::paint::{Paint, Tone};
+use super::up::Programs;
+
+use crate::config::Config;
+use crate::embedded::Places;
+use crate::store::view::{Page, WorkerStatus, WorkerView};
+
+/// How long a server that is named may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// `git push --force-with-lease` with an explicit old head, and atomic fetches, as workers use them. SPEC 9.2.
+const OLDEST_GIT: [u32; 2] = [2, 30];
+
+/// Look at what this machine has for Ralph, and what is missing
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator doctor
+  ralph-coordinator doctor --output json
+
+Exit code: 0 when `up` could start, 1 when something is missing. `ralph-worker doctor` tries the agent.")]
+pub struct DoctorArgs {}
+
+/// What came of one look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    /// What was looked at.
+    check: &'static str,
+    status: Status,
+    /// What was found.
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Ok,
+    /// Not needed for a start.
+    Note,
+    Missing,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            check,
+            status: Status::Ok,
+            found: found.into(),
+            advice: None,
+        }
+    }
+
+    fn other(
+        check: &'static str,
+        status: Status,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            check,
+            status,
+            found: found.into(),
+            advice: Some(advice.into()),
+        }
+    }
+}
+
+/// Looks, tells, and answers with the exit code.
+pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let places = Places::from_env();
+    let findings = vec![
+        Finding::ok("ralph-coordinator", env!("CARGO_PKG_VERSION")),
+        worker_program(),
+        git().await,
+        postgres(&places).await,
+        nats(&places).await,
+        config(),
+        running(globals).await,
+    ];
+    match globals.output {
+        Format::Json => output::json(&Page::whole(findings.clone()))?,
+        Format::Table | Format::Wide => output::text(&page(&findings))?,
+    }
+    let missing = findings.iter().any(|finding| finding.status == Status::Missing);
+    Ok(ExitCode::from(u8::from(missing)))
+}
+
+fn page(findings: &[Finding]) -> String {
+    let paint = Paint::stdout();
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.status {
+            Status::Ok => paint.apply(Tone::Good, "✓"),
+            Status::Note => paint.apply(Tone::Warn, "·"),
+            Status::Missing => paint.apply(Tone::Bad, "✗"),
+        };
+        text.push_str(&format!("{mark} {:18} {}\n", finding.check, finding.found));
+        if let Some(advice) = &finding.advice {
+            text.push_str(&format!("{:21}{}\n", "", paint.apply(Tone::Dim, advice)));
+        }
+    }
+    text
+}
+
+fn worker_program() -> Finding {
+    match Programs::find() {
+        Ok(programs) => Finding::ok("ralph-worker", programs.worker.display().to_string()),
+        Err(error) => Finding::other("ralph-worker", Status::Missing, "not found", error.to_string()),
+    }
+}
+
+async fn git() -> Finding {
+    let advice = "install git: workers and `submit` use its command line";
+    let output = Command::new("git")
+        .arg("--version")
+        .kill_on_drop(true)
+        .output()
+        .await;
+    let Ok(output) = output else {
+        return Finding::other("git", Status::Missing, "not found", advice);
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let version = said.trim().trim_start_matches("git version ").to_owned();
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    let found = [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)];
+    if found < OLDEST_GIT {
+        let [major, minor] = OLDEST_GIT;
+        return Finding::other(
+            "git",
+            Status::Missing,
+            version,
+            format!("git {major}.{minor} or later is needed"),
+        );
+    }
+    Finding::ok("git", version)
+}
+
+async fn postgres(places: &Places) -> Finding {
+    let check = "Postgres";
+    if let Some(url) = named("DATABASE_URL") {
+        let connect = sqlx::PgConnection::connect(&url);
+        return match tokio::time::timeout(ANSWER_WITHIN, connect).await {
+            Ok(Ok(mut connection)) => {
+                let version = sqlx::query_scalar::<_, String>("show server_version")
+                    .fetch_one(&mut connection)
+                    .await
+                    .unwrap_or_else(|_| "of an unknown version".to_owned());
+                Finding::ok(check, format!("{version}, named by DATABASE_URL"))
+            }
+            Ok(Err(error)) => Finding::other(
+                check,
+                Status::Missing,
+                format!("DATABASE_URL names one that can't be used: {error}"),
+                "correct DATABASE_URL, or unset it to use a private Postgres",
+            ),
+            Err(_) => Finding::other(
+                check,
+                Status::Missing,
+                format!(
+                    "DATABASE_URL names one that does not answer within {} s",
+                    ANSWER_WITHIN.as_secs()
+                ),
+                "start it, correct DATABASE_URL, or unset it to use a private Postgres",
+            ),
+        };
+    }
+    match places.postgres() {
+        Ok(servers) => {
+            let each = servers.iter().map(|server| {
+                format!(
+                    "{}.{} in {}",
+                    server.version[0],
+                    server.version[1],
+                    server.bin.display()
+                )
+            });
+            Finding::ok(check, each.collect::<Vec<_>>().join("; "))
+        }
+        Err(error) => Finding::other(check, Status::Missing, "not found", error.to_string()),
+    }
+}
+
+async fn nats(places: &Places) -> Finding {
+    let check = "nats-server";
+    if let Some(url) = named("NATS_URL") {
+        let connect = broker::connect(&url, "ralph-doctor");
+        let answered = async {
+            let client = connect.await?;
+            let jetstream = async_nats::jetstream::new(client.clone());
+            jetstream.query_account().await?;
+            anyhow::Ok(client.server_info().version)
+        };
+        return match tokio::time::timeout(ANSWER_WITHIN, answered).await {
+            Ok(Ok(version)) => Finding::ok(check, format!("{version} with JetStream, named by NATS_URL")),
+            Ok(Err(error)) => Finding::other(
+                check,
+                Status::Missing,
+                format!("NATS_URL names one that can't be used: {error:#}"),
+                "correct NATS_URL or switch JetStream on there, or unset NATS_URL to use a private server",
+            ),
+            Err(_) => Finding::other(
+                check,
+                Status::Missing,
+                format!(
+                    "NATS_URL names one that does not answer within {} s",
+                    ANSWER_WITHIN.as_secs()
+                ),
+                "start it, correct NATS_URL, or unset it to use a private server",
+            ),
+        };
+    }
+    match places.nats() {
+        Ok(server) => {
+            let version = server.version.map(|part| part.to_string()).join(".");
+            Finding::ok(check, format!("{version} at {}", server.program.display()))
+        }
+        Err(error) => Finding::other(check, Status::Missing, "not found", error.to_string()),
+    }
+}
+
+fn config() -> Finding {
+    match Config::locate() {
+        Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
+        Ok(Some(path)) => match Config::read(&path) {
+            Ok(_) => Finding::ok("configuration", path.display().to_string()),
+            Err(error) => Finding::other(
+                "configuration",
+                Status::Missing,
+                "not readable",
+                format!("{error:#}"),
+            ),
+        },
+        Err(error) => Finding::other(
+            "configuration",
+            Status::Missing,
+            "not found",
+            format!("{error:#}"),
+        ),
+    }
+}
+
+async fn running(globals: &Globals) -> Finding {
+    let check = "coordinator";
+    let endpoint = match endpoint::find(globals) {
+        Ok(endpoint) => endpoint,
+        Err(_) => {
+            let folder = globals.data.clone().unwrap_or_else(|| PathBuf::from(".ralph"));
+            let found = format!("none runs (data folder {})", folder.display());
+            return Finding::other(
+                check,
+                Status::Note,
+                found,
+                "`ralph-coordinator up` starts everything",
+            );
+        }
+    };
+    let url = endpoint.url.clone();
+    let asked = async { Client::new(endpoint)?.get::<Page<WorkerView>>("/workers").await };
+    match asked.await {
+        Ok(page) => {
+            let ready = page
+                .items
+                .iter()
+                .filter(|w| w.status == WorkerStatus::Ready)
+                .count();
+            Finding::ok(check, format!("answers at {url}; {ready} workers are ready"))
+        }
+        Err(error) => Finding::other(
+            check,
+            Status::Note,
+            format!("does not answer at {url}"),
+            format!("{error:#}"),
+        ),
+    }
+}
+
+fn named(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|url| !url.is_empty())
+}

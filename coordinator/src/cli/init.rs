@@ -1,0 +1,148 @@
+//! `init`: sets a repository up (SPEC 8).
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::output;
+
+/// The configuration that is written: every key with its default, commented out.
+const CONFIG: &str = include_str!("ralph.toml");
+/// What a data folder here must not bring into commits; knowledge and features are for everyone.
+const IGNORED: [&str; 3] = [".ralph/*", "!.ralph/knowledge/", "!.ralph/features/"];
+
+/// Set a repository up: a commented .ralph.toml, a folder for skills, lines for .gitignore
+///
+/// What stands already is left as it is; doing it again changes nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator init
+  ralph-coordinator init ../other-repository")]
+pub struct InitArgs {
+    /// The repository's folder
+    #[arg(default_value = ".", value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Does it, and tells what was done.
+pub async fn run(args: InitArgs) -> anyhow::Result<ExitCode> {
+    let done = set_up(&args.folder)?;
+    for line in &done {
+        output::text(&format!("{line}\n"))?;
+    }
+    if done.is_empty() {
+        output::text("everything stands already\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set_up(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut done = Vec::new();
+    let config = folder.join(".ralph.toml");
+    match fs::File::create_new(&config) {
+        Ok(mut file) => {
+            std::io::Write::write_all(&mut file, CONFIG.as_bytes())
+                .with_context(|| format!("failed to write {}", config.display()))?;
+            done.push(format!("wrote {}", config.display()));
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error).with_context(|| format!("failed to write {}", config.display())),
+    }
+    done.extend(skills(folder)?);
+    done.extend(ignore(folder)?);
+    Ok(done)
+}
+
+fn skills(folder: &Path) -> anyhow::Result<Option<String>> {
+    let skills = folder.join(".claude/skills");
+    if skills.exists() {
+        return Ok(None);
+    }
+    let parent = folder.join(".claude");
+    fs::create_dir_all(&parent).with_context(|| format!("failed to make {}", parent.display()))?;
+    let old = folder.join(".ralph/skills");
+    if old.is_dir() {
+        fs::rename(&old, &skills)
+            .with_context(|| format!("failed to move {} to {}", old.display(), skills.display()))?;
+        return Ok(Some(format!("moved {} to {}", old.display(), skills.display())));
+    }
+    fs::create_dir(&skills).with_context(|| format!("failed to make {}", skills.display()))?;
+    Ok(Some(format!("made {}", skills.display())))
+}
+
+fn ignore(folder: &Path) -> anyhow::Result<Option<String>> {
+    let path = folder.join(".gitignore");
+    let before = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("failed to read {}", path.display())),
+    };
+    let missing: Vec<&str> = IGNORED
+        .into_iter()
+        .filter(|line| !before.lines().any(|has| has.trim() == *line))
+        .collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let gap = if before.is_empty() || before.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    let text = format!("{before}{gap}{}\n", missing.join("\n"));
+    fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(Some(format!(
+        "added {} lines to {}",
+        missing.len(),
+        path.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_repository_is_set_up_once_and_nothing_is_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at(".ralph/skills/testing")).unwrap();
+        fs::write(at(".gitignore"), "/target").unwrap();
+
+        assert_eq!(set_up(folder.path()).unwrap().len(), 3);
+        assert!(at(".claude/skills/testing").is_dir(), "skills were moved");
+        assert_eq!(
+            fs::read_to_string(at(".gitignore")).unwrap(),
+            "/target\n.ralph/*\n!.ralph/knowledge/\n!.ralph/features/\n"
+        );
+        assert_eq!(Config::read(&at(".ralph.toml")).unwrap(), Config::default());
+
+        fs::write(at(".ralph.toml"), "[memory]\nenabled = false\n").unwrap();
+        assert_eq!(set_up(folder.path()).unwrap(), Vec::<String>::new());
+        assert!(!Config::read(&at(".ralph.toml")).unwrap().memory.enabled);
+    }
+
+    #[test]
+    fn every_key_of_the_written_file_is_known_when_it_is_uncommented() {
+        let uncommented: String = CONFIG
+            .lines()
+            .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+            .filter(|line| !line.starts_with("# "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".ralph.toml");
+        fs::write(&path, &uncommented).unwrap();
+        let (config, unknown) = Config::parse(&uncommented).unwrap();
+        assert_eq!(unknown, Vec::<String>::new());
+        assert_eq!(config.execution.max_retries, Some(3));
+        assert_eq!(config.models.tiers.len(), 3);
+    }
+}

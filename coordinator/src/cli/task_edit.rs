@@ -1,0 +1,73 @@
+//! `task edit`
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::api::body::EditTask;
+
+/// Change a task that doesn't run; what isn't given stays as it is
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator task edit t-9f2c --priority -10
+  ralph-coordinator task edit t-9f2c --description - < description.md
+  ralph-coordinator task edit t-9f2c --model opus --max-retries 5")]
+pub struct EditArgs {
+    /// Id of the task, or its beginning
+    #[arg(value_name = "TASK")]
+    pub task: String,
+    /// What is to be done, on one line
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// What the agent needs to know; `-` for standard input
+    #[arg(long, value_name = "TEXT|-")]
+    description: Option<String>,
+    /// Lower goes first
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    priority: Option<i32>,
+    /// Pool of workers that may take it
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+    /// A configured agent of the workers
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Model or tier
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Retries
+    #[arg(long, value_name = "N")]
+    max_retries: Option<i32>,
+    /// Whether another session judges an attempt before it counts
+    #[arg(long, value_name = "BOOL")]
+    verify: Option<bool>,
+}
+
+impl EditArgs {
+    /// The request.
+    ///
+    /// # Errors
+    /// When standard input can't be read.
+    pub fn request(self) -> anyhow::Result<EditTask> {
+        let description = match self.description.as_deref() {
+            Some("-") => {
+                let mut text = String::new();
+                std::io::stdin()
+                    .read_to_string(&mut text)
+                    .context("failed to read the description from standard input")?;
+                Some(text)
+            }
+            _ => self.description,
+        };
+        Ok(EditTask {
+            title: self.title,
+            description,
+            priority: self.priority,
+            pool: self.pool,
+            agent: self.agent,
+            model: self.model,
+            max_retries: self.max_retries,
+            verify: self.verify,
+        })
+    }
+}

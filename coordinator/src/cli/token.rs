@@ -1,0 +1,121 @@
+//! `token …`
+
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+
+use super::args::Globals;
+use super::client::{Client, escape};
+use super::output::{self, Format};
+use super::table::Table;
+use super::task_page::when;
+use crate::api::body::{CreateToken, CreatedToken, Done};
+use crate::store::access::{Role, TokenView};
+use crate::store::view::Page;
+
+/// Make, list and revoke tokens for the API
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it; it is not kept anywhere else
+    #[command(after_help = "Examples:
+  ralph-coordinator token create dashboard --role read
+  RALPH_TOKEN=$(ralph-coordinator token create ci --role submit)")]
+    Create {
+        /// What it is called
+        name: String,
+        /// What it may do
+        #[arg(long, value_enum, default_value_t = RoleWord::Submit)]
+        role: RoleWord,
+    },
+    /// List tokens
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:
+  ralph-coordinator token list"
+    )]
+    List,
+    /// Revoke a token: requests with it are refused from now on
+    #[command(after_help = "Example:
+  ralph-coordinator token revoke ci")]
+    Revoke {
+        /// What it is called
+        name: String,
+    },
+}
+
+/// What a token may do; each includes the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoleWord {
+    /// Look
+    Read,
+    /// Submit and steer
+    Submit,
+    /// Everything
+    Admin,
+}
+
+impl RoleWord {
+    fn as_str(role: Role) -> &'static str {
+        match role {
+            Role::Read => "read",
+            Role::Submit => "submit",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+impl From<RoleWord> for Role {
+    fn from(word: RoleWord) -> Self {
+        match word {
+            RoleWord::Read => Self::Read,
+            RoleWord::Submit => Self::Submit,
+            RoleWord::Admin => Self::Admin,
+        }
+    }
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let is_json = globals.output == Format::Json;
+    match command {
+        TokenCommand::Create { name, role } => {
+            let request = CreateToken {
+                name,
+                role: role.into(),
+            };
+            let created: CreatedToken = client.post("/tokens", &request).await?;
+            if is_json {
+                output::json(&created)?;
+            } else {
+                output::text(&format!("{}\n", created.token))?;
+            }
+        }
+        TokenCommand::List => {
+            let page: Page<TokenView> = client.get("/tokens").await?;
+            output::print(globals.output, &page, |_| table(&page.items))?;
+        }
+        TokenCommand::Revoke { name } => {
+            let done: Done = client.delete(&format!("/tokens/{}", escape(&name))).await?;
+            if is_json {
+                output::json(&done)?;
+            } else {
+                output::text(&format!("{name} is revoked\n"))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(tokens: &[TokenView]) -> Table {
+    let mut table = Table::new(["NAME", "ROLE", "MADE", "REVOKED"], "no tokens");
+    for token in tokens {
+        table.row([
+            token.name.clone(),
+            RoleWord::as_str(token.role).to_owned(),
+            when(token.created_at),
+            token.revoked_at.map(when).unwrap_or_default(),
+        ]);
+    }
+    table
+}
