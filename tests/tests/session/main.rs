@@ -7,7 +7,6 @@ mod escape;
 mod exits;
 mod handshake;
 mod junk;
-mod logins;
 mod requests;
 mod scene;
 mod turn;

@@ -1,0 +1,263 @@
+//! `up` with everything that it starts, and commands that find it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use ralph_tests::harness::{Repository, Spawned, binary};
+use serde_json::Value;
+
+/// Far more than anything here takes; reached only by a failing test.
+const BOUND: Duration = Duration::from_secs(90);
+
+struct Machine {
+    root: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::Builder::new().prefix("ralph-up-").tempdir().unwrap();
+        // Postgres runs as another user when the test is root.
+        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { root }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary("ralph-coordinator"));
+        command
+            .args(args)
+            .current_dir(self.root.path())
+            .env("RALPH_DATA", self.at("data"))
+            .env_remove("DATABASE_URL")
+            .env_remove("NATS_URL");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(&[args, &["--output", "json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{args:?}: {said}"))
+    }
+
+    /// Starts `up` and waits until it says that it is ready.
+    fn up(&self, name: &str) -> Spawned {
+        let agent = binary("ralph-scripted-agent");
+        let agent = agent.to_str().unwrap();
+        let mut command = self.command(&["up", "--workers", "1", "--agent", agent, "--drain-timeout", "1s"]);
+        let mut up = Spawned::start(&mut command, &self.at(name)).unwrap();
+        until("`up` to be ready", || {
+            assert!(up.try_wait().is_none(), "{}", up.output());
+            up.output().contains("ready in ")
+        });
+        up
+    }
+
+    /// Processes that have our data folder in their arguments or environment.
+    fn left(&self) -> Vec<String> {
+        let mark = self.at("data").to_string_lossy().into_owned();
+        let mut left = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let read = |file: &str| {
+                let bytes = std::fs::read(entry.path().join(file)).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).replace('\0', " ")
+            };
+            let arguments = read("cmdline");
+            if arguments.contains(&mark) || read("environ").contains(&mark) {
+                left.push(format!("{} {arguments}", entry.file_name().to_string_lossy()));
+            }
+        }
+        left
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < BOUND, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn one_machine_works_through_a_feature_and_survives_its_own_death() {
+    let machine = Machine::new();
+    let repository = Repository::create(machine.root.path(), &[("README.md", "begin\n")]).unwrap();
+    let repo = repository.path().to_str().unwrap().to_owned();
+    write(
+        &machine.at("tasks.yaml"),
+        "- key: a\n  title: Write a file\n  description: |\n    @say Hello from the agent.\n    @write a.txt <<END\n    one\n    END\n    @done\n\
+         - key: b\n  title: Write another\n  after: [a]\n  description: |\n    @write b.txt <<END\n    two\n    END\n    @done\n",
+    );
+    let mut up = machine.up("up-1.log");
+    let second = machine.run(&["up"]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(
+        said.contains("in use by process") && said.contains("--data"),
+        "{said}"
+    );
+
+    let submit = [
+        "submit",
+        "feature",
+        "files",
+        "--tasks",
+        "tasks.yaml",
+        "--repo",
+        &repo,
+        "--no-verify",
+    ];
+    let waited = machine.run(&[&submit[..], &["--wait", "--output", "json"]].concat());
+    let said = String::from_utf8_lossy(&waited.stderr);
+    assert_eq!(waited.status.code(), Some(0), "{said}");
+    let progress: Value = serde_json::from_slice(&waited.stdout).unwrap();
+    assert_eq!(progress["feature"]["run"]["outcome"], "complete");
+    assert_eq!(
+        repository.git(&["show", "ralph/files:b.txt"]).unwrap().trim(),
+        "two"
+    );
+
+    let tasks = machine.json(&["task", "list", "files"]);
+    let id = tasks["items"][0]["id"].as_str().unwrap();
+    for args in [
+        vec!["logs", id],
+        vec!["logs", id, "--follow"],
+        vec!["logs", id, "--raw"],
+    ] {
+        let logs = machine.run(&args);
+        assert!(
+            String::from_utf8_lossy(&logs.stdout).contains("Hello from the agent."),
+            "{args:?}"
+        );
+    }
+    let context = machine.run(&["context", id]);
+    assert!(String::from_utf8_lossy(&context.stdout).contains(&format!("ID: {id}")));
+    let again = machine.run(&submit);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("stands already"));
+
+    // Killed with a session under way, nothing of it is left, and the next `up` goes on.
+    write(
+        &machine.at("slow.yaml"),
+        "- key: a\n  title: Take a while\n  description: |\n    @on-attempt 1 @wait 600000\n    @write c.txt <<END\n    three\n    END\n    @done\n",
+    );
+    let slow = [
+        "submit",
+        "feature",
+        "slow",
+        "--tasks",
+        "slow.yaml",
+        "--repo",
+        &repo,
+        "--no-verify",
+        "--backoff",
+        "0",
+    ];
+    assert!(machine.run(&slow).status.success());
+    until("the session", || {
+        machine.json(&["status"])["sessions"]
+            .as_array()
+            .is_some_and(|s| !s.is_empty())
+    });
+    up.kill();
+    until("the end of what it started", || machine.left().is_empty());
+    let orphaned = machine.run(&["status"]);
+    assert_eq!(orphaned.status.code(), Some(1));
+    let mut up = machine.up("up-2.log");
+    let waited = machine.run(&["feature", "wait", "slow"]);
+    assert_eq!(
+        waited.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&waited.stderr)
+    );
+    assert_eq!(
+        repository.git(&["show", "ralph/slow:c.txt"]).unwrap().trim(),
+        "three"
+    );
+
+    up.signal(Signal::SIGTERM);
+    until("`up` to end", || up.try_wait().is_some());
+    assert!(up.try_wait().unwrap().success(), "{}", up.output());
+    assert_eq!(machine.left(), Vec::<String>::new());
+    let stopped = machine.run(&["status"]);
+    assert!(String::from_utf8_lossy(&stopped.stderr).contains("nothing runs in the data folder"));
+}
+
+#[test]
+fn an_interrupted_wait_leaves_the_run_going() {
+    let machine = Machine::new();
+    write(
+        &machine.at("tasks.yaml"),
+        "- key: a\n  title: Wait for feedback\n  description: |\n    @on-attempt 1 @wait 600000\n    @done\n",
+    );
+    let mut up = machine.up("up.log");
+    let submit = [
+        "submit",
+        "feature",
+        "f",
+        "--tasks",
+        "tasks.yaml",
+        "--no-repo",
+        "--no-verify",
+        "--backoff",
+        "0",
+        "--wait",
+    ];
+    let waiting = machine
+        .command(&submit)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the session", || {
+        machine.json(&["status"])["sessions"]
+            .as_array()
+            .is_some_and(|s| !s.is_empty())
+    });
+    kill(Pid::from_raw(waiting.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = waiting.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("the run goes on"), "{said}");
+
+    let shown = machine.json(&["feature", "show", "f"]);
+    assert_eq!(shown["feature"]["status"], "running");
+    let task = shown["sessions"][0]["task"].as_str().unwrap();
+    let interrupted = machine.run(&["task", "interrupt", task, "--feedback", "don't wait"]);
+    assert!(
+        interrupted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&interrupted.stderr)
+    );
+    let waited = machine.run(&["feature", "wait", "f"]);
+    assert_eq!(
+        waited.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&waited.stderr)
+    );
+    let context = machine.run(&["context", task]);
+    assert!(
+        String::from_utf8_lossy(&context.stdout).contains("don't wait"),
+        "the next attempt is told"
+    );
+    up.signal(Signal::SIGTERM);
+    until("`up` to end", || up.try_wait().is_some());
+}

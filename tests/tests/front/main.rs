@@ -1,0 +1,8 @@
+//! What people touch: the HTTP API and the command line, against real servers and processes.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod api;
+mod caller;
+mod commands;
+mod edits;
+mod machine;
