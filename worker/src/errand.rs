@@ -225,8 +225,7 @@ async fn session(
         }
     };
     faults::point("session.prepared");
-    let secrets = session::login_secrets(&agent.files);
-    let (sender, receiver) = session::channel(life.redactor.with(secrets));
+    let (sender, receiver) = session::channel(life.redactor.clone());
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
     let mut ended = session::run(spec, sender, end).await;
