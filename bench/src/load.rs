@@ -1,0 +1,141 @@
+//! The work that is measured: task-graph files, and their submission.
+
+use anyhow::bail;
+use ralph_coordinator::bus::Bus;
+use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::FailurePolicy;
+use ralph_coordinator::flow::submit::{self, Submission, Submitted, TaskDefaults};
+use ralph_coordinator::store::feature::NewFeature;
+use ralph_shared::ids::FeatureId;
+use serde_json::json;
+use sqlx::PgPool;
+
+/// `n` tasks that wait for nothing. The first word of a title is the task's number.
+pub fn independent(n: usize) -> String {
+    graph(n, |_| Vec::new())
+}
+
+/// `n` tasks, each waiting for the one before.
+pub fn chain(n: usize) -> String {
+    graph(n, |task| task.checked_sub(1).into_iter().collect())
+}
+
+/// `n` pairs of a task that is ready and one that waits for it.
+pub fn pairs(n: usize) -> String {
+    graph(2 * n, |task| {
+        (task % 2 == 1)
+            .then_some(task.wrapping_sub(1))
+            .into_iter()
+            .collect()
+    })
+}
+
+/// `layers` of `width` tasks: task (l, j) waits for (l-1, j) and (l-1, (7j+3) mod width).
+pub fn layered(layers: usize, width: usize) -> String {
+    graph(layers * width, |task| match task.checked_sub(width) {
+        None => Vec::new(),
+        Some(above) => {
+            let (layer, j) = (above / width, task % width);
+            vec![above, layer * width + (7 * j + 3) % width]
+        }
+    })
+}
+
+fn graph(n: usize, after: impl Fn(usize) -> Vec<usize>) -> String {
+    let tasks: Vec<_> = (0..n)
+        .map(|task| {
+            let mut after: Vec<String> = after(task)
+                .into_iter()
+                .map(|blocker| format!("k{blocker}"))
+                .collect();
+            after.dedup();
+            json!({ "key": format!("k{task}"), "title": task.to_string(), "after": after })
+        })
+        .collect();
+    json!({ "tasks": tasks }).to_string()
+}
+
+/// One task that says when it was submitted. Seconds since 1970.
+pub fn single(number: usize, submitted: f64) -> String {
+    json!({ "tasks": [{ "key": "k", "title": format!("{number} {submitted:.6}") }] }).to_string()
+}
+
+/// Submits a graph as feature `name`, without a repository and without verification, and starts its run.
+///
+/// # Errors
+/// When it is refused.
+pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::Result<()> {
+    let graph = graph::load("tasks.json", text, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
+    let submission = Submission {
+        feature: NewFeature {
+            id: FeatureId::new(),
+            name: name.to_owned(),
+            repo_id: String::new(),
+            repo_address: None,
+            base_ref: None,
+            base_commit: None,
+            branch: None,
+            max_parallel: 4096,
+            failure_policy: FailurePolicy::Continue,
+            description: String::new(),
+            spec: None,
+            plan: None,
+        },
+        graph,
+        defaults: TaskDefaults {
+            max_retries: 3,
+            verify: false,
+            pool: "default".to_owned(),
+        },
+        run: Some(RunSettings {
+            max_iterations: None,
+            max_time_ms: None,
+            max_cost_usd: None,
+            max_tokens: None,
+            session_ms: 3_600_000,
+            idle_ms: 600_000,
+            output_bytes: 50_000_000,
+            backoff_ms: 1_000,
+            model: None,
+            model_strategy: "cost-optimized".to_owned(),
+            agent: None,
+        }),
+    };
+    let (submitted, signals) = submit::submit(db, &submission).await?;
+    bus.emit(signals).await;
+    match submitted {
+        Submitted::Accepted { run: Some(_), .. } => Ok(()),
+        other => bail!("the feature {name} was not accepted: {other:?}"),
+    }
+}
+
+/// How many dispatches were opened before all blockers of their task were done.
+///
+/// # Errors
+/// When the server refuses.
+pub async fn ran_too_early(database: &str) -> sqlx::Result<i64> {
+    let mut conn = crate::database::connection(database).await?;
+    sqlx::query_scalar(
+        "select count(*)
+         from dependencies e
+         join dispatches d on d.task_id = e.task_id
+         where not exists (
+           select from dispatches b
+           where b.task_id = e.blocker_id and b.outcome = 'done' and b.settled_at <= d.claimed_at
+         )",
+    )
+    .fetch_one(&mut conn)
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layered_graph_has_the_edges_of_its_description() {
+        let graph = graph::load("t", &layered(10, 200), &Limits::file()).map(|g| (g.nodes.len(), g.edges));
+        assert_eq!(graph.ok(), Some((2_000, 3_600)));
+    }
+}

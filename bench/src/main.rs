@@ -1,0 +1,132 @@
+//! Measures Ralph's dispatch path against its targets.
+//!
+//! Servers are real, coordinator and worker are processes of their own; only the worker is a [`stub`], whose sessions cost
+//! nothing. Each workload starts with a fresh database. With several runs they take turns, so that what else happens on
+//! the machine meets all of them.
+
+mod coordinator;
+mod database;
+mod figures;
+mod load;
+mod peer;
+mod process;
+mod servers;
+mod stub;
+mod system;
+mod workloads;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use figures::Figures;
+use servers::{Addresses, Servers};
+
+/// Measures Ralph's dispatch path against its targets, beside the limits of the same servers
+#[derive(Debug, Parser)]
+#[command(name = "ralph-bench", version)]
+struct Cli {
+    #[command(flatten)]
+    addresses: Addresses,
+    /// Where the results go
+    #[arg(
+        long,
+        global = true,
+        default_value = "target/bench/results.json",
+        value_name = "FILE"
+    )]
+    results: PathBuf,
+    /// How often everything is measured
+    #[arg(long, global = true, default_value_t = 1, value_name = "N")]
+    runs: usize,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// Everything, in turns
+    All,
+    /// Only these workloads, in turns
+    Only {
+        /// Their names
+        #[arg(required = true)]
+        workloads: Vec<Workload>,
+    },
+    /// Ralph as one system of a harness for several
+    Peer(peer::PeerArgs),
+    /// A worker without agents
+    #[command(hide = true)]
+    Stub(stub::StubArgs),
+    /// A coordinator
+    #[command(hide = true)]
+    Coordinator(coordinator::CoordinatorArgs),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Workload {
+    /// What the same Postgres can do at most
+    Limits,
+    /// Drain 20,000 independent tasks
+    W1,
+    /// Latency of submissions and of freed dependents
+    W2,
+    /// A layered graph of 2,000 tasks
+    W3,
+    /// Kill a worker
+    W4,
+    /// What is next, at 1,000 and 1,000,000 tasks
+    Next,
+    /// Memory, processor and statements of an idle system
+    Idle,
+}
+
+const ALL: [Workload; 7] = [
+    Workload::Limits,
+    Workload::W1,
+    Workload::W2,
+    Workload::W3,
+    Workload::W4,
+    Workload::Next,
+    Workload::Idle,
+];
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    ralph_shared::logging::init("warn", ralph_shared::logging::LogFormat::Text);
+    let workloads = match cli.command.clone() {
+        Command::Stub(args) => return stub::run(args).await,
+        Command::Coordinator(args) => return coordinator::run(args).await,
+        Command::Peer(args) => return peer::run(args).await,
+        Command::All => ALL.to_vec(),
+        Command::Only { workloads } => workloads,
+    };
+    let servers = Servers::start(&cli.addresses).await?;
+    let mut figures = Figures::default();
+    for run in 1..=cli.runs {
+        for &workload in &workloads {
+            eprintln!("run {run} of {}: {workload:?}", cli.runs);
+            measure(workload, &servers, &mut figures).await?;
+        }
+    }
+    let figures = figures.finish();
+    figures::write(&figures, &cli.results)?;
+    figures::print(&figures);
+    Ok(())
+}
+
+async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
+    match workload {
+        Workload::Limits => workloads::limits(servers, figures).await,
+        Workload::W1 => workloads::drain(servers, 20_000, figures).await,
+        Workload::W2 => workloads::latency(servers, 300, figures).await,
+        Workload::W3 => workloads::dag(servers, figures).await,
+        Workload::W4 => {
+            workloads::restarted(servers, 2_000, figures).await?;
+            workloads::vanished(servers, 2_000, figures).await
+        }
+        Workload::Next => workloads::next(servers, 1_000_000, figures).await,
+        Workload::Idle => workloads::idle(servers, figures).await,
+    }
+}

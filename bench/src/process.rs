@@ -1,0 +1,84 @@
+//! What a process takes, from `/proc`.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+/// The unit of processor times in `/proc` on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Memory that a process holds. Bytes.
+///
+/// # Errors
+/// When there is no such process.
+pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+    let kibibytes: u64 = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.split_whitespace().next())
+        .with_context(|| format!("{path} has no VmRSS"))?
+        .parse()?;
+    Ok(kibibytes * 1024)
+}
+
+/// Processor time of a process and of the children that it has had and has. Seconds.
+///
+/// # Errors
+/// When there is no such process.
+pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
+    let mut ticks = 0;
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(of) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        // Processes end while they are looked at.
+        let Ok(fields) = fields(of) else { continue };
+        if of == pid {
+            ticks += fields
+                .iter()
+                .skip(11)
+                .take(4)
+                .filter_map(|f| f.parse::<u64>().ok())
+                .sum::<u64>();
+        } else if fields.get(1).is_some_and(|parent| parent.parse() == Ok(pid)) {
+            ticks += fields
+                .iter()
+                .skip(11)
+                .take(2)
+                .filter_map(|f| f.parse::<u64>().ok())
+                .sum::<u64>();
+        }
+    }
+    Ok(ticks as f64 / TICKS_PER_SECOND)
+}
+
+/// Processor time that a process used so far. Seconds.
+///
+/// # Errors
+/// When there is no such process.
+pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
+    let ticks = fields(pid)?
+        .iter()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<u64>())
+        .sum::<Result<u64, _>>()?;
+    Ok(ticks as f64 / TICKS_PER_SECOND)
+}
+
+/// The fields of `/proc/PID/stat` from the third on, the process's state; user and system time are at 11 and 12, those of
+/// reaped children at 13 and 14.
+fn fields(pid: u32) -> anyhow::Result<Vec<String>> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+    let (_, rest) = text
+        .rsplit_once(')')
+        .with_context(|| format!("unexpected form of {path}"))?;
+    Ok(rest.split_whitespace().map(str::to_owned).collect())
+}

@@ -1,0 +1,166 @@
+//! The Postgres and the nats-server of a measurement: private ones, or those whose addresses are given.
+//!
+//! A private Postgres runs with the settings that its package comes with (fsync on): only its address and its number of
+//! connections are ours, as in comparable benchmarks. The embedded servers of `up` are tuned, so they are not used here.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nix::sys::signal::Signal;
+use ralph_coordinator::embedded::runas::RunAs;
+use ralph_coordinator::embedded::{ChildSpec, Places, Process, StopStep};
+use tempfile::TempDir;
+
+/// A server that doesn't answer within this time has failed.
+const START: Duration = Duration::from_secs(60);
+
+/// Where the servers are.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Addresses {
+    /// Postgres to measure on, without a database: postgres://USER@HOST:PORT [default: a private one]
+    #[arg(long, global = true, value_name = "URL")]
+    pub postgres: Option<String>,
+    /// nats-server with JetStream to measure on [default: a private one]
+    #[arg(long, global = true, value_name = "URL")]
+    pub nats: Option<String>,
+}
+
+/// Running servers. Dropping them stops the private ones and deletes their data.
+pub struct Servers {
+    postgres: String,
+    nats: String,
+    /// In the order in which they are dropped: the processes end before their folder goes.
+    _processes: Vec<Process>,
+    dir: TempDir,
+}
+
+impl Servers {
+    /// Starts what isn't given.
+    ///
+    /// # Errors
+    /// When a server is missing (`make setup`) or doesn't start.
+    pub async fn start(addresses: &Addresses) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        let mut processes = Vec::new();
+        let postgres = match &addresses.postgres {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => {
+                let (process, url) = start_postgres(dir.path()).await?;
+                processes.push(process);
+                url
+            }
+        };
+        let nats = match &addresses.nats {
+            Some(url) => url.clone(),
+            None => {
+                let (process, url) = start_nats(dir.path()).await?;
+                processes.push(process);
+                url
+            }
+        };
+        Ok(Self {
+            postgres,
+            nats,
+            _processes: processes,
+            dir,
+        })
+    }
+
+    /// The address of a database.
+    pub fn database_url(&self, name: &str) -> String {
+        format!("{}/{name}", self.postgres)
+    }
+
+    /// The address of the broker.
+    pub fn nats_url(&self) -> &str {
+        &self.nats
+    }
+
+    /// A folder for the logs of what runs beside the servers.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What the private Postgres has logged, or `None` when Postgres was given.
+    pub fn postgres_log(&self) -> Option<String> {
+        fs::read_to_string(self.dir.path().join("postgres.log")).ok()
+    }
+}
+
+async fn start_postgres(dir: &Path) -> anyhow::Result<(Process, String)> {
+    let found = Places::from_env().postgres()?;
+    let bin = &found.first().context("found no Postgres")?.bin;
+    let user = RunAs::for_postgres()?;
+    let data = dir.join("postgres");
+    fs::create_dir(&data)?;
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o700))?;
+    if let Some(user) = &user {
+        chown(&data, Some(user.uid), Some(user.gid))?;
+    }
+    let spec = |name: &str| {
+        ChildSpec::new(name, bin.join(name), dir.join(format!("{name}.log")))
+            .folder(&data)
+            .run_as(user.clone())
+            .stop_steps([StopStep {
+                signal: Signal::SIGINT,
+                grace: Duration::from_secs(20),
+            }])
+    };
+    let here = "/proc/self/cwd";
+    let made = Process::spawn(&spec("initdb").args([
+        "--pgdata",
+        here,
+        "--username=postgres",
+        "--auth=trust",
+        "--no-locale",
+        "--encoding=UTF8",
+    ]))?;
+    if !made.wait().await.success() {
+        bail!("initdb failed:\n{}", made.log_tail());
+    }
+    let port = free_port()?;
+    let process = Process::spawn(&spec("postgres").args([
+        "-D".to_owned(),
+        here.to_owned(),
+        format!("-cport={port}"),
+        "-clisten_addresses=127.0.0.1".to_owned(),
+        "-cunix_socket_directories=".to_owned(),
+        "-cmax_connections=200".to_owned(),
+    ]))?;
+    let url = format!("postgres://postgres@127.0.0.1:{port}");
+    let answers = async || crate::database::answers(&format!("{url}/postgres")).await;
+    wait_for("Postgres", &process, answers).await?;
+    Ok((process, url))
+}
+
+async fn start_nats(dir: &Path) -> anyhow::Result<(Process, String)> {
+    let program = Places::from_env().nats()?.program;
+    let port = free_port()?;
+    let spec = ChildSpec::new("nats-server", program, dir.join("nats-server.log"))
+        .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
+        .args([dir.join("nats")]);
+    let process = Process::spawn(&spec)?;
+    let answers = async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok();
+    wait_for("nats-server", &process, answers).await?;
+    Ok((process, format!("nats://127.0.0.1:{port}")))
+}
+
+async fn wait_for(name: &str, process: &Process, answers: impl AsyncFn() -> bool) -> anyhow::Result<()> {
+    let deadline = tokio::time::Instant::now() + START;
+    while !answers().await {
+        if process.exited().is_some() || tokio::time::Instant::now() > deadline {
+            bail!("{name} did not start:\n{}", process.log_tail());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

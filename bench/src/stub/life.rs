@@ -1,0 +1,194 @@
+//! A stub's life: its connection, its hello, its heartbeats.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use async_nats::jetstream;
+use bytes::Bytes;
+use ralph_shared::broker;
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::subjects::Subjects;
+use ralph_shared::wire::{
+    ClaimAnswer, ClaimRequest, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, READS, Report,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+
+use super::StubArgs;
+
+/// How long a request waits for its answer.
+const REQUEST: Duration = Duration::from_secs(10);
+/// Reports without a settlement after which the heartbeat comes at once: its message has a bound.
+const MAX_UNSETTLED: usize = 1024;
+
+/// What all slots share.
+#[derive(Debug)]
+pub struct Life {
+    client: async_nats::Client,
+    /// JetStream on the same connection.
+    pub jetstream: jetstream::Context,
+    /// The names in use.
+    pub subjects: Subjects,
+    /// The worker's name.
+    pub name: String,
+    /// This life.
+    pub incarnation: Incarnation,
+    slots: u32,
+    heartbeat: Duration,
+    held: Mutex<Held>,
+    beat_now: Notify,
+}
+
+/// Dispatches that are leased to this life.
+#[derive(Debug, Default)]
+struct Held {
+    running: BTreeSet<DispatchId>,
+    spooled: BTreeSet<DispatchId>,
+}
+
+impl Life {
+    /// Connects and says hello until somebody answers.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn begin(args: &StubArgs, subjects: Subjects) -> anyhow::Result<Self> {
+        let client = broker::connect(&args.nats, &format!("ralph-worker {}", args.name)).await?;
+        let mut life = Self {
+            jetstream: jetstream::new(client.clone()),
+            client,
+            subjects,
+            name: args.name.clone(),
+            incarnation: Incarnation::new(),
+            slots: args.slots,
+            heartbeat: Duration::from_secs(5),
+            held: Mutex::default(),
+            beat_now: Notify::new(),
+        };
+        let hello = Hello {
+            reads: READS.to_vec(),
+            worker: life.name.clone(),
+            incarnation: life.incarnation,
+            data_id: life.name.clone(),
+            pools: pools(),
+            slots: args.slots,
+            agents: vec!["default".to_owned()],
+            spooled: Vec::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: String::new(),
+            pid: std::process::id(),
+        };
+        loop {
+            match life.request(life.subjects.hello(), &hello).await {
+                Ok(HelloAnswer::Welcome { heartbeat_ms, .. }) => {
+                    life.heartbeat = Duration::from_millis(heartbeat_ms);
+                    return Ok(life);
+                }
+                Ok(answer) => bail!("the stub is not welcome: {answer:?}"),
+                // No coordinator yet.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    async fn request<A: DeserializeOwned>(
+        &self,
+        subject: String,
+        body: &impl Serialize,
+    ) -> anyhow::Result<A> {
+        let body = Bytes::from(serde_json::to_vec(body)?);
+        let message = tokio::time::timeout(REQUEST, self.client.request(subject, body))
+            .await
+            .context("no answer in time")??;
+        Ok(serde_json::from_slice(&message.payload)?)
+    }
+
+    /// Asks for work.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn claim(&self, claim: DispatchId) -> anyhow::Result<ClaimAnswer> {
+        let request = ClaimRequest {
+            reads: READS.to_vec(),
+            worker: self.name.clone(),
+            incarnation: self.incarnation,
+            claim,
+            pools: pools(),
+            agents: vec!["default".to_owned()],
+        };
+        self.request(self.subjects.claim(), &request).await
+    }
+
+    /// Gives a report to the broker; its dispatch stays leased until it is settled.
+    ///
+    /// # Errors
+    /// When the broker doesn't take it.
+    pub async fn report(&self, report: &Report) -> anyhow::Result<()> {
+        let body = Bytes::from(serde_json::to_vec(report)?);
+        self.jetstream
+            .publish(self.subjects.reports(), body)
+            .await?
+            .await?;
+        let unsettled = {
+            let mut held = self.held();
+            held.running.remove(&report.dispatch);
+            held.spooled.insert(report.dispatch);
+            held.spooled.len()
+        };
+        if unsettled >= MAX_UNSETTLED {
+            self.beat_now.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Notes a dispatch that is at work.
+    pub fn started(&self, dispatch: DispatchId) {
+        self.held().running.insert(dispatch);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn pools() -> Vec<String> {
+    vec!["default".to_owned()]
+}
+
+/// Renews leases and forgets what is settled.
+pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
+    loop {
+        let beat = {
+            let held = life.held();
+            let running = u32::try_from(held.running.len()).unwrap_or(u32::MAX);
+            Heartbeat {
+                reads: READS.to_vec(),
+                worker: life.name.clone(),
+                incarnation: life.incarnation,
+                running: held.running.iter().copied().collect(),
+                spooled: held.spooled.iter().copied().collect(),
+                free_slots: life.slots.saturating_sub(running),
+                draining: false,
+            }
+        };
+        match life.request(life.subjects.heartbeat(), &beat).await {
+            Ok(HeartbeatAnswer::Renewed { settled, .. }) => {
+                let mut held = life.held();
+                for one in settled {
+                    held.spooled.remove(&one.dispatch);
+                }
+            }
+            Ok(answer) => bail!("the stub's heartbeat was not taken: {answer:?}"),
+            Err(error) => tracing::warn!(%error, "no answer to a heartbeat"),
+        }
+        // Reports are settled some milliseconds after they were published: asking in a circle would only cost.
+        let least = life.heartbeat / 20;
+        tokio::time::sleep(least).await;
+        tokio::select! {
+            () = life.beat_now.notified() => {}
+            () = tokio::time::sleep(life.heartbeat.saturating_sub(least)) => {}
+        }
+    }
+}

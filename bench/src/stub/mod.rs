@@ -1,0 +1,61 @@
+//! A worker without agents: it says hello, keeps its leases, claims, and reports at once. Everything that the coordinator,
+//! Postgres and the broker see of it is what they see of a real worker; what a session would cost is left out.
+//!
+//! Its slots follow those of the worker: a free slot claims again at once, and waits for a ticket only when there was
+//! nothing to claim.
+
+mod life;
+mod log;
+mod slot;
+mod text;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ralph_shared::subjects::Subjects;
+use tokio::task::JoinSet;
+
+pub use log::{Event, Mark, now, read as read_log};
+
+/// How a stub works.
+#[derive(Debug, Clone, clap::Args)]
+pub struct StubArgs {
+    /// Address of NATS
+    #[arg(long, env = "NATS_URL", hide_env_values = true)]
+    pub nats: String,
+    /// Prefix of all subjects
+    #[arg(long)]
+    pub prefix: String,
+    /// The worker's name
+    #[arg(long)]
+    pub name: String,
+    /// Sessions at once
+    #[arg(long)]
+    pub slots: u32,
+    /// How long a session takes. Milliseconds
+    #[arg(long, default_value_t = 0)]
+    pub work_ms: u64,
+    /// File that gets a line for each start and end of a session
+    #[arg(long)]
+    pub log: Option<PathBuf>,
+}
+
+/// Works until it is killed.
+///
+/// # Errors
+/// When it is refused, or the log can't be written.
+pub async fn run(args: StubArgs) -> anyhow::Result<()> {
+    let subjects = Subjects::new(&args.prefix).map_err(anyhow::Error::msg)?;
+    let log = args.log.as_deref().map(log::Log::open).transpose()?;
+    let life = Arc::new(life::Life::begin(&args, subjects).await?);
+    let log = Arc::new(log);
+    let mut loops = JoinSet::new();
+    loops.spawn(life::beat(Arc::clone(&life)));
+    for _ in 0..args.slots {
+        loops.spawn(slot::run(Arc::clone(&life), Arc::clone(&log), args.work_ms));
+    }
+    match loops.join_next().await {
+        Some(ended) => ended?,
+        None => Ok(()),
+    }
+}

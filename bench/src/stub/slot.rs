@@ -1,0 +1,92 @@
+//! A stub's slot, after the worker's own: claim, report, claim again; without work, a ticket.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::consumer::PullConsumer;
+use futures::StreamExt as _;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Assignment, ClaimAnswer};
+
+use super::life::Life;
+use super::log::{Log, Mark, now};
+use super::text;
+
+/// How long a slot waits for a ticket before it asks without one.
+const WAIT: Duration = Duration::from_secs(25);
+/// Pause after a request that failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Works for ever.
+pub async fn run(life: Arc<Life>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow::Result<()> {
+    let mut tickets = None;
+    let mut claim = DispatchId::new();
+    loop {
+        match life.claim(claim).await {
+            Ok(ClaimAnswer::Assigned { assignment }) => {
+                work(&life, log.as_ref().as_ref(), *assignment, work_ms).await?;
+                claim = DispatchId::new();
+            }
+            Ok(ClaimAnswer::Nothing) => {
+                claim = DispatchId::new();
+                ticket(&life, &mut tickets).await;
+            }
+            Ok(ClaimAnswer::NotNow { retry_after_ms, .. }) => {
+                tokio::time::sleep(Duration::from_millis(retry_after_ms)).await;
+            }
+            Ok(answer) => anyhow::bail!("the stub's claim was not taken: {answer:?}"),
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn work(life: &Life, log: Option<&Log>, assignment: Assignment, work_ms: u64) -> anyhow::Result<()> {
+    let (arrived, began) = (now(), Instant::now());
+    life.started(assignment.dispatch);
+    if let Some(log) = log {
+        log.note(Mark::Started, &assignment.task_title, arrived)?;
+    }
+    if work_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(work_ms)).await;
+    }
+    let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let report = text::report(
+        &life.name,
+        life.incarnation,
+        assignment.dispatch,
+        assignment.task,
+        duration_ms,
+    );
+    if let Some(log) = log {
+        log.note(Mark::Ended, &assignment.task_title, now())?;
+    }
+    while life.report(&report).await.is_err() {
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+async fn ticket(life: &Life, consumer: &mut Option<PullConsumer>) {
+    if consumer.is_none() {
+        let name = life.subjects.tickets_consumer("default");
+        let stream = life.subjects.tickets_stream();
+        *consumer = life.jetstream.get_consumer_from_stream(&name, &stream).await.ok();
+    }
+    let got = match consumer.as_ref() {
+        Some(consumer) => one(consumer).await.is_ok(),
+        None => false,
+    };
+    if !got {
+        *consumer = None;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn one(consumer: &PullConsumer) -> Result<(), async_nats::Error> {
+    // Without idle heartbeats: a batch that took one is not woken by the message that follows it (async-nats 0.51).
+    let mut batch = consumer.fetch().max_messages(1).expires(WAIT).messages().await?;
+    while let Some(message) = batch.next().await {
+        message?.ack().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Ralph as one measurement needs it: a fresh database, streams of its own, a coordinator, stubs of workers.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nix::sys::signal::Signal;
+use ralph_coordinator::bus::Bus;
+use ralph_coordinator::embedded::{ChildSpec, Process};
+use ralph_shared::subjects::Subjects;
+use sqlx::PgPool;
+
+use crate::database;
+use crate::servers::Servers;
+
+/// What takes longer than this is stuck.
+pub const STUCK: Duration = Duration::from_secs(170);
+/// How often the database is asked whether everything is done.
+const POLL: Duration = Duration::from_millis(10);
+/// Slots of a stub.
+pub const SLOTS: u32 = 256;
+
+/// A database and streams of one measurement, and the processes on them.
+pub struct System {
+    database: String,
+    nats: String,
+    prefix: String,
+    dir: PathBuf,
+    coordinator: Option<Process>,
+}
+
+/// How a stub is started.
+#[derive(Debug, Default, Clone)]
+pub struct Stub {
+    /// How long its sessions take. Milliseconds.
+    pub work_ms: u64,
+    /// Where it writes what it did.
+    pub log: Option<PathBuf>,
+}
+
+impl System {
+    /// Makes database and streams `name` anew.
+    ///
+    /// # Errors
+    /// When a server refuses.
+    pub async fn fresh(servers: &Servers, name: &str) -> anyhow::Result<Self> {
+        let system = Self {
+            database: database::create_migrated(servers, name).await?,
+            nats: servers.nats_url().to_owned(),
+            prefix: prefix(name),
+            dir: servers.dir().to_owned(),
+            coordinator: None,
+        };
+        system.forget_streams().await?;
+        Ok(system)
+    }
+
+    /// What stands under this database's address already.
+    pub fn standing(database: &str, nats: &str, dir: &Path) -> Self {
+        let name = database.rsplit('/').next().unwrap_or_default();
+        Self {
+            database: database.to_owned(),
+            nats: nats.to_owned(),
+            prefix: prefix(name),
+            dir: dir.to_owned(),
+            coordinator: None,
+        }
+    }
+
+    /// The database's address.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Removes streams that an earlier measurement left under these names.
+    ///
+    /// # Errors
+    /// When the broker can't be asked.
+    pub async fn forget_streams(&self) -> anyhow::Result<()> {
+        let subjects = self.subjects()?;
+        let client = ralph_shared::broker::connect(&self.nats, "ralph-bench").await?;
+        let jetstream = async_nats::jetstream::new(client);
+        for stream in [
+            subjects.tickets_stream(),
+            subjects.reports_stream(),
+            subjects.transcripts_stream(),
+        ] {
+            // Most of the time there is none.
+            let _ = jetstream.delete_stream(stream).await;
+        }
+        Ok(())
+    }
+
+    fn subjects(&self) -> anyhow::Result<Subjects> {
+        Subjects::new(&self.prefix).map_err(anyhow::Error::msg)
+    }
+
+    /// A connection to the broker with this measurement's streams.
+    ///
+    /// # Errors
+    /// When the broker refuses.
+    pub async fn bus(&self) -> anyhow::Result<Bus> {
+        Bus::connect(&self.nats, self.subjects()?).await
+    }
+
+    /// Connections to the database.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn pool(&self, connections: u32) -> sqlx::Result<PgPool> {
+        database::pool(&self.database, connections).await
+    }
+
+    /// Starts the coordinator. Returns its process id.
+    ///
+    /// # Errors
+    /// When its program isn't there.
+    pub fn start_coordinator(&mut self) -> anyhow::Result<u32> {
+        let spec = ChildSpec::new(
+            "coordinator",
+            std::env::current_exe()?,
+            self.dir.join("coordinator.log"),
+        )
+        .args(["coordinator", "--prefix", &self.prefix])
+        .env("DATABASE_URL", &self.database)
+        .env("NATS_URL", &self.nats);
+        let process = Process::spawn(&spec)?;
+        let pid = process.pid();
+        self.coordinator = Some(process);
+        Ok(pid)
+    }
+
+    /// Stops the coordinator in order.
+    pub async fn stop_coordinator(&mut self) {
+        if let Some(process) = self.coordinator.take() {
+            process.stop().await;
+        }
+    }
+
+    /// Starts a stub of a worker named `name`.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn start_stub(&self, name: &str, stub: &Stub) -> anyhow::Result<Process> {
+        let mut spec = ChildSpec::new(
+            name,
+            std::env::current_exe()?,
+            self.dir.join(format!("{name}.log")),
+        )
+        .args(["stub", "--prefix", &self.prefix, "--name", name])
+        .args([
+            "--slots",
+            &SLOTS.to_string(),
+            "--work-ms",
+            &stub.work_ms.to_string(),
+        ])
+        .env("NATS_URL", &self.nats);
+        if let Some(log) = &stub.log {
+            spec = spec.args(["--log"]).args([log]);
+        }
+        Ok(Process::spawn(&spec)?)
+    }
+
+    /// Starts a real worker named `name`, whose agent is never called.
+    ///
+    /// # Errors
+    /// When its program isn't beside this one.
+    pub fn start_worker(&self, name: &str, slots: u32) -> anyhow::Result<Process> {
+        let program = std::env::current_exe()?.with_file_name("ralph-worker");
+        let spec = ChildSpec::new(name, program, self.dir.join(format!("{name}.log")))
+            .args([
+                "run",
+                "--name",
+                name,
+                "--slots",
+                &slots.to_string(),
+                "--agent",
+                "true",
+            ])
+            .args(["--subject-prefix", &self.prefix, "--data"])
+            .args([self.dir.join(format!("{name}-data"))])
+            .folder(&self.dir)
+            .env("NATS_URL", &self.nats);
+        Ok(Process::spawn(&spec)?)
+    }
+
+    /// Waits until all slots of one stub wait for a ticket: the system is idle.
+    ///
+    /// # Errors
+    /// When that doesn't happen.
+    pub async fn until_idle(&self, bus: &Bus) -> anyhow::Result<()> {
+        self.until_waiting(bus, SLOTS).await
+    }
+
+    /// Waits until `slots` slots wait for a ticket.
+    ///
+    /// # Errors
+    /// When that doesn't happen.
+    pub async fn until_waiting(&self, bus: &Bus, slots: u32) -> anyhow::Result<()> {
+        let subjects = self.subjects()?;
+        let waiting = async || -> anyhow::Result<usize> {
+            let stream = bus.jetstream.get_stream(subjects.tickets_stream()).await?;
+            let info = stream.consumer_info(subjects.tickets_consumer("default")).await?;
+            Ok(info.num_waiting)
+        };
+        let slots = usize::try_from(slots)?;
+        self.until("all slots wait for tickets", async || {
+            Ok(waiting().await.is_ok_and(|n| n >= slots))
+        })
+        .await
+    }
+
+    /// Waits until `holds`, which is asked often.
+    ///
+    /// # Errors
+    /// When it doesn't come to hold, or can't be asked.
+    pub async fn until(
+        &self,
+        what: &str,
+        holds: impl AsyncFn() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let deadline = tokio::time::Instant::now() + STUCK;
+        while !holds().await? {
+            if tokio::time::Instant::now() > deadline {
+                bail!("waited in vain for `{what}`:\n{}", self.log_tails());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until every feature is done.
+    ///
+    /// # Errors
+    /// When one isn't in time.
+    pub async fn until_done(&self) -> anyhow::Result<()> {
+        let pool = self.pool(1).await?;
+        let done = async || -> anyhow::Result<bool> {
+            sqlx::query_scalar("select coalesce(bool_and(state = 'done'), false) from features")
+                .fetch_one(&pool)
+                .await
+                .context("failed to ask whether everything is done")
+        };
+        self.until("every feature is done", done).await?;
+        pool.close().await;
+        Ok(())
+    }
+
+    fn log_tails(&self) -> String {
+        let mut tails = String::new();
+        for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|e| e == "log") {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                let from = lines.len().saturating_sub(8);
+                tails.push_str(&format!("--- {}\n{}\n", path.display(), lines[from..].join("\n")));
+            }
+        }
+        tails
+    }
+}
+
+/// Databases may have names that subjects may not.
+fn prefix(name: &str) -> String {
+    name.replace('_', "-")
+}
+
+/// Ends a process at once and waits until it is gone.
+pub async fn kill(process: Process) {
+    process.signal(Signal::SIGKILL);
+    process.wait().await;
+}

@@ -1,0 +1,69 @@
+//! W1: independent tasks, drained by one worker; and what the dispatch of one costs Postgres.
+
+use super::limits::CLAIM_AND_COMPLETE;
+use crate::database;
+use crate::figures::{Figures, Target};
+use crate::load;
+use crate::process::{cpu_seconds, cpu_seconds_with_children};
+use crate::servers::Servers;
+use crate::stub::now;
+use crate::system::{Stub, System, kill};
+
+const RATE: &str = "W1 drain independent tasks";
+const ROWS: &str = "row versions a task on the dispatch path";
+const WAL: &str = "WAL a task on the dispatch path";
+
+/// Drains `n` tasks. The clock runs from the first claim until the database shows every task done.
+///
+/// # Errors
+/// When a server refuses, or the tasks are not done in time.
+pub async fn drain(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
+    let mut system = System::fresh(servers, "w1").await?;
+    let db = system.pool(1).await?;
+    load::submit(&db, &system.bus().await?, "w1", &load::independent(n)).await?;
+    sqlx::raw_sql("vacuum analyze").execute(&db).await?;
+    sqlx::raw_sql("checkpoint").execute(&db).await?;
+    db.close().await;
+    let before = database::counted(system.database()).await?;
+    let postmaster = database::postmaster(system.database()).await?;
+    let postgres_before = cpu_seconds_with_children(postmaster)?;
+    let coordinator = system.start_coordinator()?;
+    let stub = system.start_stub("w1", &Stub::default())?;
+    system.until_done().await?;
+    let done = now();
+    let cpu = [
+        ("coordinator", cpu_seconds(coordinator)?),
+        ("stub", cpu_seconds(stub.pid())?),
+        (
+            "Postgres",
+            cpu_seconds_with_children(postmaster)? - postgres_before,
+        ),
+    ];
+    // The stub's last reports are settled by now; it is cut off without ceremony.
+    kill(stub).await;
+    system.stop_coordinator().await;
+    let after = database::counted(system.database()).await?;
+    let mut conn = database::connection(system.database()).await?;
+    let first: f64 = sqlx::query_scalar("select extract(epoch from min(claimed_at))::float8 from dispatches")
+        .fetch_one(&mut conn)
+        .await?;
+    let tasks = n as f64;
+    figures.add(RATE, "tasks/s", tasks / (done - first));
+    figures.ratio(RATE, CLAIM_AND_COMPLETE, Target::AtLeast(1.0));
+    for (process, seconds) in cpu {
+        figures.add(
+            &format!("W1 processor time a task, {process}"),
+            "µs",
+            seconds / tasks * 1e6,
+        );
+    }
+    figures.add(
+        ROWS,
+        "",
+        (after.row_versions - before.row_versions) as f64 / tasks,
+    );
+    figures.target(ROWS, Target::AtMost(6.0));
+    figures.add(WAL, "bytes", (after.wal_bytes - before.wal_bytes) as f64 / tasks);
+    figures.target(WAL, Target::AtMost(3.0 * 1024.0));
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! What is measured, a module a question. Each runs once and adds one value to each of its figures.
+
+mod crash;
+mod dag;
+mod drain;
+mod idle;
+mod latency;
+mod limits;
+mod next;
+
+pub use crash::{restarted, vanished};
+pub use dag::dag;
+pub use drain::drain;
+pub use idle::idle;
+pub use latency::latency;
+pub use limits::limits;
+pub use next::next;
