@@ -225,7 +225,8 @@ async fn session(
         }
     };
     faults::point("session.prepared");
-    let (sender, receiver) = session::channel(life.redactor.clone());
+    let secrets = session::login_secrets(&agent.files);
+    let (sender, receiver) = session::channel(life.redactor.with(secrets));
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
     let mut ended = session::run(spec, sender, end).await;

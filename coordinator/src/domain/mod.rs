@@ -5,6 +5,7 @@ pub mod fairness;
 pub mod graph;
 pub mod judge;
 pub mod names;
+pub mod recall;
 pub mod retry;
 pub mod run;
 pub mod run_end;

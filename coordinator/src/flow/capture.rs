@@ -1,15 +1,22 @@
 //! What a session's report leaves for later iterations (SPEC 4, 6): failure reports, learnings, knowledge, notes. Collected
 //! while a batch is judged, written in the same transaction.
 
+use std::collections::{BTreeSet, HashSet};
+
 use ralph_shared::sigil::{FailureFacts, Sigils, extract_failure};
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
+use crate::domain::recall::{Kind, Scope, analyse, merged_tags, replaces};
 use crate::domain::states::Outcome;
 use crate::store;
 use crate::store::context::FailureReport;
-use crate::store::memory::{Learned, Noted, Source};
+use crate::store::memory::{Learned, Noted, Released, Source};
+use crate::store::recall::NewDoc;
 
+/// Files that are kept of one entry.
+const KEPT_PATHS: usize = 20;
 /// Longest free text that is kept of one sigil. Characters.
 const KEPT_CHARS: usize = 20_000;
 
@@ -23,20 +30,24 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Takes what a work session's text says.
-    pub fn learn(&mut self, source: &Source, sigils: &Sigils) {
+    /// Takes what a work session's text says, with the files that it changed.
+    pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String]) {
         self.learnings
             .extend(sigils.learnings.iter().map(|learning| Learned {
+                id: Uuid::now_v7(),
                 source: source.clone(),
                 head: learning.category.as_str().to_owned(),
                 tags: learning.tags.clone(),
+                paths: paths(&learning.tags, files_changed),
                 body: bounded(&learning.body),
             }));
         self.knowledge
             .extend(sigils.knowledge.iter().map(|knowledge| Learned {
+                id: Uuid::now_v7(),
                 source: source.clone(),
                 head: knowledge.title.clone(),
                 tags: knowledge.tags.clone(),
+                paths: paths(&knowledge.tags, files_changed),
                 body: bounded(&knowledge.body),
             }));
         self.notes.extend(sigils.notes.iter().map(|note| Noted {
@@ -108,6 +119,104 @@ impl Captured {
     }
 }
 
+/// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
+/// and all of it can be found by others. Their errors are resolved.
+pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    let mut released = store::memory::release(conn, tasks).await?;
+    if released.is_empty() {
+        return Ok(());
+    }
+    // Two tasks that learned the same at once: the second one waits and finds the first.
+    let repos: BTreeSet<&str> = released.iter().map(|one| one.repo_id.as_str()).collect();
+    store::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let knowledge: Vec<Uuid> = released
+        .iter()
+        .filter(|one| one.is_knowledge)
+        .map(|one| one.id)
+        .collect();
+    let mut gone = HashSet::new();
+    for &id in &knowledge {
+        let similar = store::library::similar_knowledge(conn, id).await?;
+        let Some(new) = released.iter_mut().find(|one| one.id == id) else {
+            continue;
+        };
+        let replaced: Vec<_> = similar
+            .into_iter()
+            .filter(|old| !gone.contains(&old.id) && (old.id < id || !knowledge.contains(&old.id)))
+            .filter(|old| replaces(&new.title, &new.tags, &old.title, &old.tags))
+            .collect();
+        if replaced.is_empty() {
+            continue;
+        }
+        new.tags = merged_tags(replaced.iter().map(|old| old.tags.as_slice()), &new.tags);
+        let ids: Vec<Uuid> = replaced.iter().map(|old| old.id).collect();
+        store::library::replace_knowledge(conn, id, &new.tags, &ids).await?;
+        store::recall::remove(conn, &ids).await?;
+        gone.extend(ids);
+    }
+    let docs: Vec<NewDoc> = released
+        .iter()
+        .filter(|one| !gone.contains(&one.id))
+        .map(doc)
+        .collect();
+    store::recall::insert(conn, &docs).await
+}
+
+fn doc(released: &Released) -> NewDoc {
+    let kind = if released.is_knowledge {
+        Kind::Knowledge
+    } else {
+        Kind::Learning
+    };
+    let (head, body) = if released.title.is_empty() {
+        head(&released.body)
+    } else {
+        (released.title.as_str(), released.body.as_str())
+    };
+    NewDoc {
+        entry: released.id,
+        repo_id: released.repo_id.clone(),
+        kind,
+        created_at: released.created_at,
+        words: analyse(
+            Scope::new(&released.repo_id, kind),
+            head,
+            body,
+            &released.paths,
+            &released.tags,
+        ),
+    }
+}
+
+/// The first line or sentence, and the rest: what stands first says what it is about.
+fn head(text: &str) -> (&str, &str) {
+    let end = [text.find('\n'), text.find(". ").map(|at| at + 1)]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// Files that an entry is about: those among its tags, then those that its session changed.
+fn paths(tags: &[String], files_changed: &[String]) -> Vec<String> {
+    let is_path = |tag: &&String| {
+        let ending = tag.rsplit_once('.').is_some_and(|(stem, ending)| {
+            !stem.is_empty()
+                && (1..=5).contains(&ending.len())
+                && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+        });
+        !tag.contains(char::is_whitespace) && (tag.contains('/') || ending)
+    };
+    let mut paths: Vec<String> = Vec::new();
+    for path in tags.iter().filter(is_path).chain(files_changed) {
+        if paths.len() < KEPT_PATHS && !paths.contains(path) {
+            paths.push(path.clone());
+        }
+    }
+    paths
+}
+
 /// The iteration's journal: what the agent wrote, or nothing, which still marks an iteration.
 pub fn journal(sigils: &Sigils) -> String {
     sigils.journal.as_deref().map(bounded).unwrap_or_default()
@@ -117,5 +226,41 @@ fn bounded(text: &str) -> String {
     match text.char_indices().nth(KEPT_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{} [truncated]", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_tags_that_name_files_and_what_was_changed() {
+        let strings = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            paths(
+                &strings(&[
+                    "sqlite",
+                    "src/dag/db.rs",
+                    "v1.2 notes",
+                    "main.rs",
+                    "e.g. this",
+                    "foreign keys"
+                ]),
+                &strings(&["src/lib.rs", "main.rs"]),
+            ),
+            strings(&["src/dag/db.rs", "main.rs", "src/lib.rs"])
+        );
+    }
+
+    #[test]
+    fn the_head_is_the_first_line_or_sentence() {
+        for (text, expected) in [
+            ("Use it. Then stop.", ("Use it.", " Then stop.")),
+            ("Use it\nThen. Stop.", ("Use it", "\nThen. Stop.")),
+            ("v1.2 only", ("v1.2 only", "")),
+            ("", ("", "")),
+        ] {
+            assert_eq!(head(text), expected);
+        }
     }
 }

@@ -287,7 +287,7 @@ fn choose_model(
         task_model: facts.task_model.as_deref(),
         failures,
         recent: (facts.recent, facts.recent_done),
-        easy_streak: 0,
+        easy_streak: facts.easy_streak,
         first_of_given_plan: facts.plan_given && facts.iterations == 0,
     };
     strategy::choose(strategy, &settings.tiers, &facts)

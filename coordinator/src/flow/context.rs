@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use super::Settings;
 use super::claim::Opened;
-use super::memory::Remembered;
+use super::memory::{Laid, Remembered};
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
 use crate::faults;
-use crate::prompt::{self, Budgets, Templates};
+use crate::prompt::{self, Templates};
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
@@ -50,6 +50,7 @@ pub async fn build(
     let facts = read(&mut conn, settings, opened).await?;
     let mut assignments = HashMap::new();
     let mut prompts = Vec::new();
+    let (mut uses, mut trials) = (Vec::new(), Vec::new());
     let mut frames: BTreeMap<String, String> = BTreeMap::new();
     for dispatch in opened {
         let Some(task) = facts.tasks.get(&dispatch.task) else {
@@ -64,7 +65,12 @@ pub async fn build(
             };
             Work::Integrate(integrate_order(task, dispatch, integration))
         } else {
-            let prompt = render(&facts, task, run, dispatch).prompt;
+            let (rendered, laid) = render(&facts, task, run, dispatch, settings);
+            if let Some(laid) = laid {
+                uses.extend(laid.uses(&rendered));
+                trials.extend(laid.trial());
+            }
+            let prompt = rendered.prompt;
             let frame = sha256_hex(prompt.frame.as_bytes());
             prompts.push(store::prompt::Sent {
                 dispatch: dispatch.dispatch.0,
@@ -100,6 +106,7 @@ pub async fn build(
     if !prompts.is_empty() {
         store::prompt::keep_frames(&mut tx, &frames).await?;
         store::prompt::keep(&mut tx, &prompts).await?;
+        store::memory::insert_uses(&mut tx, &uses, &trials).await?;
     }
     faults::point("prompt.before_commit");
     tx.commit().await?;
@@ -113,7 +120,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     let runs = store::run::read(conn, &run_ids).await?;
     let prerequisites = store::context::prerequisites(conn, &ids).await?;
     let memory = if settings.memory {
-        Remembered::read(conn, opened, &tasks).await?
+        Remembered::read(conn, settings, opened, &tasks).await?
     } else {
         Remembered::default()
     };
@@ -136,22 +143,35 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     })
 }
 
-fn render(facts: &Facts, task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::Rendered {
+fn render(
+    facts: &Facts,
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    settings: &Settings,
+) -> (prompt::Rendered, Option<Laid>) {
     let context = task_context(facts, task);
-    let (memory, judged) = if dispatch.kind == Kind::Verify {
+    let (laid, judged) = if dispatch.kind == Kind::Verify {
         let attempt = dispatch.attempt;
         (None, Some(prompt::Judged { attempt }))
     } else {
-        (Some(facts.memory.of(task, run, dispatch)), None)
+        let blockers = facts
+            .prerequisites
+            .iter()
+            .filter(|blocker| blocker.of == task.task);
+        let near = blockers.map(|blocker| blocker.id).collect();
+        (Some(facts.memory.of(task, run, dispatch, &near)), None)
     };
-    prompt::render(
+    let memory = laid.as_ref().map(|laid| &laid.memory).filter(|_| settings.memory);
+    let rendered = prompt::render(
         Templates::built_in(),
-        &Budgets::default(),
+        &settings.budgets,
         dispatch.kind.into(),
         &context,
-        memory.as_ref(),
+        memory,
         judged,
-    )
+    );
+    (rendered, laid)
 }
 
 fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {

@@ -1,24 +1,40 @@
 //! What is remembered at the moment of a claim, read for a whole batch and laid out for each prompt (SPEC 6).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::Settings;
+use super::attempts::attempts;
 use super::claim::Opened;
+use super::pick::{Picked, pick, prompt_limit};
+use super::recall::Question;
+use crate::domain::recall::{Kind as EntryKind, Query};
 use crate::domain::run::Run;
 use crate::domain::states::{Kind, Outcome};
-use crate::prompt;
+use crate::prompt::{self, Rendered, Section};
 use crate::store;
-use crate::store::context::{Earlier, FailureReport, JournalEntry, TaskFacts};
-use crate::store::memory::Note;
+use crate::store::context::{Earlier, JournalEntry, TaskFacts};
+use crate::store::library::Stored;
+use crate::store::memory::{Note, Own, Use};
 
-/// Journal entries of the run that a prompt may show (SPEC 6.5).
-const JOURNAL_ENTRIES: i64 = 5;
+/// Journal entries of this run that are read, and shown (SPEC 6.5).
+const JOURNAL_READ: i64 = 10;
+const JOURNAL_SHOWN: usize = 5;
+/// Entries that are left out and kept with their reason, of each kind.
+const KEPT_LEFT_OUT: usize = 5;
+/// What a task learned itself and is shown again, of each kind.
+const OWN_SHOWN: usize = 5;
+/// Decisions and errors together (SPEC 6.4).
+const NOTES_KEPT: usize = 50;
 /// So many failures in a row, and the task is stuck (SPEC 6.7).
 const STUCK_THRESHOLD: i16 = 3;
+/// Paths of earlier attempts that are part of a question.
+const ASKED_PATHS: usize = 20;
 
 /// The memory of a batch of claims.
 #[derive(Debug, Default)]
@@ -26,72 +42,193 @@ pub(super) struct Remembered {
     earlier: Vec<Earlier>,
     journal: Vec<JournalEntry>,
     notes: Vec<Note>,
+    own: Vec<Own>,
+    recalled: HashMap<DispatchId, Recalled>,
+}
+
+/// What other tasks left for one dispatch.
+#[derive(Debug, Default)]
+struct Recalled {
+    repo_id: String,
+    by_kind: BTreeMap<EntryKind, Picked>,
+    held_out: bool,
+}
+
+/// What one prompt may show, and what was chosen for it.
+#[derive(Debug)]
+pub(super) struct Laid {
+    pub memory: prompt::Memory,
+    dispatch: DispatchId,
+    /// Behind each of the prompt's entries: what was recalled, or `None` for the task's own.
+    learnings: Vec<Option<(Uuid, f64)>>,
+    knowledge: Vec<Option<(Uuid, f64)>>,
+    journal: Vec<Option<(Uuid, f64)>>,
+    left_out: Vec<(EntryKind, Uuid, f64, &'static str)>,
+    trial: Option<(String, bool)>,
 }
 
 impl Remembered {
-    /// Reads it.
+    /// Reads it: with an empty memory, three indexed queries for the whole batch.
     pub(super) async fn read(
         conn: &mut PgConnection,
+        settings: &Settings,
         opened: &[Opened],
         tasks: &[TaskFacts],
     ) -> sqlx::Result<Self> {
-        let working: HashSet<TaskId> = opened
-            .iter()
-            .filter(|d| d.kind == Kind::Work)
-            .map(|d| d.task)
-            .collect();
+        let working: Vec<&Opened> = opened.iter().filter(|d| d.kind == Kind::Work).collect();
         if working.is_empty() {
             return Ok(Self::default());
         }
-        let again: Vec<Uuid> = opened
+        let again: Vec<Uuid> = working
             .iter()
-            .filter(|d| d.kind == Kind::Work && d.attempt > 1)
+            .filter(|d| d.attempt > 1)
             .map(|d| d.task.0)
             .collect();
-        let earlier = if again.is_empty() {
-            Vec::new()
+        let (earlier, own) = if again.is_empty() {
+            (Vec::new(), Vec::new())
         } else {
-            store::context::earlier(conn, &again).await?
+            let earlier = store::context::earlier(conn, &again).await?;
+            (earlier, store::memory::own(conn, &again).await?)
         };
-        let mut features: Vec<Uuid> = tasks
-            .iter()
-            .filter(|t| working.contains(&t.task))
-            .map(|t| t.feature.0)
-            .collect();
+        let ids: HashSet<TaskId> = working.iter().map(|d| d.task).collect();
+        let tasks: Vec<&TaskFacts> = tasks.iter().filter(|task| ids.contains(&task.task)).collect();
+        let mut features: Vec<Uuid> = tasks.iter().map(|task| task.feature.0).collect();
         features.sort_unstable();
         features.dedup();
+        let task_ids: Vec<Uuid> = tasks.iter().map(|task| task.task.0).collect();
+        let notes = store::memory::notes(conn, &features, &task_ids).await?;
+        let recalled = recall(conn, settings, &working, &tasks, &earlier).await?;
+        let named: Vec<Uuid> = recalled
+            .values()
+            .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
+            .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
+            .collect();
+        let journal = store::context::journal(conn, &features, JOURNAL_READ, &named).await?;
         Ok(Self {
             earlier,
-            journal: store::context::journal(conn, &features, JOURNAL_ENTRIES).await?,
-            notes: store::memory::notes(conn, &features).await?,
+            journal,
+            notes,
+            own,
+            recalled,
         })
     }
 
-    /// Lays out what one prompt may show.
-    pub(super) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::Memory {
+    /// Lays out what one prompt may show. `near` are the task's blockers.
+    pub(super) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened, near: &HashSet<TaskId>) -> Laid {
         let earlier: Vec<&Earlier> = self.earlier.iter().filter(|e| e.task == task.task).collect();
-        let attempts = attempts(&earlier);
-        prompt::Memory {
-            attempt: dispatch.attempt,
-            session: self.session(task, &earlier),
-            attempts,
-            siblings: Vec::new(),
-            learnings: Vec::new(),
-            status: Some(status(task, run, dispatch)),
-            journal: self.journal(task.feature, run),
-            knowledge: Vec::new(),
+        let nothing = Recalled::default();
+        let recalled = self.recalled.get(&dispatch.dispatch).unwrap_or(&nothing);
+        let own = |knowledge: bool| {
+            let mine = move |own: &&Own| own.task == task.task.0 && own.is_knowledge == knowledge;
+            self.own.iter().filter(mine).take(OWN_SHOWN)
+        };
+        let none = Picked::default();
+        let picked = |kind| {
+            let picked = recalled.by_kind.get(&kind).unwrap_or(&none);
+            // Asked all the same, so that the attempts compare; but not shown.
+            if recalled.held_out { &none } else { picked }
+        };
+        let behind = |kind| {
+            picked(kind)
+                .shown
+                .iter()
+                .map(|one| Some((one.entry.id, one.score)))
+        };
+        let (journal, behind_journal) = self.journal(task, run, near, picked(EntryKind::Journal));
+        let memory =
+            prompt::Memory {
+                attempt: dispatch.attempt,
+                attempts: attempts(&earlier),
+                siblings: self.siblings(task),
+                session: self.session(task, &earlier),
+                learnings: own(false)
+                    .map(|own| learning(own.id, &own.head, "", &own.body))
+                    .chain(picked(EntryKind::Learning).shown.iter().map(|one| {
+                        let Stored {
+                            id,
+                            category,
+                            title,
+                            body,
+                            ..
+                        } = &one.entry;
+                        learning(*id, category, title, body)
+                    }))
+                    .collect(),
+                status: Some(status(task, run, dispatch)),
+                journal,
+                knowledge: own(true)
+                    .map(|own| knowledge(own.id, &own.head, &own.tags, &own.body))
+                    .chain(picked(EntryKind::Knowledge).shown.iter().map(|one| {
+                        knowledge(one.entry.id, &one.entry.title, &one.entry.tags, &one.entry.body)
+                    }))
+                    .collect(),
+            };
+        let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
+            let shown = picked.shown.iter().filter(|_| recalled.held_out);
+            let shown = shown.map(|one| (one, "held out to measure what memory is worth"));
+            let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
+            shown
+                .chain(others)
+                .take(KEPT_LEFT_OUT)
+                .map(|(one, why)| (*kind, one.entry.id, one.score, why))
+        });
+        let asked = recalled.by_kind.values().any(|picked| picked.confidence != 0.0);
+        Laid {
+            dispatch: dispatch.dispatch,
+            learnings: own(false)
+                .map(|_| None)
+                .chain(behind(EntryKind::Learning))
+                .collect(),
+            knowledge: own(true)
+                .map(|_| None)
+                .chain(behind(EntryKind::Knowledge))
+                .collect(),
+            journal: behind_journal,
+            left_out: left_out.collect(),
+            trial: asked.then(|| (recalled.repo_id.clone(), recalled.held_out)),
+            memory,
         }
     }
 
-    /// The newest entries of this run.
-    fn journal(&self, feature: FeatureId, run: &Run) -> Vec<prompt::JournalEntry> {
-        let of_run = |entry: &&JournalEntry| entry.feature == feature && entry.run == run.id.0;
-        self.journal
+    /// Of this run those of blockers first, then the newest; then similar ones of earlier runs.
+    fn journal(
+        &self,
+        task: &TaskFacts,
+        run: &Run,
+        near: &HashSet<TaskId>,
+        picked: &Picked,
+    ) -> (Vec<prompt::JournalEntry>, Vec<Option<(Uuid, f64)>>) {
+        let of_run = |entry: &&JournalEntry| entry.feature == task.feature && entry.run == run.id.0;
+        let mut here: Vec<&JournalEntry> = self.journal.iter().filter(of_run).collect();
+        here.sort_by_key(|entry| (!near.contains(&entry.task), std::cmp::Reverse(entry.dispatch)));
+        here.truncate(JOURNAL_SHOWN);
+        let earlier = picked.shown.iter().filter_map(|one| {
+            let entry = self.journal.iter().find(|entry| entry.dispatch == one.entry.id)?;
+            (entry.run != run.id.0).then_some((entry, one.score))
+        });
+        let here = here
+            .into_iter()
+            .map(|entry| (journal_entry(entry, entry.iteration), None));
+        let earlier =
+            earlier.map(|(entry, score)| (journal_entry(entry, None), Some((entry.dispatch, score))));
+        here.chain(earlier).unzip()
+    }
+
+    /// Unresolved failures of tasks with the same parent; of the whole feature for a task without one (SPEC 6.3).
+    fn siblings(&self, task: &TaskFacts) -> Vec<prompt::SiblingFailure> {
+        let parent = task.parent.as_ref().map(|parent| parent.id.0);
+        self.notes
             .iter()
-            .rev()
-            .filter(of_run)
-            .zip(0..)
-            .map(|(entry, back)| journal_entry(entry, Some(run.iterations - back).filter(|n| *n > 0)))
+            .filter(|note| note.kind == "error" && note.feature == task.feature.0)
+            .filter(|note| note.task != Some(task.task.0) && (parent.is_none() || note.parent == parent))
+            .map(|note| prompt::SiblingFailure {
+                task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
+                title: note.task_title.clone().unwrap_or_default(),
+                error: note.body.clone(),
+                attempted: note.attempted.clone().unwrap_or_default(),
+                files: note.files.clone(),
+                context: note.context.clone(),
+            })
             .collect()
     }
 
@@ -114,6 +251,18 @@ impl Remembered {
             .collect();
         let mut files = own("file_modified");
         files.extend(earlier.iter().flat_map(|e| e.files_changed.iter().cloned()));
+        let kept: Vec<&&Note> = notes
+            .iter()
+            .filter(|n| matches!(n.kind.as_str(), "decision" | "error"))
+            .collect();
+        let kept = &kept[kept.len().saturating_sub(NOTES_KEPT)..];
+        let blocked = earlier
+            .iter()
+            .rev()
+            .find(|e| e.kind == Kind::Work)
+            .filter(|e| e.difficulty.as_deref() == Some("blocked"))
+            .and_then(|e| e.report.as_ref())
+            .map(|report| report.why_failed.clone());
         prompt::SessionMemory {
             feature: task.feature_name.clone(),
             phase: SessionKind::Work.as_str().to_owned(),
@@ -121,10 +270,18 @@ impl Remembered {
             pull_request: None,
             completed,
             pending,
-            blocked: None,
+            blocked,
             files_modified: distinct(files.into_iter()),
-            errors: Vec::new(),
-            decisions: notes
+            errors: kept
+                .iter()
+                .filter(|n| n.kind == "error")
+                .map(|n| prompt::UnresolvedError {
+                    iteration: n.iteration,
+                    phase: SessionKind::Work.as_str().to_owned(),
+                    text: n.body.clone(),
+                })
+                .collect(),
+            decisions: kept
                 .iter()
                 .filter(|n| n.kind == "decision")
                 .map(|n| prompt::Decision {
@@ -139,6 +296,114 @@ impl Remembered {
                     .map(|n| n.body.clone()),
             ),
         }
+    }
+}
+
+/// Asks for each working dispatch what other tasks left (SPEC 6.5).
+async fn recall(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    working: &[&Opened],
+    tasks: &[&TaskFacts],
+    earlier: &[Earlier],
+) -> sqlx::Result<HashMap<DispatchId, Recalled>> {
+    let now = OffsetDateTime::now_utc();
+    let tasks: HashMap<TaskId, &TaskFacts> = tasks.iter().map(|task| (task.task, *task)).collect();
+    let mut questions = Vec::new();
+    let mut asked = Vec::new();
+    for dispatch in working {
+        let Some(task) = tasks.get(&dispatch.task) else {
+            continue;
+        };
+        let query = Query::new(&task.title, &task.description, &around(task, earlier));
+        if query.is_empty() {
+            continue;
+        }
+        for kind in EntryKind::ALL {
+            asked.push((*dispatch, kind));
+            questions.push(Question {
+                repo_id: task.repo_id.clone(),
+                kind,
+                query: query.clone(),
+                now,
+            });
+        }
+    }
+    let picked = pick(conn, &questions, prompt_limit).await?;
+    let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
+    for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
+        let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| Recalled {
+            repo_id: question.repo_id,
+            held_out: is_held_out(dispatch, settings.hold_out),
+            by_kind: BTreeMap::new(),
+        });
+        of_dispatch.by_kind.insert(kind, picked);
+    }
+    Ok(recalled)
+}
+
+/// What surrounds a task: its feature, its parent, and what its last attempts failed at and touched.
+fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
+    let mut text = task.feature_name.clone();
+    if let Some(parent) = &task.parent {
+        text = format!("{text} {}", parent.title);
+    }
+    for last in earlier.iter().rev().filter(|e| e.task == task.task).take(2) {
+        if let Some(report) = &last.report {
+            text = format!("{text} {} {}", report.category, report.why_failed);
+        }
+        for path in last.files_changed.iter().take(ASKED_PATHS) {
+            text = format!("{text} {path}");
+        }
+    }
+    text
+}
+
+/// First attempts only: what fails without memory gets it when it is tried again. By the id's random end, so that asking
+/// again gives the same answer.
+fn is_held_out(dispatch: &Opened, share: f64) -> bool {
+    let end = u64::from_be_bytes(dispatch.dispatch.0.as_u64_pair().1.to_be_bytes()) & (u64::MAX >> 2);
+    dispatch.attempt == 1 && (end as f64 / (u64::MAX >> 2) as f64) < share
+}
+
+impl Laid {
+    /// What the rendered prompt shows and what was left out, to be kept.
+    pub(super) fn uses(&self, rendered: &Rendered) -> Vec<Use> {
+        let mut uses = Vec::new();
+        for (section, kind, entries) in [
+            (Section::Learnings, EntryKind::Learning, &self.learnings),
+            (Section::Knowledge, EntryKind::Knowledge, &self.knowledge),
+            (Section::Journal, EntryKind::Journal, &self.journal),
+        ] {
+            let shown = rendered.shown(section);
+            for (index, behind) in entries.iter().enumerate() {
+                if let Some((entry, score)) = behind {
+                    let why = (!shown.contains(&index)).then_some("no room in its section");
+                    uses.push(self.used(kind, *entry, *score, uses.len(), why));
+                }
+            }
+        }
+        for (kind, entry, score, why) in &self.left_out {
+            uses.push(self.used(*kind, *entry, *score, uses.len(), Some(*why)));
+        }
+        uses
+    }
+
+    fn used(&self, kind: EntryKind, entry: Uuid, score: f64, place: usize, why: Option<&str>) -> Use {
+        Use {
+            dispatch: self.dispatch.0,
+            kind,
+            entry,
+            place: i16::try_from(place).unwrap_or(i16::MAX),
+            score: score as f32,
+            left_out: why.map(str::to_owned),
+        }
+    }
+
+    /// Whether the memory was asked: dispatch, repository, and whether the answer was held out.
+    pub(super) fn trial(&self) -> Option<(Uuid, String, bool)> {
+        let (repo_id, held_out) = self.trial.clone()?;
+        Some((self.dispatch.0, repo_id, held_out))
     }
 }
 
@@ -171,68 +436,35 @@ fn status(task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::LoopStatus 
     }
 }
 
-/// Dispatches joined to attempts (SPEC 1): the work, and what verification and integration made of it. Oldest first.
-fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
-    let mut by_number: BTreeMap<i32, Vec<&Earlier>> = BTreeMap::new();
-    for one in earlier {
-        by_number.entry(one.attempt).or_default().push(one);
-    }
-    by_number
-        .values()
-        .filter_map(|dispatches| attempt(dispatches))
-        .collect()
-}
-
-fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
-    let work = dispatches.iter().rev().find(|d| d.kind == Kind::Work)?;
-    // A failure at the door is nobody's attempt (SPEC 7.3).
-    if work.outcome == Outcome::Door {
-        return None;
-    }
-    let against = dispatches.iter().rev().find(|d| {
-        d.kind != Kind::Work
-            && matches!(
-                d.outcome,
-                Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error
-            )
-    });
-    let (outcome, reason) = match against {
-        Some(judge) if judge.kind == Kind::Verify => ("failed verification", judge.reason.clone()),
-        Some(judge) if judge.outcome == Outcome::Conflict => ("conflict", judge.reason.clone()),
-        Some(judge) => ("failed integration", judge.reason.clone()),
-        // The agent's report, or what was extracted, says it better.
-        None if work.report.is_some() => (work.outcome.as_str(), None),
-        None => (work.outcome.as_str(), work.reason.clone()),
+fn learning(id: Uuid, category: &str, title: &str, body: &str) -> prompt::Learning {
+    let text = match (title.is_empty(), body.is_empty()) {
+        (true, _) => body.to_owned(),
+        (false, true) => title.to_owned(),
+        (false, false) => format!("{title}\n{body}"),
     };
-    Some(prompt::Attempt {
-        number: work.attempt,
-        model: work.model.clone(),
-        outcome: outcome.to_owned(),
-        duration_ms: work.duration_ms,
-        report: work.report.as_ref().map(report),
-        reason,
-        verified: against.is_some_and(|judge| judge.kind == Kind::Verify),
-        feedback: work.feedback.clone(),
-        branch: work
-            .pushed_ref
-            .as_deref()
-            .map(|name| name.trim_start_matches("refs/heads/").to_owned()),
-    })
+    prompt::Learning {
+        id,
+        category: category.to_owned(),
+        text,
+    }
 }
 
-fn report(report: &FailureReport) -> prompt::Report {
-    prompt::Report {
-        extracted: report.extracted,
-        tried: report.what_tried.clone(),
-        why: report.why_failed.clone(),
-        category: report.category.clone(),
-        files: report.relevant_files.clone(),
-        error: report.error_output.clone(),
-        suggestion: report.retry_suggestion.clone(),
+fn knowledge(id: Uuid, title: &str, tags: &[String], body: &str) -> prompt::Knowledge {
+    prompt::Knowledge {
+        id,
+        title: title.to_owned(),
+        tags: tags.to_vec(),
+        body: body.to_owned(),
     }
 }
 
 fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::JournalEntry {
+    let notes = match &entry.feedback {
+        Some(feedback) => format!("{}\nA person says: {feedback}", entry.journal)
+            .trim()
+            .to_owned(),
+        None => entry.journal.clone(),
+    };
     prompt::JournalEntry {
         dispatch: entry.dispatch,
         iteration,
@@ -243,7 +475,7 @@ fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::Journa
         duration_ms: entry.duration_ms,
         cost_usd: entry.cost_usd,
         files: entry.files_changed.clone(),
-        notes: entry.journal.clone(),
+        notes,
     }
 }
 

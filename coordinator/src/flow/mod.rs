@@ -9,6 +9,7 @@
 //! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
+//! | [`recall`] | the memory is asked what helps |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`apply`] | reports change tasks, a batch a transaction |
 //! | [`cascade`] | what a change of a task does to others |
@@ -17,6 +18,7 @@
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
 //! | [`steer`] | what people do to features and tasks |
+//! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
 //! | [`edit`] | what people change of what stands |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
@@ -34,12 +36,17 @@ pub mod finish;
 pub mod heartbeat;
 pub mod hello;
 pub mod integrate;
+pub mod library;
 pub mod memory;
+pub mod pick;
 pub mod ready;
+pub mod recall;
 pub mod rescue;
 pub mod steer;
 pub mod submit;
+pub mod upkeep;
 
+mod attempts;
 mod settings;
 
 pub use crate::bus::Signals;

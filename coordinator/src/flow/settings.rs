@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::domain::strategy::Tiers;
+use crate::prompt::Budgets;
 
 /// Times, limits and names that hold for the whole coordinator.
 #[derive(Debug, Clone)]
@@ -21,6 +22,10 @@ pub struct Settings {
     pub tiers: Tiers,
     /// Whether prompts hold what earlier iterations left.
     pub memory: bool,
+    /// The share of first attempts that get no memory of other tasks, so that its worth can be measured. 0 to 1.
+    pub hold_out: f64,
+    /// What memory may take of a prompt.
+    pub budgets: Budgets,
 }
 
 impl Default for Settings {
@@ -32,6 +37,8 @@ impl Default for Settings {
             grace: Duration::from_secs(5),
             tiers: Tiers::default(),
             memory: true,
+            hold_out: 0.05,
+            budgets: Budgets::default(),
         }
     }
 }

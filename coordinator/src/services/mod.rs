@@ -72,6 +72,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     keep!("rescue", ticks::rescue);
     keep!("runs", ticks::runs);
     keep!("upkeep", ticks::upkeep);
+    keep!("memory", ticks::memory);
     keep!("archive", archive::run);
     shutdown.cancelled().await;
     let drained = tokio::time::timeout(DRAIN, async { while loops.join_next().await.is_some() {} }).await;

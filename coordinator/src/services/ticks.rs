@@ -15,6 +15,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const GAP: Duration = Duration::from_secs(3);
 /// How often old rows are removed and streams looked at.
 const UPKEEP: Duration = Duration::from_secs(30);
+/// How often the memory is kept in order.
+const MEMORY: Duration = Duration::from_secs(3);
 /// Texts in parts are kept so long. Hours.
 const BLOB_HOURS: i32 = 48;
 
@@ -84,5 +86,15 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         let mut conn = deps.db.acquire().await?;
         store::blob::prune(&mut conn, BLOB_HOURS).await?;
     }
+    Ok(())
+}
+
+/// Keeps the memory in order: what was released is indexed and counted, and weighed by how attempts ended.
+pub async fn memory(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(MEMORY);
+    while deps.settings.memory && tick(&mut rounds, shutdown).await {
+        flow::upkeep::tick(&deps.db).await?;
+    }
+    shutdown.cancelled().await;
     Ok(())
 }

@@ -23,6 +23,7 @@ pub struct TaskFacts {
     pub start_ref: Option<String>,
     pub parent: Option<ParentFacts>,
     pub feature_name: String,
+    pub repo_id: String,
     pub repo_address: Option<String>,
     pub base_commit: Option<String>,
     pub branch: Option<String>,
@@ -46,7 +47,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
     let rows = sqlx::query!(
         r#"select t.id, t.feature_id, x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
-                  px.description as "parent_description?", f.name, f.repo_address, f.base_commit, f.branch,
+                  px.description as "parent_description?", f.name, f.repo_id, f.repo_address, f.base_commit, f.branch,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
                     as "feature_tasks!",
                   ft.description as feature_description, ft.spec, ft.plan
@@ -80,6 +81,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                 description: row.parent_description.unwrap_or_default(),
             }),
             feature_name: row.name,
+            repo_id: row.repo_id,
             repo_address: row.repo_address,
             base_commit: row.base_commit,
             branch: row.branch,
@@ -148,6 +150,7 @@ pub struct Earlier {
     pub model: Option<String>,
     pub duration_ms: Option<i64>,
     pub pushed_ref: Option<String>,
+    pub difficulty: Option<String>,
     pub files_changed: Vec<String>,
     pub report: Option<FailureReport>,
 }
@@ -169,7 +172,7 @@ pub struct FailureReport {
 pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Earlier>> {
     let rows = sqlx::query!(
         r#"select d.task_id as "task_id!", d.kind as "kind!: Kind", d.attempt as "attempt!",
-                  d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref,
+                  d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
                   coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
                   r.category as "category?", r.what_tried as "what_tried?", r.why_failed as "why_failed?",
                   r.relevant_files, r.error_output, r.retry_suggestion
@@ -198,6 +201,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
             model: row.model,
             duration_ms: row.duration_ms,
             pushed_ref: row.pushed_ref,
+            difficulty: row.difficulty,
             files_changed: row.files_changed,
             report: row.what_tried.map(|what_tried| FailureReport {
                 extracted: row.extracted.unwrap_or_default(),
@@ -221,39 +225,54 @@ pub struct JournalEntry {
     pub run: Uuid,
     pub task: TaskId,
     pub task_title: String,
-    pub attempt: i32,
+    /// Number within its run.
+    pub iteration: Option<i32>,
     pub outcome: Outcome,
     pub model: Option<String>,
     pub duration_ms: Option<i64>,
     pub cost_usd: Option<f64>,
     pub files_changed: Vec<String>,
     pub journal: String,
+    /// What a person said when it was interrupted.
+    pub feedback: Option<String>,
     /// Whether its verification or integration sent the task back.
     pub sent_back: bool,
 }
 
-/// The newest `n` journal entries of each feature, oldest first (SPEC 6.5).
-pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx::Result<Vec<JournalEntry>> {
+/// The newest `n` journal entries of each feature, and the `named` ones of whatever feature. Oldest first.
+pub async fn journal(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+    n: i64,
+    named: &[Uuid],
+) -> sqlx::Result<Vec<JournalEntry>> {
     let rows = sqlx::query!(
-        r#"select d.id as "id!", q.id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
-                  d.attempt as "attempt!", d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
-                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!",
+        r#"with entries as (
+             select d.*
+             from unnest($1::uuid[]) as q(id)
+             cross join lateral (
+               select * from dispatches
+               where feature_id = q.id and journal is not null
+               order by id desc
+               limit $2
+             ) d
+             union all
+             select * from dispatches where id = any($3) and journal is not null
+           )
+           select d.id as "id!", d.feature_id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
+                  d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
+                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
                   exists (
                     select from dispatches v
                     where v.task_id = d.task_id and v.attempt = d.attempt and v.kind <> 'work'
                       and v.outcome in ('failed', 'conflict', 'no_sigil')
                   ) as "sent_back!"
-           from unnest($1::uuid[]) as q(id)
-           cross join lateral (
-             select * from dispatches
-             where feature_id = q.id and journal is not null
-             order by id desc
-             limit $2
-           ) d
+           from entries d
            join task_texts x on x.task_id = d.task_id
            order by d.id"#,
         features,
         n,
+        named,
     )
     .fetch_all(conn)
     .await?;
@@ -265,13 +284,14 @@ pub async fn journal(conn: &mut PgConnection, features: &[Uuid], n: i64) -> sqlx
             run: row.run_id,
             task: TaskId(row.task_id),
             task_title: row.title,
-            attempt: row.attempt,
+            iteration: row.iteration,
             outcome: row.outcome,
             model: row.model,
             duration_ms: row.duration_ms,
             cost_usd: row.cost_usd,
             files_changed: row.files_changed,
             journal: row.journal,
+            feedback: row.feedback,
             sent_back: row.sent_back,
         })
         .collect())
@@ -286,6 +306,8 @@ pub struct ModelFacts {
     pub task_model: Option<String>,
     pub recent: u32,
     pub recent_done: u32,
+    /// Attempts done in a row that were rated trivial or easy.
+    pub easy_streak: u32,
     pub iterations: i32,
     pub plan_given: bool,
 }
@@ -296,10 +318,12 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
         r#"with fs as (
              select distinct feature_id from tasks where id = any($1)
            ), recent as (
-             select fs.feature_id, count(*)::int as n, (count(*) filter (where last.outcome = 'done'))::int as done
+             select fs.feature_id, count(*)::int as n, (count(*) filter (where last.outcome = 'done'))::int as done,
+                    array_agg(last.outcome = 'done' and coalesce(last.difficulty in ('trivial', 'easy'), false)
+                              order by last.id desc) as easy
              from fs
              cross join lateral (
-               select outcome from dispatches
+               select id, outcome, difficulty from dispatches
                where feature_id = fs.feature_id and journal is not null
                order by id desc
                limit 10
@@ -308,6 +332,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
            )
            select t.id, r.model_strategy, r.model as run_model, x.model as task_model, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
+                  coalesce(recent.easy, '{}') as "easy!",
                   ft.plan is not null as "plan_given!"
            from tasks t
            join task_texts x on x.task_id = t.id
@@ -329,6 +354,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
                 task_model: row.task_model,
                 recent: u32::try_from(row.recent).unwrap_or(0),
                 recent_done: u32::try_from(row.recent_done).unwrap_or(0),
+                easy_streak: row.easy.iter().take_while(|easy| **easy).map(|_| 1).sum(),
                 iterations: row.iterations,
                 plan_given: row.plan_given,
             };

@@ -145,6 +145,9 @@ pub struct End {
     pub cost_usd: Option<f64>,
     pub tool_calls: i32,
     pub malformed_sigils: i32,
+    /// Number within its run; of iterations only.
+    pub iteration: Option<i32>,
+    pub difficulty: Option<String>,
 }
 
 /// Separates paths in one column of the statement below; a path can hold neither.
@@ -172,12 +175,13 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
                                   else array(select jsonb_array_elements_text(e.files::jsonb)) end,
              stop_reason = e.stop_reason, agent = e.agent, duration_ms = e.duration_ms,
              input_tokens = e.input_tokens, output_tokens = e.output_tokens, cost_usd = e.cost_usd,
-             tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, settled_at = now()
+             tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
+             difficulty = e.difficulty, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
-                     $14::float8[], $15::int[], $16::int[])
+                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
-                input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils)
+                input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -195,6 +199,8 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.cost_usd).collect::<Vec<_>>() as &[Option<f64>],
         &ends.iter().map(|e| e.tool_calls).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
+        &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
+        &ends.iter().map(|e| e.difficulty.clone()).collect::<Vec<_>>() as &[Option<String>],
     )
     .execute(conn)
     .await?;

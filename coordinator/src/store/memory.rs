@@ -1,12 +1,14 @@
-//! What iterations leave for later ones (SPEC 6): failure reports, learnings, knowledge, notes.
+//! What iterations leave for later ones (SPEC 6): failure reports, learnings, knowledge, notes. Learnings and knowledge
+//! stay in quarantine until their task is done (SPEC 6.8).
 
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::context::FailureReport;
 
 /// Where something was learned.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
 pub struct Source {
     pub repo_id: String,
@@ -16,7 +18,7 @@ pub struct Source {
     pub attempt: i32,
 }
 
-/// Stores failure reports, one a dispatch; a second one changes nothing.
+/// Stores failure reports, one a dispatch; a second one changes nothing. Each is an unresolved error of its feature as well.
 pub async fn insert_failure_reports(
     conn: &mut PgConnection,
     reports: &[(Source, FailureReport)],
@@ -25,13 +27,28 @@ pub async fn insert_failure_reports(
         return Ok(());
     }
     sqlx::query!(
-        "insert into failure_reports
-           (dispatch_id, task_id, attempt, extracted, category, what_tried, why_failed, relevant_files, error_output,
-            retry_suggestion)
-         select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::bool[], $5::text[], $6::text[], $7::text[],
-                              $8::text[], $9::text[], $10::text[])
-         on conflict do nothing",
+        "with given as (
+           select *
+           from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int[], $5::bool[], $6::text[], $7::text[], $8::text[],
+                       $9::text[], $10::text[], $11::text[])
+             as g(dispatch_id, feature_id, task_id, attempt, extracted, category, what_tried, why_failed,
+                  relevant_files, error_output, retry_suggestion)
+         ), reports as (
+           insert into failure_reports
+             (dispatch_id, task_id, attempt, extracted, category, what_tried, why_failed, relevant_files, error_output,
+              retry_suggestion)
+           select dispatch_id, task_id, attempt, extracted, category, what_tried, why_failed, relevant_files,
+                  error_output, retry_suggestion
+           from given
+           on conflict do nothing
+           returning dispatch_id
+         )
+         insert into session_memory (feature_id, task_id, dispatch_id, kind, body)
+         select feature_id, task_id, dispatch_id, 'error', why_failed
+         from given
+         join reports using (dispatch_id)",
         &reports.iter().map(|(s, _)| s.dispatch).collect::<Vec<_>>(),
+        &reports.iter().map(|(s, _)| s.feature).collect::<Vec<_>>(),
         &reports.iter().map(|(s, _)| s.task).collect::<Vec<_>>(),
         &reports.iter().map(|(s, _)| s.attempt).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.extracted).collect::<Vec<_>>(),
@@ -47,21 +64,22 @@ pub async fn insert_failure_reports(
     Ok(())
 }
 
-/// Something learned: category or title, tags, body.
-#[derive(Debug, Clone)]
+/// Something learned.
+#[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
 pub struct Learned {
+    pub id: Uuid,
     pub source: Source,
+    /// Category of a learning, title of a knowledge entry.
     pub head: String,
     pub tags: Vec<String>,
+    /// Files that it is about.
+    pub paths: Vec<String>,
     pub body: String,
 }
 
-fn tags(learned: &[Learned]) -> Vec<String> {
-    learned
-        .iter()
-        .map(|l| serde_json::to_string(&l.tags).unwrap_or_else(|_| "[]".to_owned()))
-        .collect()
+fn json(values: &[String]) -> String {
+    serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
 /// Stores learnings in quarantine (SPEC 6.8).
@@ -70,12 +88,13 @@ pub async fn insert_learnings(conn: &mut PgConnection, learned: &[Learned]) -> s
         return Ok(());
     }
     sqlx::query!(
-        "insert into learnings (id, repo_id, task_id, dispatch_id, category, tags, body)
+        "insert into learnings (id, repo_id, task_id, dispatch_id, category, tags, paths, body)
          select l.id, l.repo_id, l.task_id, l.dispatch_id, l.category,
-                array(select jsonb_array_elements_text(l.tags::jsonb)), l.body
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[])
-           as l(id, repo_id, task_id, dispatch_id, category, tags, body)",
-        &learned.iter().map(|_| Uuid::now_v7()).collect::<Vec<_>>(),
+                array(select jsonb_array_elements_text(l.tags::jsonb)),
+                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[])
+           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body)",
+        &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
             .iter()
             .map(|l| l.source.repo_id.clone())
@@ -83,7 +102,8 @@ pub async fn insert_learnings(conn: &mut PgConnection, learned: &[Learned]) -> s
         &learned.iter().map(|l| l.source.task).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.source.dispatch).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.head.clone()).collect::<Vec<_>>(),
-        &tags(learned),
+        &learned.iter().map(|l| json(&l.tags)).collect::<Vec<_>>(),
+        &learned.iter().map(|l| json(&l.paths)).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.body.clone()).collect::<Vec<_>>(),
     )
     .execute(conn)
@@ -97,20 +117,25 @@ pub async fn insert_knowledge(conn: &mut PgConnection, learned: &[Learned]) -> s
         return Ok(());
     }
     sqlx::query!(
-        "insert into knowledge (id, repo_id, task_id, dispatch_id, title, tags, body)
-         select l.id, l.repo_id, l.task_id, l.dispatch_id, l.title,
-                array(select jsonb_array_elements_text(l.tags::jsonb)), l.body
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[])
-           as l(id, repo_id, task_id, dispatch_id, title, tags, body)",
-        &learned.iter().map(|_| Uuid::now_v7()).collect::<Vec<_>>(),
+        "insert into knowledge (id, repo_id, feature, task_id, dispatch_id, title, tags, paths, body)
+         select l.id, l.repo_id, f.name, l.task_id, l.dispatch_id, l.title,
+                array(select jsonb_array_elements_text(l.tags::jsonb)),
+                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[],
+                     $9::text[])
+           as l(id, repo_id, feature_id, task_id, dispatch_id, title, tags, paths, body)
+         left join features f on f.id = l.feature_id",
+        &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
             .iter()
             .map(|l| l.source.repo_id.clone())
             .collect::<Vec<_>>(),
+        &learned.iter().map(|l| l.source.feature).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.source.task).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.source.dispatch).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.head.clone()).collect::<Vec<_>>(),
-        &tags(learned),
+        &learned.iter().map(|l| json(&l.tags)).collect::<Vec<_>>(),
+        &learned.iter().map(|l| json(&l.paths)).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.body.clone()).collect::<Vec<_>>(),
     )
     .execute(conn)
@@ -118,21 +143,98 @@ pub async fn insert_knowledge(conn: &mut PgConnection, learned: &[Learned]) -> s
     Ok(())
 }
 
-/// Releases what tasks learned, once they are done.
-pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+/// A learning or a knowledge entry that left quarantine, to be indexed.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Released {
+    pub id: Uuid,
+    pub repo_id: String,
+    pub is_knowledge: bool,
+    /// Empty for a learning.
+    pub title: String,
+    pub body: String,
+    pub tags: Vec<String>,
+    pub paths: Vec<String>,
+    pub created_at: OffsetDateTime,
+}
+
+/// Releases what tasks learned, once they are done, and resolves their errors. Returns what was released, oldest first.
+pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Released>> {
     if tasks.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    sqlx::query!(
-        "with learned as (
-           update learnings set released_at = now() where task_id = any($1) and released_at is null
-         )
-         update knowledge set released_at = now() where task_id = any($1) and released_at is null",
+    sqlx::query_as!(
+        Released,
+        r#"with errors as (
+             update session_memory set resolved_at = now()
+             where task_id = any($1) and kind = 'error' and resolved_at is null
+           ), released_learnings as (
+             update learnings set released_at = now()
+             where task_id = any($1) and released_at is null and pruned_at is null
+             returning id, repo_id, false as is_knowledge, title, body, tags, paths, created_at
+           ), released_knowledge as (
+             update knowledge set released_at = now()
+             where task_id = any($1) and released_at is null and pruned_at is null
+             returning id, repo_id, true as is_knowledge, title, body, tags, paths, created_at
+           )
+           select id as "id!", repo_id as "repo_id!", is_knowledge as "is_knowledge!", title as "title!",
+                  body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!"
+           from (select * from released_learnings union all select * from released_knowledge) r
+           order by id"#,
         tasks,
     )
-    .execute(conn)
-    .await?;
-    Ok(())
+    .fetch_all(conn)
+    .await
+}
+
+/// Tasks that are done, but whose learnings are still in quarantine: a person said that they are.
+pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"select distinct t.id
+           from (
+             select task_id from learnings where task_id is not null and released_at is null
+             union all
+             select task_id from knowledge where task_id is not null and released_at is null
+           ) l
+           join tasks t on t.id = l.task_id
+           where t.state = 'done'
+           limit $1"#,
+        most,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// What a task learned itself and may be shown although it is in quarantine, newest first.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Own {
+    pub id: Uuid,
+    pub task: Uuid,
+    pub is_knowledge: bool,
+    pub head: String,
+    pub tags: Vec<String>,
+    pub body: String,
+}
+
+/// The quarantined entries of tasks, newest first.
+pub async fn own(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Own>> {
+    sqlx::query_as!(
+        Own,
+        r#"select id as "id!", task_id as "task!", false as "is_knowledge!", category as "head!", tags as "tags!",
+                  body as "body!"
+           from learnings
+           where task_id = any($1) and released_at is null and pruned_at is null
+           union all
+           select id, task_id, true, title, tags, body
+           from knowledge
+           where task_id = any($1) and released_at is null and pruned_at is null
+           order by 1 desc
+           limit 200"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// A note for the feature's session memory (SPEC 6.4).
@@ -165,41 +267,184 @@ pub async fn insert_notes(conn: &mut PgConnection, notes: &[Noted]) -> sqlx::Res
     Ok(())
 }
 
-/// A note as a prompt tells of it.
+/// A note as a prompt tells of it; an error with what its failure report says.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Note {
     pub feature: Uuid,
     pub task: Option<Uuid>,
+    pub parent: Option<Uuid>,
+    pub task_title: Option<String>,
     pub kind: String,
     pub body: String,
     pub rationale: Option<String>,
+    pub iteration: Option<i32>,
+    pub attempted: Option<String>,
+    pub files: Option<String>,
+    pub context: Option<String>,
 }
 
-/// The newest 200 unresolved notes of each feature, oldest first.
-pub async fn notes(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<Note>> {
-    let rows = sqlx::query!(
-        r#"select n.feature_id as "feature_id!", n.task_id, n.kind as "kind!", n.body as "body!", n.rationale
-           from unnest($1::uuid[]) as q(id)
-           cross join lateral (
-             select * from session_memory
-             where feature_id = q.id and resolved_at is null
-             order by id desc
-             limit 200
-           ) n
+/// The newest unresolved notes of features, at most 50 of each kind and 100 errors, and all steps and files that the given
+/// tasks noted. Oldest first.
+pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -> sqlx::Result<Vec<Note>> {
+    sqlx::query_as!(
+        Note,
+        r#"with noted as (
+             select n.*
+             from unnest($1::uuid[]) as q(id)
+             cross join (values ('decision', 50), ('error', 100), ('key_fact', 50)) as k(kind, most)
+             cross join lateral (
+               select * from session_memory
+               where feature_id = q.id and kind = k.kind and resolved_at is null
+               order by id desc
+               limit k.most
+             ) n
+             union all
+             select n.*
+             from unnest($2::uuid[]) as q(id)
+             cross join lateral (
+               select * from session_memory
+               where task_id = q.id and kind in ('step_done', 'step_pending', 'file_modified')
+               order by id desc
+               limit 300
+             ) n
+           )
+           select n.feature_id as "feature!", n.task_id as task, t.parent_id as "parent?", x.title as "task_title?",
+                  n.kind as "kind!", n.body as "body!", n.rationale, d.iteration as "iteration?",
+                  r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
+           from noted n
+           left join tasks t on t.id = n.task_id and n.kind = 'error'
+           left join task_texts x on x.task_id = n.task_id and n.kind = 'error'
+           left join dispatches d on d.id = n.dispatch_id and n.kind = 'error'
+           left join failure_reports r on r.dispatch_id = n.dispatch_id and n.kind = 'error'
            order by n.id"#,
         features,
+        tasks,
     )
     .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Note {
-            feature: row.feature_id,
-            task: row.task_id,
-            kind: row.kind,
-            body: row.body,
-            rationale: row.rationale,
-        })
-        .collect())
+    .await
+}
+
+/// What was shown to an attempt, or why not.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Use {
+    pub dispatch: Uuid,
+    pub kind: crate::domain::recall::Kind,
+    pub entry: Uuid,
+    pub place: i16,
+    pub score: f32,
+    pub left_out: Option<String>,
+}
+
+/// Keeps what was shown to attempts, and which attempts had memory at all or were held out.
+pub async fn insert_uses(
+    conn: &mut PgConnection,
+    uses: &[Use],
+    trials: &[(Uuid, String, bool)],
+) -> sqlx::Result<()> {
+    use crate::domain::recall::Kind;
+    if !trials.is_empty() {
+        sqlx::query!(
+            "insert into memory_trials (dispatch_id, repo_id, held_out)
+             select * from unnest($1::uuid[], $2::text[], $3::bool[])
+             on conflict do nothing",
+            &trials.iter().map(|(dispatch, ..)| *dispatch).collect::<Vec<_>>(),
+            &trials.iter().map(|(_, repo, _)| repo.clone()).collect::<Vec<_>>(),
+            &trials.iter().map(|(.., held_out)| *held_out).collect::<Vec<_>>(),
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    if !uses.is_empty() {
+        sqlx::query!(
+            "insert into memory_uses (dispatch_id, kind, entry, place, score, left_out)
+             select * from unnest($1::uuid[], $2::memory_kind[], $3::uuid[], $4::smallint[], $5::real[], $6::text[])
+             on conflict do nothing",
+            &uses.iter().map(|u| u.dispatch).collect::<Vec<_>>(),
+            &uses.iter().map(|u| u.kind).collect::<Vec<_>>() as &[Kind],
+            &uses.iter().map(|u| u.entry).collect::<Vec<_>>(),
+            &uses.iter().map(|u| u.place).collect::<Vec<_>>(),
+            &uses.iter().map(|u| u.score).collect::<Vec<_>>(),
+            &uses.iter().map(|u| u.left_out.clone()).collect::<Vec<_>>() as &[Option<String>],
+        )
+        .execute(conn)
+        .await?;
+    }
+    Ok(())
+}
+
+/// What the endings of attempts made of what they were shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Weighed {
+    pub attempts: i64,
+    pub entries: i64,
+}
+
+/// Settles the uses and trials of attempts that have ended, at most `most` attempts: what was shown gains by an attempt that
+/// landed (× 1.1) and loses by one that failed (× 0.8), between 0.2 and 3 (SPEC 6.7). What only a person, a limit or a lost
+/// worker ended says nothing.
+pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> {
+    sqlx::query_as!(
+        Weighed,
+        r#"with open as (
+             select m.dispatch_id, d.task_id, d.attempt, d.state, d.outcome, t.state as task_state,
+                    t.attempt as task_attempt,
+                    exists (
+                      select from dispatches v
+                      where v.task_id = d.task_id and v.attempt = d.attempt and v.kind <> 'work'
+                        and v.outcome in ('failed', 'conflict')
+                    ) as sent_back
+             from memory_trials m
+             join dispatches d on d.id = m.dispatch_id
+             join tasks t on t.id = d.task_id
+             where m.outcome is null and d.state <> 'live'
+             order by m.dispatch_id
+             limit $1
+             for update of m skip locked
+           ), ended as (
+             select dispatch_id,
+                    (case
+                       when sent_back or outcome in ('failed', 'error', 'no_sigil') then 'failed'
+                       when outcome = 'done' and task_state = 'done' and task_attempt = attempt then 'landed'
+                       when outcome = 'done' and task_state in ('pending', 'in_progress') and task_attempt = attempt
+                         then null
+                       else 'neutral'
+                     end)::memory_outcome as outcome
+             from open
+           ), trials as (
+             update memory_trials m set outcome = e.outcome
+             from ended e
+             where m.dispatch_id = e.dispatch_id and e.outcome is not null
+             returning m.dispatch_id, m.outcome
+           ), uses as (
+             update memory_uses u set outcome = t.outcome
+             from trials t
+             where u.dispatch_id = t.dispatch_id and u.left_out is null
+             returning u.kind, u.entry, u.outcome
+           ), factors as (
+             select kind, entry,
+                    power(1.1, count(*) filter (where outcome = 'landed'))
+                      * power(0.8, count(*) filter (where outcome = 'failed')) as factor
+             from uses
+             where outcome <> 'neutral'
+             group by kind, entry
+           ), learned as (
+             update learnings l set weight = greatest(0.2, least(3, l.weight * f.factor))
+             from factors f
+             where f.kind = 'learning' and l.id = f.entry
+             returning l.id
+           ), known as (
+             update knowledge k set weight = greatest(0.2, least(3, k.weight * f.factor))
+             from factors f
+             where f.kind = 'knowledge' and k.id = f.entry
+             returning k.id
+           )
+           select (select count(*) from trials) as "attempts!",
+                  (select count(*) from learned) + (select count(*) from known) as "entries!""#,
+        most,
+    )
+    .fetch_one(conn)
+    .await
 }

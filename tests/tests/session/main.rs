@@ -7,6 +7,7 @@ mod escape;
 mod exits;
 mod handshake;
 mod junk;
+mod logins;
 mod requests;
 mod scene;
 mod turn;

@@ -1,6 +1,6 @@
 //! A folder to work in, and the worker's program beside this test's.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -19,10 +19,6 @@ impl Bench {
         let text = configuration.replace("{agent}", AGENT);
         std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
         Self { folder }
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     /// `ralph-worker` with these arguments, in the folder, which is its `HOME` as well.

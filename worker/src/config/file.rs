@@ -43,6 +43,9 @@ pub struct AgentTable {
     /// Names of the worker's variables that it gets.
     #[serde(default)]
     pub pass_env: Vec<String>,
+    /// Logins in the user's home, as `~/…`.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
     /// The mode that it works in.
     pub mode: Option<String>,
     /// `[agent.mcp.NAME]`.

@@ -1,7 +1,7 @@
 //! This machine's agents, and what confines them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use agent_client_protocol::v1::schema::{
     EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio,
@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use super::args::MachineArgs;
 use super::file::{AgentTable, File, McpTable};
 use crate::sandbox::Sandbox;
-use crate::session::AgentCommand;
+use crate::session::{AgentCommand, LoginFile};
 
 /// Name of the agent that `--agent` or `[agent]` configures.
 pub const DEFAULT_AGENT: &str = "default";
@@ -99,9 +99,32 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
         argv,
         env: values(table.env).with_context(|| format!("in the environment of agent `{name}`"))?,
         pass_env: table.pass_env,
+        files: logins(table.files).with_context(|| format!("in `files` of agent `{name}`"))?,
         mode: table.mode,
         mcp_servers,
     })
+}
+
+/// Logins, which lie at the same place below the user's home and below the agent's.
+fn logins(files: Vec<PathBuf>) -> anyhow::Result<Vec<LoginFile>> {
+    let Some(home) = std::env::home_dir().filter(|_| !files.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let file = |original: PathBuf| {
+        let place = original.strip_prefix(&home).map(Path::to_owned);
+        let plain = |place: &PathBuf| {
+            let mut parts = place.components();
+            parts.clone().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+        };
+        match place.ok().filter(plain) {
+            Some(place) => Ok(LoginFile { original, place }),
+            None => bail!(
+                "{} does not lie in the home of the worker's user: write `~/…`",
+                original.display()
+            ),
+        }
+    };
+    absolute(files.into_iter())?.into_iter().map(file).collect()
 }
 
 fn mcp_server(name: &str, table: McpTable) -> anyhow::Result<McpServer> {
@@ -199,6 +222,17 @@ mod tests {
     }
 
     #[test]
+    fn logins_lie_at_the_same_place_in_both_homes() {
+        let machine = load("[agent]\nfiles = [\"~/.agent/login.json\"]").unwrap();
+        let file = &machine.agents[DEFAULT_AGENT].files[0];
+        assert_eq!(file.place, Path::new(".agent/login.json"));
+        assert_eq!(
+            file.original,
+            std::env::home_dir().unwrap().join(".agent/login.json")
+        );
+    }
+
+    #[test]
     fn the_default_agent_is_there_without_being_named() {
         let machine = load("[agent]\npass_env = [\"KEY\"]\n[agents.other]\ncommand = \"x\"").unwrap();
         assert_eq!(machine.agents[DEFAULT_AGENT].argv, [DEFAULT_COMMAND]);
@@ -226,6 +260,12 @@ mod tests {
             "[agent.mcp.web]\nsse = true",
             "in MCP server `web` of agent `default`: it needs either `command",
         );
+        check(
+            "[agent]\nfiles = [\"/etc/passwd\"]",
+            "/etc/passwd does not lie in the home",
+        );
+        check("[agent]\nfiles = [\"~/../x\"]", "does not lie in the home");
+        check("[agent]\nfiles = [\"~\"]", "does not lie in the home");
         check("[workspace]\nsandbox = \"open\"", "`open` is no sandbox");
     }
 

@@ -9,7 +9,9 @@ use ralph_shared::wire::{Access, Ended, SessionLimits};
 use super::advice::advice;
 use super::findings::{AgentFinding, Status};
 use crate::sandbox::{Sandbox, SandboxMode, support};
-use crate::session::{AgentCommand, Greeting, Redactor, SessionSpec, greet, secret_values, words};
+use crate::session::{
+    AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, secret_values, words,
+};
 
 /// From the end of its input to the agent's kill. Milliseconds.
 const GRACE_MS: u64 = 2_000;
@@ -77,6 +79,9 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox) -> Greeting {
         env: BTreeMap::new(),
     };
     let secrets = secret_values(std::env::vars());
-    let secrets = secrets.into_iter().chain(secret_values(agent.env.clone()));
+    let secrets = secrets
+        .into_iter()
+        .chain(secret_values(agent.env.clone()))
+        .chain(login_secrets(&agent.files));
     greet(spec, Redactor::new(secrets)).await
 }

@@ -13,6 +13,7 @@
 //! | [`story`] | what is said to the agent in which order, and how it is ended |
 //! | [`conversation`] | the event loop: one step, one event |
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
+//! | [`logins`] | files that are copied into the private home, and back |
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
 //! | [`record`], [`usage`] | what updates add up to; tokens and cost |
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
@@ -29,6 +30,7 @@ mod introduction;
 mod leftovers;
 mod limits;
 mod lines;
+mod logins;
 mod offer;
 mod peer;
 mod permissions;
@@ -47,6 +49,7 @@ mod usage;
 pub use introduction::{Capabilities, Introduction, SessionOffer};
 pub use leftovers::{MARK, kill_leftovers};
 pub use limits::HANDSHAKE_LIMIT;
+pub use logins::{LOGIN_BYTES, LoginFile, login_secrets};
 pub use offer::Choice;
 pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use run::{Greeting, greet, run, words};

@@ -57,6 +57,15 @@ impl Redactor {
         Self(Arc::new(Rules { secrets, starts }))
     }
 
+    /// Knows these values as well.
+    pub fn with(&self, values: impl IntoIterator<Item = String>) -> Self {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_none() {
+            return self.clone();
+        }
+        Self::new(self.0.secrets.iter().cloned().chain(values))
+    }
+
     /// A whole text.
     pub fn text(&self, text: &str) -> String {
         let mut stream = self.stream();

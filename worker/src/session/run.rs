@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use agent_client_protocol::v1::schema::McpServer;
-use ralph_shared::wire::{Access, EndReason, Ended, TranscriptUpdate};
+use ralph_shared::wire::{Access, Door, EndReason, Ended, TranscriptUpdate};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
@@ -13,6 +13,7 @@ use super::agent::{self, Agent, Pipes};
 use super::conversation::{Conversation, Voice};
 use super::files::Files;
 use super::introduction::Introduction;
+use super::logins::Logins;
 use super::peer;
 use super::record::Record;
 use super::redact::Redactor;
@@ -112,6 +113,13 @@ async fn hold(
             return (Ended::Workspace { message }, none);
         }
     };
+    let logins = match copy_logins_in(spec, record).await {
+        Ok(logins) => logins,
+        Err(message) => {
+            let door = Door::Authentication;
+            return (Ended::Door { door, message }, none);
+        }
+    };
     let confinement = match confine(spec, &environment) {
         Ok(confinement) => confinement,
         Err(message) => return (Ended::Workspace { message }, none),
@@ -144,7 +152,25 @@ async fn hold(
         };
         record.transcript.note(words);
     }
+    for note in blocking(move || logins.copy_back()).await.unwrap_or_default() {
+        record.transcript.note(note);
+    }
     (ended, stderr_tail)
+}
+
+async fn copy_logins_in(spec: &SessionSpec, record: &Record) -> Result<Logins, String> {
+    let (files, home) = (spec.agent.files.clone(), spec.home.clone());
+    let copied = blocking(move || Logins::copy_in(&files, &home)).await;
+    let (logins, missing) = copied.unwrap_or_else(|| Err("failed to copy the logins".to_owned()))?;
+    for note in missing {
+        record.transcript.note(note);
+    }
+    Ok(logins)
+}
+
+/// Work on files, off the runtime's threads; `None` when it panicked.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
 }
 
 /// What the session's processes may reach.
@@ -190,7 +216,7 @@ fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {
 /// A text that may be as long as a session's whole output, without holding up the runtime.
 async fn redact_long(redactor: &Redactor, text: String) -> String {
     let redactor = redactor.clone();
-    let redacted = tokio::task::spawn_blocking(move || redactor.text(&text)).await;
+    let redacted = blocking(move || redactor.text(&text)).await;
     // Never text that was not redacted.
     redacted.unwrap_or_default()
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use agent_client_protocol::v1::schema::McpServer;
 use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
 
+use super::logins::LoginFile;
 use crate::sandbox::Sandbox;
 
 /// An agent of the worker's configuration (SPEC 8).
@@ -19,6 +20,8 @@ pub struct AgentCommand {
     pub env: BTreeMap<String, String>,
     /// Names of the worker's own variables that it gets as well, where they are set.
     pub pass_env: Vec<String>,
+    /// Logins that are copied into its `HOME`, and back when it refreshed them.
+    pub files: Vec<LoginFile>,
     /// The mode that it is to work in, by id or name; its own default when `None`.
     pub mode: Option<String>,
     /// MCP servers that it is to use, as far as it can.

@@ -175,7 +175,8 @@ impl Batch<'_> {
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
         let source = self.source(dispatch);
         if kind == SessionKind::Work {
-            self.captured.learn(&source, &sigils);
+            self.captured
+                .learn(&source, &sigils, &session.snapshot.files_changed);
             let reason = judgement.reason.as_deref();
             self.captured
                 .failure(&source, judgement.outcome, reason, session, text, &sigils);
@@ -190,14 +191,19 @@ impl Batch<'_> {
             self.failed_runs.insert(task.feature);
         }
         let journal = counted.then(|| capture::journal(&sigils));
-        self.ends.push(end(
+        let mut end = end(
             dispatch,
             DispatchState::Settled,
             &judgement,
             report,
             journal,
             sigils.malformed,
-        ));
+        );
+        if counted {
+            end.iteration = self.iteration(dispatch);
+            end.difficulty = sigils.difficulty.map(|difficulty| difficulty.to_string());
+        }
+        self.ends.push(end);
         let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
         match judgement.step {
             Step::Verify => self.verify(task),
@@ -221,6 +227,12 @@ impl Batch<'_> {
             }
             Step::Repeat => self.repeat_verify(task, &judgement),
         }
+    }
+
+    /// The number of the iteration that was counted last: its run's and those of this batch.
+    fn iteration(&self, dispatch: &Dispatch) -> Option<i32> {
+        let before = self.runs.get(&dispatch.run)?.iterations;
+        Some(before + self.spent.get(&dispatch.run)?.iterations)
     }
 
     pub(super) fn integration(

@@ -35,6 +35,8 @@ pub(super) fn end(
         cost_usd: None,
         tool_calls: 0,
         malformed_sigils: i32::try_from(malformed).unwrap_or(i32::MAX),
+        iteration: None,
+        difficulty: None,
     };
     match &report.finished {
         Finished::Session(session) => {

@@ -6,7 +6,7 @@ use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, cascade, finish, integrate, submit};
+use super::super::{Signals, capture, cascade, finish, integrate, submit};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
 use crate::domain::retry::{self, Next};
@@ -63,7 +63,7 @@ impl Batch<'_> {
         let pools = store::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
-        store::memory::release(conn, &landed).await?;
+        capture::release(conn, &landed).await?;
         if !self.landed.is_empty() {
             cascade::resolved(
                 conn,

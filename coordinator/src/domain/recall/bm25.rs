@@ -1,0 +1,111 @@
+//! Rarity of words in a memory, and the fielded BM25 over it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::doc::Analysed;
+use super::key::{Part, Scope};
+use super::words::Word;
+
+/// A memory smaller than this counts as so large: in a few entries every word looks rare.
+const LEAST_ENTRIES: f64 = 200.0;
+/// Saturation of repeated words.
+const K1: f64 = 1.2;
+
+/// What is known of a memory as a whole: sizes, and in how many entries the asked words stand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stats {
+    /// Entries.
+    pub entries: i64,
+    /// Words in all titles, bodies, paths and tags.
+    pub words: [i64; 4],
+    /// Entries by key; a key that is missing stands in none that was counted.
+    pub frequency: HashMap<i64, i64>,
+}
+
+impl Stats {
+    pub(super) fn entries_with(&self, scope: Scope, part: Part, word: Word) -> i64 {
+        self.frequency.get(&scope.key(part, word)).copied().unwrap_or(0)
+    }
+
+    /// The weight of a word that stands in so many entries.
+    pub(super) fn rarity(&self, entries: i64) -> f64 {
+        let (all, with) = ((self.entries as f64).max(LEAST_ENTRIES), entries as f64);
+        (1.0 + (all - with + 0.5).max(0.5) / (with + 0.5)).ln()
+    }
+
+    fn mean(&self, field: Field) -> f64 {
+        (self.words[field as usize] as f64 / self.entries.max(1) as f64).max(1.0)
+    }
+}
+
+/// The fields of an entry, as [`Stats::words`] counts them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Field {
+    Title,
+    Body,
+    Place,
+    Tags,
+}
+
+/// How much a field counts and how much its length takes away.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weighing {
+    pub field: Field,
+    pub weight: f64,
+    pub by_length: f64,
+}
+
+const fn weighing(field: Field, weight: f64, by_length: f64) -> Weighing {
+    Weighing {
+        field,
+        weight,
+        by_length,
+    }
+}
+
+/// All fields: a title says most, a body is long.
+pub(super) const ALL_FIELDS: [Weighing; 4] = [
+    weighing(Field::Title, 2.0, 0.3),
+    weighing(Field::Body, 0.7, 0.75),
+    weighing(Field::Place, 1.2, 0.6),
+    weighing(Field::Tags, 1.2, 0.3),
+];
+/// Where a change was.
+pub(super) const PLACE_FIELDS: [Weighing; 2] =
+    [weighing(Field::Place, 1.0, 0.6), weighing(Field::Tags, 1.0, 0.3)];
+
+/// The score of an entry for weighted words.
+pub(super) fn bm25(
+    weights: &BTreeMap<Word, f64>,
+    rarity: &HashMap<Word, f64>,
+    stats: &Stats,
+    doc: &Analysed,
+    fields: &[Weighing],
+) -> f64 {
+    let mut found: HashMap<Word, f64> = HashMap::new();
+    for Weighing {
+        field,
+        weight,
+        by_length,
+    } in fields
+    {
+        let words = match field {
+            Field::Title => &doc.title,
+            Field::Body => &doc.body,
+            Field::Place => &doc.place,
+            Field::Tags => &doc.tags,
+        };
+        let length = 1.0 - by_length + by_length * words.len() as f64 / stats.mean(*field);
+        for word in words.iter().filter(|word| weights.contains_key(word)) {
+            *found.entry(*word).or_insert(0.0) += weight / length;
+        }
+    }
+    // In a fixed order: sums of floats depend on it, and the same question shall have the same answer.
+    weights
+        .iter()
+        .filter_map(|(word, weight)| {
+            let times = found.get(word)?;
+            Some(weight * rarity.get(word)? * times * (K1 + 1.0) / (K1 + times))
+        })
+        .sum()
+}

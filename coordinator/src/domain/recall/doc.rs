@@ -1,0 +1,130 @@
+//! A remembered text, analysed once when it is stored.
+
+use std::collections::BTreeSet;
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::key::{Part, Scope};
+use super::words::{Word, file_name, hash, names, words};
+
+/// Paths of an entry that count.
+const MAX_PATHS: usize = 20;
+
+/// The words of a text by field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Analysed {
+    /// Of the title, in order.
+    pub title: Vec<Word>,
+    /// Of the body, in order.
+    pub body: Vec<Word>,
+    /// Of the paths, folders and file names.
+    pub place: Vec<Word>,
+    /// Of the tags.
+    pub tags: Vec<Word>,
+    /// Names of several words.
+    pub names: Vec<Word>,
+    /// The files' names, without their endings.
+    pub stems: Vec<Word>,
+    /// Whole paths, as keys of the index.
+    pub files: Vec<i64>,
+    /// Whole folders.
+    pub folders: Vec<Word>,
+}
+
+/// Analyses an entry for the index of `scope`.
+pub fn analyse(scope: Scope, title: &str, body: &str, paths: &[String], tags: &[String]) -> Analysed {
+    let paths = || {
+        paths
+            .iter()
+            .map(|path| path.trim())
+            .filter(|path| !path.is_empty())
+            .take(MAX_PATHS)
+    };
+    let all = |texts: Vec<&str>| words(&texts.join(" "));
+    Analysed {
+        title: words(title),
+        body: words(body),
+        place: all(paths().collect()),
+        tags: all(tags.iter().map(String::as_str).collect()),
+        names: names(&format!("{title}\n{body}")),
+        stems: distinct(paths().map(|path| file_name(stem(path))).collect()),
+        files: distinct(paths().map(|path| scope.key(Part::File, hash(path))).collect()),
+        folders: distinct(
+            paths()
+                .filter_map(|path| Some(hash(path.rsplit_once('/')?.0)))
+                .collect(),
+        ),
+    }
+}
+
+/// A path's file name without its ending.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => name,
+    }
+}
+
+fn distinct<T: Ord>(words: Vec<T>) -> Vec<T> {
+    words.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+impl Analysed {
+    /// Every key under which the index finds it.
+    pub fn keys(&self, scope: Scope) -> Vec<i64> {
+        let of = |part, words: Vec<Word>| words.into_iter().map(move |word| scope.key(part, word));
+        let mut keys: Vec<i64> = of(Part::Word, self.all_words().collect())
+            .chain(of(Part::Name, self.all_names().collect()))
+            .chain(self.files.iter().copied())
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The words of all fields.
+    pub fn all_words(&self) -> impl Iterator<Item = Word> {
+        [&self.title, &self.body, &self.place, &self.tags]
+            .into_iter()
+            .flatten()
+            .copied()
+    }
+
+    /// Names that it holds or whose files it touched.
+    pub(super) fn all_names(&self) -> impl Iterator<Item = Word> {
+        [&self.names, &self.stems].into_iter().flatten().copied()
+    }
+
+    /// Neighbouring words of title and body.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (Word, Word)> {
+        [&self.title, &self.body]
+            .into_iter()
+            .flat_map(|words| words.windows(2).map(|pair| (pair[0], pair[1])))
+    }
+}
+
+/// A candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Doc {
+    /// The entry: of a learning, of a knowledge entry, or of the dispatch that a journal entry belongs to.
+    pub entry: Uuid,
+    /// When it was learned.
+    pub created_at: OffsetDateTime,
+    /// Its words.
+    pub words: Analysed,
+    /// In how many entries each of its files stands, in their order.
+    pub file_entries: Vec<i64>,
+}
+
+impl Doc {
+    /// Its files' keys, each with the number of entries that it stands in.
+    pub(super) fn files(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.words
+            .files
+            .iter()
+            .copied()
+            .zip(self.file_entries.iter().copied())
+    }
+}

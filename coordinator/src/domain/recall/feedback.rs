@@ -1,0 +1,132 @@
+//! What the first hits have in common: the files that they touched. Entries about the same files help as well, whatever
+//! their words.
+
+use std::collections::{BTreeMap, HashMap};
+
+use time::OffsetDateTime;
+
+use super::bm25::{ALL_FIELDS, Stats, bm25};
+use super::doc::{Analysed, Doc};
+use super::key::{Part, Scope};
+use super::query::{Query, Wanted};
+use super::words::Word;
+
+/// First hits that are looked at.
+const HITS: usize = 10;
+/// A file of more than this share of all entries says nothing, unless it is of at most [`FEW`].
+const COMMON: f64 = 0.1;
+const FEW: i64 = 5;
+/// Files that ask for further candidates.
+const ASKED_FILES: usize = 30;
+/// After so many days an entry has lost half of its freshness.
+const HALF_LIFE_DAYS: f64 = 450.0;
+/// What freshness can change about a first hit.
+const FRESHNESS: f64 = 0.3;
+
+/// The files and folders of the first hits.
+#[derive(Debug, Clone, Default)]
+pub struct FileWeights {
+    pub(super) files: BTreeMap<i64, f64>,
+    pub(super) folders: BTreeMap<Word, f64>,
+    /// What each first hit gave, by entry, so that it isn't confirmed by itself.
+    pub(super) own: HashMap<uuid::Uuid, f64>,
+}
+
+impl FileWeights {
+    /// The files that ask for further candidates.
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let mut files: Vec<Wanted> = self
+            .files
+            .iter()
+            .map(|(key, weight)| Wanted {
+                key: *key,
+                weight: *weight,
+            })
+            .collect();
+        files.sort_by(|one, other| other.weight.total_cmp(&one.weight).then(one.key.cmp(&other.key)));
+        files.truncate(ASKED_FILES);
+        files
+    }
+
+    /// How much of the first hits' files an entry shares, itself not counted.
+    pub(super) fn shared_files(&self, doc: &Doc) -> f64 {
+        let size = (doc.words.files.len().max(1) as f64).sqrt();
+        let sum: f64 = doc
+            .words
+            .files
+            .iter()
+            .filter_map(|file| self.files.get(file))
+            .sum();
+        let own = self.own.get(&doc.entry).copied().unwrap_or(0.0);
+        (sum / size - own).max(0.0)
+    }
+
+    /// The same of folders, itself counted.
+    pub(super) fn shared_folders(&self, words: &Analysed) -> f64 {
+        let size = (words.folders.len().max(1) as f64).sqrt();
+        let sum: f64 = words
+            .folders
+            .iter()
+            .filter_map(|folder| self.folders.get(folder))
+            .sum();
+        sum / size
+    }
+}
+
+/// How fresh an entry is at `now`: 1 new, 1/2 after 15 months.
+pub(super) fn freshness(now: OffsetDateTime, created_at: OffsetDateTime) -> f64 {
+    let days = (now - created_at).as_seconds_f64().max(0.0) / 86_400.0;
+    (-days / HALF_LIFE_DAYS).exp2()
+}
+
+/// The rarity of each asked word.
+pub(super) fn rarities(query: &Query, scope: Scope, stats: &Stats) -> HashMap<Word, f64> {
+    query
+        .weights
+        .keys()
+        .map(|word| (*word, stats.rarity(stats.entries_with(scope, Part::Word, *word))))
+        .collect()
+}
+
+/// What the best candidates share.
+pub fn first_hits(
+    query: &Query,
+    scope: Scope,
+    stats: &Stats,
+    docs: &[&Doc],
+    now: OffsetDateTime,
+) -> FileWeights {
+    let rarity = rarities(query, scope, stats);
+    let mut hits: Vec<(f64, f64, &Doc)> = docs
+        .iter()
+        .map(|doc| {
+            let score = bm25(&query.weights, &rarity, stats, &doc.words, &ALL_FIELDS);
+            let fresh = 1.0 - FRESHNESS + FRESHNESS * freshness(now, doc.created_at);
+            (score * fresh, score, *doc)
+        })
+        .filter(|(_, score, _)| *score > 0.0)
+        .collect();
+    hits.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.2.entry.cmp(&other.2.entry)));
+    let best = hits.iter().map(|(_, score, _)| *score).fold(0.0, f64::max);
+    let mut weights = FileWeights::default();
+    let rarest = stats.rarity(1);
+    for (fresh, score, doc) in hits.into_iter().take(HITS) {
+        let size = doc.words.files.len().max(1) as f64;
+        let mut own = 0.0;
+        for (file, entries) in doc.files() {
+            let entries = entries.max(1);
+            if entries > FEW.max((stats.entries as f64 * COMMON) as i64) {
+                continue;
+            }
+            let weight = fresh / best * stats.rarity(entries) / rarest;
+            *weights.files.entry(file).or_insert(0.0) += weight / size.sqrt();
+            own += weight / size;
+        }
+        let folders = (doc.words.folders.len().max(1) as f64).sqrt();
+        for folder in &doc.words.folders {
+            *weights.folders.entry(*folder).or_insert(0.0) += score / best / folders;
+        }
+        weights.own.insert(doc.entry, own);
+    }
+    weights
+}

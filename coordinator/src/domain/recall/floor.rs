@@ -1,0 +1,71 @@
+//! Below which confidence nothing is shown.
+//!
+//! How well an answer has to fit depends on the memory: on its size, on how long its texts are and how much they repeat
+//! each other. So the memory is asked about its own entries, each among those that are older: tasks like the ones it
+//! came from. What nine of ten of them reach is its floor.
+
+/// A memory smaller than this is not calibrated.
+pub const CALIBRATION_DOCS: i64 = 100;
+/// From so many entries on, the calibrated floor holds alone.
+const TRUSTED_DOCS: i64 = 500;
+/// Share of its own entries that a memory may leave unanswered.
+const UNANSWERED: f64 = 0.09;
+/// The floor of a small memory: one of the title's words, and something more.
+const SMALL: f64 = 2.0;
+
+/// A floor of one memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Floor(f64);
+
+impl Floor {
+    /// The floor of a memory of so many entries that was calibrated to `calibrated`, if it was.
+    pub fn of(entries: i64, calibrated: Option<f64>) -> Self {
+        let Some(calibrated) = calibrated else {
+            return Self(SMALL);
+        };
+        let span = (TRUSTED_DOCS - CALIBRATION_DOCS) as f64;
+        let trust = ((entries - CALIBRATION_DOCS) as f64 / span).clamp(0.0, 1.0);
+        Self(SMALL + (calibrated - SMALL) * trust)
+    }
+
+    /// Whether an answer may be shown.
+    pub fn admits(self, confidence: f64) -> bool {
+        confidence >= self.0
+    }
+
+    /// The confidence that is needed.
+    pub fn confidence(self) -> f64 {
+        self.0
+    }
+}
+
+/// The floor that leaves the set share of `confidences` below it; `None` without any.
+pub fn quantile_floor(mut confidences: Vec<f64>) -> Option<f64> {
+    confidences.sort_by(f64::total_cmp);
+    let at = (confidences.len() as f64 * UNANSWERED) as usize;
+    confidences.get(at).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_grows_from_the_small_one_to_the_calibrated_one() {
+        let check = |entries, calibrated, expected| {
+            assert_eq!(
+                Floor::of(entries, calibrated).confidence(),
+                expected,
+                "{entries} {calibrated:?}"
+            )
+        };
+        check(3, None, SMALL);
+        check(100_000, None, SMALL);
+        check(100, Some(6.0), SMALL);
+        check(300, Some(6.0), 4.0);
+        check(500, Some(6.0), 6.0);
+        check(1_000_000, Some(6.0), 6.0);
+        assert_eq!(quantile_floor((0..100).map(f64::from).collect()), Some(9.0));
+        assert_eq!(quantile_floor(Vec::new()), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! Which remembered entries help with a task, and whether any does (SPEC 6.5).
+//!
+//! Pure functions over analysed texts. The way of a recall, for each kind of entry by itself:
+//!
+//! | step | what it does |
+//! | --- | --- |
+//! | [`words`] | texts become words as a reader of code sees them: identifiers and paths cut, stemmed, hashed |
+//! | [`Query`] | a task becomes weighted words; the rare ones ask the index for candidates |
+//! | [`first_hits`] | a fielded BM25 finds the files that the best candidates share, which ask for more candidates |
+//! | [`rank`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
+//! | [`Floor`] | below it nothing is shown; calibrated on the memory itself, so that it scales with it |
+//! | [`select`] | weights by verified outcomes, near-duplicates and far followers dropped |
+//!
+//! Left to others: reading candidates (`crate::store::recall`), and laying them out (`crate::prompt`).
+
+pub mod words;
+
+mod bm25;
+mod doc;
+mod feedback;
+mod floor;
+mod key;
+mod merge;
+mod query;
+mod rank;
+mod select;
+
+pub use bm25::Stats;
+pub use doc::{Analysed, Doc, analyse};
+pub use feedback::{FileWeights, first_hits};
+pub use floor::{CALIBRATION_DOCS, Floor, quantile_floor};
+pub use key::{Kind, Scope};
+pub use merge::{merged_tags, replaces};
+pub use query::{POSTINGS, Query, Wanted};
+pub use rank::{Hit, Parts, Ranking, rank};
+pub use select::{Chosen, Dropped, Entry, select};

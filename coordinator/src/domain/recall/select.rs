@@ -1,0 +1,185 @@
+//! The last choice among ranked entries: what verified outcomes say, no two of the same, nothing far behind the best.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::rank::Hit;
+use super::words::{Word, words};
+
+/// An entry is shown if it reaches so much of the best one's score.
+const FAR: f64 = 0.45;
+/// Of two entries that share more than this part of their words, one is shown (SPEC 6.5).
+const NEAR: f64 = 0.8;
+
+/// What the last choice has to know of a hit.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct Entry {
+    pub hit: Hit,
+    /// Entries of different categories are never duplicates of each other.
+    pub category: String,
+    /// By verified outcomes, 0.2 to 3 (SPEC 6.7).
+    pub weight: f64,
+    /// Ids grow with time.
+    pub id: Uuid,
+    pub text: String,
+}
+
+/// Why a hit is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dropped {
+    /// The answer as a whole is below the memory's floor.
+    BelowFloor,
+    /// Far behind the best one, or weighed down by failures of those who were shown it.
+    FarBehind,
+    /// A newer one says the same.
+    Duplicate,
+    /// There are better ones.
+    Enough,
+}
+
+impl Dropped {
+    /// Why, in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BelowFloor => "below the floor of this memory",
+            Self::FarBehind => "far behind the best entry",
+            Self::Duplicate => "a newer entry says the same",
+            Self::Enough => "enough better entries",
+        }
+    }
+}
+
+/// A shown entry: which of the given ones, and the score that counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chosen {
+    /// Its index.
+    pub index: usize,
+    /// The hit's score, weighted by outcomes.
+    pub score: f64,
+}
+
+/// Chooses at most `limit` entries, best first, and says why not the others.
+pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Dropped)>) {
+    let best = entries.iter().map(|entry| entry.hit.score).fold(0.0, f64::max);
+    let mut ranked: Vec<Chosen> = entries
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| Chosen {
+            index,
+            score: entry.hit.score * entry.weight.clamp(0.2, 3.0).sqrt(),
+        })
+        .collect();
+    ranked.sort_by(|one, other| {
+        other
+            .score
+            .total_cmp(&one.score)
+            .then(one.index.cmp(&other.index))
+    });
+    let sets: Vec<BTreeSet<Word>> = entries
+        .iter()
+        .map(|entry| words(&entry.text).into_iter().collect())
+        .collect();
+    let mut chosen: Vec<Chosen> = Vec::new();
+    let mut dropped = Vec::new();
+    for one in ranked {
+        let entry = &entries[one.index];
+        let same = chosen.iter().position(|other| {
+            entries[other.index].category == entry.category && near(&sets[other.index], &sets[one.index])
+        });
+        if one.score < best * FAR {
+            dropped.push((one.index, Dropped::FarBehind));
+        } else if let Some(at) = same {
+            // The newest takes the place of the one that ranked first.
+            let other = chosen[at].index;
+            if entry.id > entries[other].id {
+                chosen[at].index = one.index;
+                dropped.push((other, Dropped::Duplicate));
+            } else {
+                dropped.push((one.index, Dropped::Duplicate));
+            }
+        } else if chosen.len() >= limit {
+            dropped.push((one.index, Dropped::Enough));
+        } else {
+            chosen.push(one);
+        }
+    }
+    (chosen, dropped)
+}
+
+fn near(one: &BTreeSet<Word>, other: &BTreeSet<Word>) -> bool {
+    let shared = one.intersection(other).count() as f64;
+    let larger = one.len().max(other.len()) as f64;
+    larger > 0.0 && shared / larger > NEAR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rank::Parts;
+    use super::*;
+
+    fn entry(id: u128, score: f64, weight: f64, text: &str) -> Entry {
+        Entry {
+            hit: Hit {
+                entry: Uuid::from_u128(id),
+                score,
+                parts: Parts::default(),
+            },
+            category: "pitfall".to_owned(),
+            weight,
+            id: Uuid::from_u128(id),
+            text: text.to_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn check(entries: &[Entry], limit: usize, shown: &[usize], not: &[(usize, Dropped)]) {
+        let (chosen, dropped) = select(entries, limit);
+        assert_eq!(chosen.iter().map(|c| c.index).collect::<Vec<_>>(), shown);
+        assert_eq!(dropped, not);
+    }
+
+    #[test]
+    fn the_newest_of_near_duplicates_is_shown_once() {
+        let one = "run the parser tests with nextest after every change";
+        let other = "run the parser tests with nextest after each change";
+        check(
+            &[
+                entry(1, 2.0, 1.0, one),
+                entry(2, 1.9, 1.0, other),
+                entry(3, 1.5, 1.0, "keep spans as bytes"),
+            ],
+            5,
+            &[1, 2],
+            &[(0, Dropped::Duplicate)],
+        );
+        let mut elsewhere = entry(2, 1.9, 1.0, other);
+        elsewhere.category = "tool_usage".to_owned();
+        check(&[entry(1, 2.0, 1.0, one), elsewhere], 5, &[0, 1], &[]);
+    }
+
+    #[test]
+    fn harmful_entries_sink_and_far_ones_are_left_out() {
+        check(
+            &[
+                entry(1, 2.0, 0.2, "a harmful one"),
+                entry(2, 1.5, 1.0, "good"),
+                entry(3, 0.8, 1.0, "weak"),
+            ],
+            5,
+            &[1],
+            &[(0, Dropped::FarBehind), (2, Dropped::FarBehind)],
+        );
+        check(
+            &[
+                entry(1, 2.0, 1.0, "first entry"),
+                entry(2, 1.9, 1.0, "second thing"),
+                entry(3, 1.8, 1.0, "third point"),
+            ],
+            2,
+            &[0, 1],
+            &[(2, Dropped::Enough)],
+        );
+    }
+}

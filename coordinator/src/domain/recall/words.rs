@@ -1,0 +1,153 @@
+//! Texts become words as a reader of code sees them.
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+/// Words of a text that count; what stands further down is not looked at.
+pub const MAX_WORDS: usize = 400;
+
+/// Words that say nothing about what a text is about.
+const STOP: &[&str] = &[
+    "about", "after", "again", "all", "also", "always", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "both", "but", "by", "can", "cannot", "could", "did", "do", "does",
+    "doing", "done", "down", "each", "either", "else", "etc", "even", "ever", "every", "few", "for", "from",
+    "further", "get", "gets", "got", "had", "has", "have", "having", "he", "her", "here", "him", "his",
+    "how", "however", "if", "in", "into", "is", "it", "its", "itself", "just", "let", "like", "made", "make",
+    "makes", "many", "may", "me", "might", "more", "most", "much", "must", "my", "need", "needs", "no",
+    "nor", "not", "now", "of", "off", "on", "once", "one", "only", "or", "other", "our", "out", "over",
+    "own", "per", "same", "she", "should", "since", "so", "some", "still", "such", "than", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "those", "through", "thus", "to", "too",
+    "under", "until", "up", "us", "use", "used", "uses", "using", "very", "via", "was", "way", "we", "well",
+    "were", "what", "when", "where", "whether", "which", "while", "who", "why", "will", "with", "within",
+    "without", "would", "yet", "you", "your",
+];
+
+/// A word's identity: the hash of its stem. Stored, so it never changes.
+pub type Word = u32;
+
+/// FNV-1a, 32 bits: the same on every machine and in every version.
+pub fn hash(text: &str) -> Word {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// The stems of a text in its order: camelCase, snake_case, kebab-case and paths cut, stop words and long numbers dropped.
+pub fn words(text: &str) -> Vec<Word> {
+    let stemmer = Stemmer::create(Algorithm::English);
+    plain_words(text)
+        .into_iter()
+        .take(MAX_WORDS)
+        .map(|word| hash(&stemmer.stem(&word)))
+        .collect()
+}
+
+/// As [`words`], neither stemmed nor hashed.
+pub fn plain_words(text: &str) -> Vec<String> {
+    pieces(text)
+        .flat_map(cut_case)
+        .map(|word| word.to_lowercase())
+        .filter(|word| is_telling(word))
+        .collect()
+}
+
+/// Names of several words as one: `parse_bulk_edit`, `parseBulkEdit` and `parse-bulk-edit` are the same name.
+pub fn names(text: &str) -> Vec<Word> {
+    let mut names: Vec<Word> = text
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
+        .filter(|name| pieces(name).flat_map(cut_case).nth(1).is_some())
+        .map(joined)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The name of a file, without its ending: a single word as [`words`] has it, several as [`names`] has them.
+pub fn file_name(stem: &str) -> Word {
+    match words(stem).as_slice() {
+        [word] => *word,
+        _ => joined(stem),
+    }
+}
+
+/// A name without its separators and case.
+fn joined(name: &str) -> Word {
+    let plain: String = name
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect();
+    hash(&plain)
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|piece| !piece.is_empty())
+}
+
+/// `HTTPServerError` → `HTTP`, `Server`, `Error`.
+fn cut_case(piece: &str) -> Vec<&str> {
+    let chars: Vec<(usize, char)> = piece.char_indices().collect();
+    let mut cuts = vec![0];
+    for at in 1..chars.len() {
+        let (before, here) = (chars[at - 1].1, chars[at].1);
+        let after_is_lower = chars.get(at + 1).is_some_and(|(_, c)| c.is_lowercase());
+        let starts = here.is_uppercase() && (!before.is_uppercase() || after_is_lower);
+        if starts {
+            cuts.push(chars[at].0);
+        }
+    }
+    cuts.push(piece.len());
+    cuts.windows(2)
+        .map(|ends| &piece[ends[0]..ends[1]])
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+fn is_telling(word: &str) -> bool {
+    // One letter says little in an alphabet, but a word in Chinese.
+    let long_enough = word.chars().nth(1).is_some() || word.chars().any(|c| c > '\u{2e7f}');
+    let number = word.len() > 4 && word.bytes().all(|b| b.is_ascii_digit());
+    long_enough && !number && STOP.binary_search(&word).is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_cut_as_a_reader_sees_it() {
+        for (text, expected) in [
+            ("parse_bulkEdit", vec!["parse", "bulk", "edit"]),
+            ("HTTPServerError2", vec!["http", "server", "error2"]),
+            (
+                "cli/src/description_util.rs",
+                vec!["cli", "src", "description", "util", "rs"],
+            ),
+            ("the parser is not for 123456 or 42", vec!["parser", "42"]),
+            ("Über-Größe", vec!["über", "größe"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(plain_words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn stems_meet() {
+        assert_eq!(words("parsing parsed parses"), vec![hash("pars"); 3]);
+    }
+
+    #[test]
+    fn a_name_is_the_same_however_it_is_written() {
+        let name = hash("parsebulkedit");
+        for text in ["parse_bulk_edit", "calls parseBulkEdit()", "parse-bulk-edit!"] {
+            assert!(names(text).contains(&name), "{text}");
+        }
+        assert!(names("parse bulk edit").is_empty());
+    }
+
+    #[test]
+    fn stop_words_are_sorted() {
+        assert!(STOP.is_sorted());
+    }
+}

@@ -1,0 +1,68 @@
+//! Dispatches joined to attempts, as prompts tell of them (SPEC 1, 6.3).
+
+use std::collections::BTreeMap;
+
+use crate::domain::states::{Kind, Outcome};
+use crate::prompt;
+use crate::store::context::{Earlier, FailureReport};
+
+/// Dispatches joined to attempts (SPEC 1): the work, and what verification and integration made of it. Oldest first.
+pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
+    let mut by_number: BTreeMap<i32, Vec<&Earlier>> = BTreeMap::new();
+    for one in earlier {
+        by_number.entry(one.attempt).or_default().push(one);
+    }
+    by_number
+        .values()
+        .filter_map(|dispatches| attempt(dispatches))
+        .collect()
+}
+
+fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
+    let work = dispatches.iter().rev().find(|d| d.kind == Kind::Work)?;
+    // A failure at the door is nobody's attempt (SPEC 7.3).
+    if work.outcome == Outcome::Door {
+        return None;
+    }
+    let against = dispatches.iter().rev().find(|d| {
+        d.kind != Kind::Work
+            && matches!(
+                d.outcome,
+                Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error
+            )
+    });
+    let (outcome, reason) = match against {
+        Some(judge) if judge.kind == Kind::Verify => ("failed verification", judge.reason.clone()),
+        Some(judge) if judge.outcome == Outcome::Conflict => ("conflict", judge.reason.clone()),
+        Some(judge) => ("failed integration", judge.reason.clone()),
+        // The agent's report, or what was extracted, says it better.
+        None if work.report.is_some() => (work.outcome.as_str(), None),
+        None => (work.outcome.as_str(), work.reason.clone()),
+    };
+    Some(prompt::Attempt {
+        number: work.attempt,
+        model: work.model.clone(),
+        outcome: outcome.to_owned(),
+        duration_ms: work.duration_ms,
+        report: work.report.as_ref().map(report),
+        reason,
+        verified: against.is_some_and(|judge| judge.kind == Kind::Verify),
+        feedback: work.feedback.clone(),
+        branch: work
+            .pushed_ref
+            .as_deref()
+            .map(|name| name.trim_start_matches("refs/heads/").to_owned()),
+    })
+}
+
+fn report(report: &FailureReport) -> prompt::Report {
+    prompt::Report {
+        extracted: report.extracted,
+        tried: report.what_tried.clone(),
+        why: report.why_failed.clone(),
+        category: report.category.clone(),
+        files: report.relevant_files.clone(),
+        error: report.error_output.clone(),
+        suggestion: report.retry_suggestion.clone(),
+    }
+}

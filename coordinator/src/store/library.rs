@@ -1,0 +1,242 @@
+//! Learnings and knowledge as people and prompts see them: released entries, and those that somebody gave.
+
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::recall::Kind;
+
+/// A released entry of any kind, as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct Stored {
+    pub id: Uuid,
+    pub kind: Kind,
+    /// Of a learning; empty for the other kinds.
+    pub category: String,
+    pub title: String,
+    pub body: String,
+    pub tags: Vec<String>,
+    pub weight: f64,
+    pub created_at: OffsetDateTime,
+    /// The name that an import gave it.
+    pub external_id: Option<String>,
+}
+
+/// Entries of one kind that may be shown to other tasks, in no order.
+pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Stored>> {
+    let rows = sqlx::query_as!(
+        StoredRow,
+        r#"select id as "id!", category as "category!", title as "title!", body as "body!", tags as "tags!",
+                  weight as "weight!", created_at as "created_at!", external_id
+           from learnings
+           where $1 = 'learning'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
+             and superseded_by is null
+           union all
+           select id, '', title, body, tags, weight, created_at, external_id
+           from knowledge
+           where $1 = 'knowledge'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
+             and superseded_by is null
+           union all
+           select d.id, '', x.title, coalesce(d.journal, ''), '{}', 1, coalesce(d.settled_at, d.claimed_at), null
+           from dispatches d
+           join task_texts x on x.task_id = d.task_id
+           where $1 = 'journal'::memory_kind and d.id = any($2)"#,
+        kind as Kind,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.stored(kind)).collect())
+}
+
+struct StoredRow {
+    id: Uuid,
+    category: String,
+    title: String,
+    body: String,
+    tags: Vec<String>,
+    weight: f32,
+    created_at: OffsetDateTime,
+    external_id: Option<String>,
+}
+
+impl StoredRow {
+    fn stored(self, kind: Kind) -> Stored {
+        Stored {
+            id: self.id,
+            kind,
+            category: self.category,
+            title: self.title,
+            body: self.body,
+            tags: self.tags,
+            weight: f64::from(self.weight),
+            created_at: self.created_at,
+            external_id: self.external_id,
+        }
+    }
+}
+
+/// An entry that somebody gave: trusted at once (SPEC 6.8).
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Given {
+    pub id: Uuid,
+    pub repo_id: String,
+    pub kind: Kind,
+    pub origin: Origin,
+    pub category: String,
+    pub title: String,
+    pub body: String,
+    pub tags: Vec<String>,
+    pub paths: Vec<String>,
+    pub feature: Option<String>,
+    pub created_at: OffsetDateTime,
+    pub external_id: Option<String>,
+}
+
+/// Where an entry comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "memory_origin", rename_all = "snake_case")]
+pub enum Origin {
+    /// An agent's session.
+    Attempt,
+    /// A person.
+    Manual,
+    /// A file.
+    Import,
+    /// Several others.
+    Distilled,
+}
+
+/// Stores given learnings and knowledge, released. Those whose external id is there already are passed over; returns the
+/// ids of the new ones.
+pub async fn insert_given(conn: &mut PgConnection, given: &[Given]) -> sqlx::Result<Vec<Uuid>> {
+    let mut stored = Vec::new();
+    let of = |kind: Kind| given.iter().filter(move |g| g.kind == kind);
+    let json = |values: &Vec<String>| serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned());
+    let learnings: Vec<&Given> = of(Kind::Learning).collect();
+    if !learnings.is_empty() {
+        stored.extend(
+            sqlx::query_scalar!(
+                "insert into learnings
+                   (id, repo_id, category, title, body, tags, paths, origin, external_id, created_at, released_at)
+                 select g.id, g.repo_id, g.category, g.title, g.body,
+                        array(select jsonb_array_elements_text(g.tags::jsonb)),
+                        array(select jsonb_array_elements_text(g.paths::jsonb)), g.origin, g.external_id, g.created_at,
+                        now()
+                 from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                             $8::memory_origin[], $9::text[], $10::timestamptz[])
+                   as g(id, repo_id, category, title, body, tags, paths, origin, external_id, created_at)
+                 on conflict do nothing
+                 returning id",
+                &learnings.iter().map(|g| g.id).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| g.category.clone()).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| g.body.clone()).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| json(&g.paths)).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
+                &learnings.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
+                &learnings.iter().map(|g| g.created_at).collect::<Vec<_>>(),
+            )
+            .fetch_all(&mut *conn)
+            .await?,
+        );
+    }
+    let knowledge: Vec<&Given> = of(Kind::Knowledge).collect();
+    if !knowledge.is_empty() {
+        stored.extend(
+            sqlx::query_scalar!(
+                "insert into knowledge
+                   (id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at, released_at)
+                 select g.id, g.repo_id, g.feature, g.title, g.body,
+                        array(select jsonb_array_elements_text(g.tags::jsonb)),
+                        array(select jsonb_array_elements_text(g.paths::jsonb)), g.origin, g.external_id, g.created_at,
+                        now()
+                 from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                             $8::memory_origin[], $9::text[], $10::timestamptz[])
+                   as g(id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at)
+                 on conflict do nothing
+                 returning id",
+                &knowledge.iter().map(|g| g.id).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| g.feature.clone()).collect::<Vec<_>>() as &[Option<String>],
+                &knowledge.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| g.body.clone()).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| json(&g.paths)).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
+                &knowledge.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
+                &knowledge.iter().map(|g| g.created_at).collect::<Vec<_>>(),
+            )
+            .fetch_all(conn)
+            .await?,
+        );
+    }
+    Ok(stored)
+}
+
+/// One at a time changes which knowledge a repository has, until the transaction ends.
+pub async fn lock(conn: &mut PgConnection, repos: &[&str]) -> sqlx::Result<()> {
+    let repos: Vec<String> = repos.iter().map(|&repo| repo.to_owned()).collect();
+    sqlx::query!(
+        "select pg_advisory_xact_lock(hashtextextended('memory:' || repo, 0))
+         from unnest($1::text[]) as r(repo)
+         order by repo",
+        &repos,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(())
+}
+
+/// An entry that another may take the place of.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Similar {
+    pub id: Uuid,
+    pub title: String,
+    pub tags: Vec<String>,
+}
+
+/// Other live knowledge of the same repository whose title is the same in any case, or inside the other with a tag in common.
+pub async fn similar_knowledge(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Similar>> {
+    sqlx::query_as!(
+        Similar,
+        "select o.id, o.title, o.tags
+         from knowledge n
+         join knowledge o on o.repo_id = n.repo_id
+         where n.id = $1 and o.id <> n.id and o.released_at is not null and o.pruned_at is null
+           and o.superseded_by is null
+           and (lower(o.title) = lower(n.title)
+                or o.tags && n.tags and (strpos(lower(o.title), lower(n.title)) > 0
+                                         or strpos(lower(n.title), lower(o.title)) > 0))
+         order by o.id",
+        id,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Lets an entry take the place of others, which stay linked to it.
+pub async fn replace_knowledge(
+    conn: &mut PgConnection,
+    id: Uuid,
+    tags: &[String],
+    replaced: &[Uuid],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with new as (
+           update knowledge set tags = $2 where id = $1
+         )
+         update knowledge set superseded_by = $1 where id = any($3)",
+        id,
+        tags,
+        replaced,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

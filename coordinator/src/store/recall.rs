@@ -1,0 +1,458 @@
+//! The index of what is remembered: analysed entries by their keys, and how often keys stand (SPEC 6.5).
+
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::recall::{Analysed, Doc, Kind, Scope, Stats, Wanted};
+
+/// An entry to index.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct NewDoc {
+    pub entry: Uuid,
+    pub repo_id: String,
+    pub kind: Kind,
+    pub created_at: OffsetDateTime,
+    pub words: Analysed,
+}
+
+/// Words are 32 unsigned bits here and 32 signed ones there.
+fn signed(word: u32) -> i32 {
+    i32::from_le_bytes(word.to_le_bytes())
+}
+
+fn unsigned(words: Vec<i32>) -> Vec<u32> {
+    words
+        .into_iter()
+        .map(|word| u32::from_le_bytes(word.to_le_bytes()))
+        .collect()
+}
+
+/// As Postgres writes an array: a row's array can't travel as one inside an array of rows.
+fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
+    let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    format!("{{{}}}", values.join(","))
+}
+
+/// Indexes entries; those that are indexed already stay as they are.
+pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()> {
+    if docs.is_empty() {
+        return Ok(());
+    }
+    let words = |of: fn(&Analysed) -> &Vec<u32>| -> Vec<String> {
+        docs.iter()
+            .map(|doc| array(of(&doc.words).iter().copied().map(signed)))
+            .collect()
+    };
+    sqlx::query!(
+        "with given as (
+           select * from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::text[], $6::text[],
+                                $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+             as g(entry, repo_id, kind, created_at, keys, title, body, place, tags, names, stems, files, folders)
+         ), docs as (
+           insert into memory_docs (entry, created_at, keys)
+           select entry, created_at, keys::bigint[] from given
+           on conflict (entry) do nothing
+           returning id, entry
+         ), words as (
+           insert into memory_words
+             (doc_id, repo_id, kind, title, body, place, tags, names, stems, files, folders)
+           select docs.id, g.repo_id, g.kind, g.title::int[], g.body::int[], g.place::int[], g.tags::int[],
+                  g.names::int[], g.stems::int[], g.files::bigint[], g.folders::int[]
+           from docs
+           join given g using (entry)
+           returning repo_id, kind, title, body, place, tags
+         )
+         insert into memory_stats as s (repo_id, kind, entries, title_words, body_words, place_words, tag_words)
+         select repo_id, kind, count(*), sum(cardinality(title)), sum(cardinality(body)), sum(cardinality(place)),
+                sum(cardinality(tags))
+         from words
+         group by repo_id, kind
+         order by repo_id, kind
+         on conflict (repo_id, kind) do update
+         set entries = s.entries + excluded.entries, title_words = s.title_words + excluded.title_words,
+             body_words = s.body_words + excluded.body_words, place_words = s.place_words + excluded.place_words,
+             tag_words = s.tag_words + excluded.tag_words",
+        &docs.iter().map(|doc| doc.entry).collect::<Vec<_>>(),
+        &docs.iter().map(|doc| doc.repo_id.clone()).collect::<Vec<_>>(),
+        &docs.iter().map(|doc| doc.kind).collect::<Vec<_>>() as &[Kind],
+        &docs.iter().map(|doc| doc.created_at).collect::<Vec<_>>(),
+        &docs
+            .iter()
+            .map(|doc| array(doc.words.keys(Scope::new(&doc.repo_id, doc.kind))))
+            .collect::<Vec<_>>(),
+        &words(|w| &w.title),
+        &words(|w| &w.body),
+        &words(|w| &w.place),
+        &words(|w| &w.tags),
+        &words(|w| &w.names),
+        &words(|w| &w.stems),
+        &docs.iter().map(|doc| array(&doc.words.files)).collect::<Vec<_>>(),
+        &words(|w| &w.folders),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes entries out of the index. What keys count may lag.
+pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<()> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "with gone as (
+           delete from memory_docs where entry = any($1) returning id
+         ), words as (
+           select w.* from memory_words w join gone on gone.id = w.doc_id
+         ), sums as (
+           select repo_id, kind, count(*) as entries, sum(cardinality(title)) as title, sum(cardinality(body)) as body,
+                  sum(cardinality(place)) as place, sum(cardinality(tags)) as tags
+           from words
+           group by repo_id, kind
+         )
+         update memory_stats s
+         set entries = s.entries - sums.entries, title_words = s.title_words - sums.title,
+             body_words = s.body_words - sums.body, place_words = s.place_words - sums.place,
+             tag_words = s.tag_words - sums.tags
+         from sums
+         where s.repo_id = sums.repo_id and s.kind = sums.kind",
+        entries,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What is known of a memory as a whole.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct MemoryFacts {
+    pub stats: Stats,
+    /// The calibrated floor, once there was enough to calibrate on.
+    pub floor: Option<f64>,
+}
+
+/// The memories of repositories that have any, each with the counts of those `keys` that stand in it.
+pub async fn lookup(
+    conn: &mut PgConnection,
+    repos: &[String],
+    keys: &[i64],
+) -> sqlx::Result<HashMap<(String, Kind), MemoryFacts>> {
+    let rows = sqlx::query!(
+        r#"select repo_id as "repo_id?", kind as "kind?: Kind", entries as "entries!", title_words, body_words,
+                  place_words, tag_words, floor, null::bigint as key
+           from memory_stats
+           where repo_id = any($1) and entries > 0
+           union all
+           select null, null, entries, null, null, null, null, null, key
+           from memory_keys
+           where key = any($2)"#,
+        repos,
+        keys,
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut memories = HashMap::new();
+    let mut frequency = HashMap::new();
+    for row in rows {
+        if let (Some(repo), Some(kind)) = (row.repo_id, row.kind) {
+            let words = [row.title_words, row.body_words, row.place_words, row.tag_words];
+            let stats = Stats {
+                entries: row.entries,
+                words: words.map(|words| words.unwrap_or(0)),
+                frequency: HashMap::new(),
+            };
+            memories.insert(
+                (repo, kind),
+                MemoryFacts {
+                    stats,
+                    floor: row.floor,
+                },
+            );
+        } else if let Some(key) = row.key {
+            frequency.insert(key, row.entries);
+        }
+    }
+    // Keys are scoped: those of other memories are never looked up.
+    for memory in memories.values_mut() {
+        memory.stats.frequency.clone_from(&frequency);
+    }
+    Ok(memories)
+}
+
+/// A question for candidates.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Only entries older than this.
+    pub before: OffsetDateTime,
+    /// What they should have.
+    pub wanted: Vec<Wanted>,
+}
+
+/// The candidates of several questions, at most `most` each: those that have the most of what is wanted, the newest first
+/// where that is equal. Each with the indices of the questions that it is one of.
+pub async fn candidates(
+    conn: &mut PgConnection,
+    asks: &[Ask],
+    most: i64,
+) -> sqlx::Result<Vec<(Vec<usize>, Doc)>> {
+    let wanted: Vec<(i32, Wanted)> = asks
+        .iter()
+        .zip(0..)
+        .flat_map(|(ask, index)| ask.wanted.iter().map(move |wanted| (index, *wanted)))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query!(
+        r#"with wanted as (
+             select * from unnest($1::int[], $2::bigint[], $3::float8[]) as w(asked, key, weight)
+           ), asks as (
+             select * from unnest($4::timestamptz[]) with ordinality as a(before, number)
+           ), postings as materialized (
+             select k.key, d.id, d.created_at
+             from (select distinct key from wanted) k
+             cross join lateral (
+               select id, created_at from memory_docs where keys @> array[k.key]
+             ) d
+           ), scored as (
+             select w.asked, p.id, sum(w.weight) as weight
+             from wanted w
+             join asks a on a.number = w.asked + 1
+             join postings p on p.key = w.key and p.created_at < a.before
+             group by w.asked, p.id
+           ), best as (
+             select asked, id, row_number() over (partition by asked order by weight desc, id desc) as place
+             from scored
+           ), kept as (
+             select id, array_agg(asked) as asked from best where place <= $5 group by id
+           )
+           select kept.asked as "asked!", d.entry, d.created_at, w.title, w.body, w.place, w.tags, w.names, w.stems,
+                  w.files, w.folders,
+                  array(
+                    select coalesce(k.entries, 0)
+                    from unnest(w.files) with ordinality as f(key, number)
+                    left join memory_keys k on k.key = f.key
+                    order by f.number
+                  ) as "file_entries!"
+           from kept
+           join memory_docs d on d.id = kept.id
+           join memory_words w on w.doc_id = d.id
+           order by d.id"#,
+        &wanted.iter().map(|(asked, _)| *asked).collect::<Vec<_>>(),
+        &wanted.iter().map(|(_, wanted)| wanted.key).collect::<Vec<_>>(),
+        &wanted.iter().map(|(_, wanted)| wanted.weight).collect::<Vec<_>>(),
+        &asks.iter().map(|ask| ask.before).collect::<Vec<_>>(),
+        most,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let asked = row
+                .asked
+                .into_iter()
+                .filter_map(|index| usize::try_from(index).ok())
+                .collect();
+            let doc = Doc {
+                entry: row.entry,
+                created_at: row.created_at,
+                words: Analysed {
+                    title: unsigned(row.title),
+                    body: unsigned(row.body),
+                    place: unsigned(row.place),
+                    tags: unsigned(row.tags),
+                    names: unsigned(row.names),
+                    stems: unsigned(row.stems),
+                    files: row.files,
+                    folders: unsigned(row.folders),
+                },
+                file_entries: row.file_entries,
+            };
+            (asked, doc)
+        })
+        .collect())
+}
+
+/// Counts the keys of entries that were indexed at least `settled_seconds` ago and not counted yet, at most `most` of them;
+/// returns how many. One at a time does this.
+pub async fn count_keys(conn: &mut PgConnection, most: i64, settled_seconds: f64) -> sqlx::Result<u64> {
+    let counted = sqlx::query_scalar!(
+        r#"with mark as (
+             insert into system_state (key, at, value) values ('memory_keys_counted', now(), '0')
+             on conflict (key) do update set at = now()
+             returning value::bigint as upto
+           ), docs as materialized (
+             select id, keys
+             from memory_docs
+             where id > (select upto from mark) and indexed_at <= now() - $2 * interval '1 second'
+             order by id
+             limit $1
+           ), counts as (
+             select key, count(*) as entries from docs cross join unnest(docs.keys) as k(key) group by key order by key
+           ), counted as (
+             insert into memory_keys as k (key, entries)
+             select key, entries from counts
+             on conflict (key) do update set entries = k.entries + excluded.entries
+           )
+           select count(*) as "n!" from docs"#,
+        most,
+        settled_seconds,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if counted > 0 {
+        sqlx::query!(
+            "update system_state
+             set value = (
+               select max(id)::text
+               from (
+                 select id
+                 from memory_docs
+                 where id > system_state.value::bigint and indexed_at <= now() - $2 * interval '1 second'
+                 order by id
+                 limit $1
+               ) d
+             )
+             where key = 'memory_keys_counted'",
+            most,
+            settled_seconds,
+        )
+        .execute(conn)
+        .await?;
+    }
+    Ok(u64::try_from(counted).unwrap_or(0))
+}
+
+/// Memories that grew by a quarter since their floor was found, and have enough entries for one.
+pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<Vec<(String, Kind)>> {
+    let rows = sqlx::query!(
+        r#"select repo_id, kind as "kind: Kind"
+           from memory_stats
+           where entries >= $1 and entries >= calibrated_at_entries * 5 / 4
+           order by entries
+           limit 10"#,
+        least,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.repo_id, row.kind)).collect())
+}
+
+/// A sample of a memory's entries for calibration, spread evenly over the newer two thirds.
+pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i64) -> sqlx::Result<Vec<Doc>> {
+    let rows = sqlx::query!(
+        r#"with numbered as (
+             select w.doc_id, row_number() over (order by d.created_at, d.id) as number, count(*) over () as entries
+             from memory_words w
+             join memory_docs d on d.id = w.doc_id
+             where w.repo_id = $1 and w.kind = $2
+           )
+           select d.entry, d.created_at, w.title, w.body, w.names
+           from numbered n
+           join memory_docs d on d.id = n.doc_id
+           join memory_words w on w.doc_id = n.doc_id
+           where n.number > n.entries / 3 and n.number % greatest(1, n.entries * 2 / 3 / $3) = 0
+           limit $3"#,
+        repo_id,
+        kind as Kind,
+        size,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Doc {
+            entry: row.entry,
+            created_at: row.created_at,
+            words: Analysed {
+                title: unsigned(row.title),
+                body: unsigned(row.body),
+                names: unsigned(row.names),
+                ..Analysed::default()
+            },
+            file_entries: Vec::new(),
+        })
+        .collect())
+}
+
+/// Keeps a memory's floor.
+pub async fn keep_floor(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    kind: Kind,
+    floor: Option<f64>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update memory_stats
+         set floor = $3, calibrated_at_entries = entries
+         where repo_id = $1 and kind = $2",
+        repo_id,
+        kind as Kind,
+        floor,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A journal entry of a run that has ended, with its failure report, to be indexed.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct EndedEntry {
+    pub run: Uuid,
+    pub dispatch: Uuid,
+    pub repo_id: String,
+    pub title: String,
+    pub journal: String,
+    pub failure: Option<String>,
+    pub files_changed: Vec<String>,
+    pub settled_at: OffsetDateTime,
+}
+
+/// Journal entries of ended runs that are not indexed yet, at most `most`. Runs without any such entry are marked.
+pub async fn ended_entries(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<EndedEntry>> {
+    let runs = sqlx::query_scalar!(
+        "select id from runs where ended_at is not null and journal_indexed_at is null order by ended_at limit 20"
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entries = sqlx::query_as!(
+        EndedEntry,
+        r#"select r.id as run, d.id as dispatch, f.repo_id, x.title, d.journal as "journal!",
+                  fr.what_tried || E'\n' || fr.why_failed as failure, coalesce(d.files_changed, '{}') as "files_changed!",
+                  coalesce(d.settled_at, d.claimed_at) as "settled_at!"
+           from runs r
+           join features f on f.id = r.feature_id
+           join dispatches d on d.feature_id = r.feature_id and d.run_id = r.id
+           join task_texts x on x.task_id = d.task_id
+           left join failure_reports fr on fr.dispatch_id = d.id
+           where r.id = any($1) and d.journal is not null and (d.journal <> '' or fr.dispatch_id is not null)
+             and not exists (select from memory_docs m where m.entry = d.id)
+           limit $2"#,
+        &runs,
+        most,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let whole = i64::try_from(entries.len()).unwrap_or(i64::MAX) < most;
+    let open: Vec<Uuid> = entries.iter().map(|entry| entry.run).collect();
+    if whole {
+        sqlx::query!(
+            "update runs set journal_indexed_at = now() where id = any($1) and id <> all($2)",
+            &runs,
+            &open,
+        )
+        .execute(conn)
+        .await?;
+    }
+    Ok(entries)
+}

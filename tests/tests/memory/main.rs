@@ -1,0 +1,7 @@
+//! Memory that helps: what earlier attempts and tasks left reaches those who need it, through real coordinators, workers and
+//! agents.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod sources;
+mod trust;
+mod unrelated;

@@ -1,0 +1,207 @@
+//! Seven features, each of which fails unless its prompt holds one thing that was left before.
+
+use std::time::Duration;
+
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::Settings;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+
+use super::unrelated;
+
+/// What is left where, in the words of a later prompt; and the graphs of the features, the last of which needs it.
+struct Case {
+    name: &'static str,
+    graphs: &'static [&'static str],
+    max_retries: i32,
+    backoff_ms: i64,
+}
+
+const CASES: [Case; 7] = [
+    Case {
+        name: "attempt-report",
+        graphs: &[r"
+- key: index
+  title: Rebuild the search index
+  description: |
+    @on-attempt 1 @say <failure-report>
+    @on-attempt 1 @say what_tried: rebuilt it in place
+    @on-attempt 1 @say why_failed: readers hold the old segment open
+    @on-attempt 1 @say error_category: logic_error
+    @on-attempt 1 @say </failure-report>
+    @on-attempt 1 @fail it is held
+    @unless-prompt-has readers hold the old segment open : @fail did the same again
+    @done
+"],
+        max_retries: 1,
+        backoff_ms: 20,
+    },
+    Case {
+        name: "retry-suggestion",
+        graphs: &[r"
+- key: quota
+  title: Count the quota of each tenant
+  description: |
+    @on-attempt 1 @say <retry-suggestion>Count in the ledger, never in the cache.</retry-suggestion>
+    @on-attempt 1 @fail the counts differ
+    @unless-prompt-has Count in the ledger, never in the cache : @fail did the same again
+    @done
+"],
+        max_retries: 1,
+        backoff_ms: 20,
+    },
+    Case {
+        name: "sibling-failure",
+        graphs: &[r"
+- key: first
+  title: Open the port
+  priority: 0
+  description: |
+    @on-attempt 1 @say <failure-report>
+    @on-attempt 1 @say what_tried: bound the port directly
+    @on-attempt 1 @say why_failed: the lab network drops port 8123
+    @on-attempt 1 @say </failure-report>
+    @on-attempt 1 @fail no answer
+    @done
+- key: second
+  title: Probe the service
+  priority: 1
+  description: |
+    @unless-prompt-has the lab network drops port 8123 : @fail ran into the same wall
+    @done
+"],
+        max_retries: 1,
+        backoff_ms: 4_000,
+    },
+    Case {
+        name: "learning",
+        graphs: &[
+            r#"
+- key: teach
+  title: Parse the header of a zone file
+  description: |
+    @say <learning category="pitfall" tags="zone file, dns, parser">Serial numbers in a DNS zone file wrap around; compare them with RFC 1982 arithmetic.</learning>
+    @done
+"#,
+            r"
+- key: use
+  title: Pick the newest of two DNS zones
+  description: |
+    Two copies of a zone carry serials; the parser has to say which zone file is newer.
+    @unless-prompt-has RFC 1982 arithmetic : @fail compared plain integers
+    @done
+",
+        ],
+        max_retries: 0,
+        backoff_ms: 20,
+    },
+    Case {
+        name: "knowledge",
+        graphs: &[
+            r#"
+- key: teach
+  title: Run the compiler's golden tests
+  description: |
+    @say <knowledge tags="compiler,golden,tests" title="Golden tests of the compiler need a UTC clock">Set TZ=UTC before the golden suite runs, or the banner differs.</knowledge>
+    @done
+"#,
+            r"
+- key: use
+  title: Make the golden tests of the compiler pass again
+  description: |
+    The compiler prints a banner that the golden suite compares.
+    @unless-prompt-has Set TZ=UTC before the golden suite : @fail the banner differs
+    @done
+",
+        ],
+        max_retries: 0,
+        backoff_ms: 20,
+    },
+    Case {
+        name: "decision",
+        graphs: &[r#"
+- key: first
+  title: Choose the encoding of messages
+  description: |
+    @say <memory kind="decision" rationale="old clients read nothing else">Messages are length-prefixed CBOR</memory>
+    @done
+- key: second
+  title: Write the reader
+  after: [first]
+  description: |
+    @unless-prompt-has length-prefixed CBOR : @fail guessed JSON
+    @done
+"#],
+        max_retries: 0,
+        backoff_ms: 20,
+    },
+    Case {
+        name: "journal",
+        graphs: &[r"
+- key: first
+  title: Sketch the scheduler
+  priority: 0
+  description: |
+    @say <journal>The timer wheel has 512 slots; anything else breaks the drift test.</journal>
+    @done
+- key: second
+  title: Implement the scheduler
+  priority: 1
+  description: |
+    @unless-prompt-has The timer wheel has 512 slots : @fail took 256 slots
+    @done
+"],
+        max_retries: 0,
+        backoff_ms: 20,
+    },
+];
+
+async fn outcomes(memory: bool) -> Vec<(&'static str, RunOutcome)> {
+    let mut world = World::start_with(Settings {
+        heartbeat: Duration::from_millis(200),
+        lease: Duration::from_millis(2_000),
+        grace: Duration::from_millis(300),
+        memory,
+        hold_out: 0.0,
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    unrelated::fill(&world, 2_000).await;
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let mut outcomes = Vec::new();
+    for case in CASES {
+        let mut options = FeatureOptions {
+            max_retries: case.max_retries,
+            ..FeatureOptions::default()
+        };
+        options.run.backoff_ms = case.backoff_ms;
+        let mut last = RunOutcome::NoPlan;
+        for (number, graph) in case.graphs.iter().enumerate() {
+            let name = format!("{}-{number}", case.name);
+            let (_, run, _) = world.submit(&name, None, graph, &options).await.unwrap();
+            last = world.ended(run).await.unwrap();
+        }
+        outcomes.push((case.name, last));
+    }
+    drop(worker);
+    if memory {
+        for (name, outcome) in &outcomes {
+            assert_eq!(*outcome, RunOutcome::Complete, "{name}\n{}", world.tell().await);
+        }
+    }
+    world.stop().await;
+    outcomes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_source_of_memory_reaches_the_prompt_that_needs_it() {
+    outcomes(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_memory_none_of_them_ends_complete() {
+    for (name, outcome) in outcomes(false).await {
+        assert_ne!(outcome, RunOutcome::Complete, "{name}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Logins that are copied into the private home, and back.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use ralph_shared::wire::{Door, Ended, TranscriptUpdate};
+use ralph_worker::session::{LOGIN_BYTES, LoginFile};
+
+use super::scene::{Played, Scene, scene, turn};
+
+const PLACE: &str = ".agent/login.json";
+
+/// A scene whose agent has a login, and the folder of the user's originals.
+fn with_login(script: &str, login: &str) -> (Scene, tempfile::TempDir) {
+    let user = tempfile::tempdir().unwrap();
+    std::fs::create_dir(user.path().join(".agent")).unwrap();
+    std::fs::write(user.path().join(PLACE), login).unwrap();
+    let mut stage = scene(script);
+    stage.spec.agent.files = vec![LoginFile {
+        original: user.path().join(PLACE),
+        place: PLACE.into(),
+    }];
+    (stage, user)
+}
+
+fn read(folder: &Path, place: &str) -> String {
+    std::fs::read_to_string(folder.join(place)).unwrap()
+}
+
+fn noted(played: &Played, words: &str) {
+    assert!(played.transcript().contains(words), "{}", played.transcript());
+}
+
+#[tokio::test]
+async fn a_refreshed_login_comes_back_with_its_permissions() {
+    let (stage, user) = with_login(
+        "@run cat ~/.agent/login.json > seen\n@run echo new > ~/.agent/login.json",
+        "old\n",
+    );
+    let original = user.path().join(PLACE);
+    std::fs::set_permissions(&original, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let played = stage.play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    assert_eq!(read(&played.path("."), "seen"), "old\n");
+    assert_eq!(read(user.path(), PLACE), "new\n");
+    assert_eq!(original.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    let left: Vec<_> = std::fs::read_dir(user.path().join(".agent")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    noted(&played, "was refreshed");
+}
+
+#[tokio::test]
+async fn a_login_that_the_agent_leaves_alone_is_not_written() {
+    use std::os::unix::fs::MetadataExt;
+    let (stage, user) = with_login("@run touch ~/.agent/login.json", "old\n");
+    let inode = user.path().join(PLACE).metadata().unwrap().ino();
+    stage.play().await;
+    assert_eq!(user.path().join(PLACE).metadata().unwrap().ino(), inode);
+}
+
+#[tokio::test]
+async fn a_linked_original_stays_a_link() {
+    let (stage, user) = with_login("@run echo new > ~/.agent/login.json", "old\n");
+    std::fs::rename(user.path().join(PLACE), user.path().join("kept.json")).unwrap();
+    symlink("../kept.json", user.path().join(PLACE)).unwrap();
+    stage.play().await;
+    assert!(user.path().join(PLACE).is_symlink());
+    assert_eq!(read(user.path(), "kept.json"), "new\n");
+}
+
+#[tokio::test]
+async fn what_is_no_login_any_more_does_not_come_back() {
+    let too_long = LOGIN_BYTES + 1;
+    let rows = [
+        "rm ~/.agent/login.json".to_owned(),
+        ": > ~/.agent/login.json".to_owned(),
+        format!("head -c {too_long} /dev/zero > ~/.agent/login.json"),
+        "rm ~/.agent/login.json; mkdir ~/.agent/login.json".to_owned(),
+        "rm ~/.agent/login.json; mkfifo ~/.agent/login.json".to_owned(),
+        "rm ~/.agent/login.json; ln -s /etc/hostname ~/.agent/login.json".to_owned(),
+        "echo x > ~/x; ln -f ~/x ~/.agent/login.json".to_owned(),
+        "mv ~/.agent ~/away; ln -s /etc ~/.agent".to_owned(),
+    ];
+    for row in rows {
+        let (stage, user) = with_login(&format!("@run {row}"), "old\n");
+        let played = stage.play().await;
+        assert_eq!(played.end.ended, turn("end_turn"), "{row}");
+        assert_eq!(read(user.path(), PLACE), "old\n", "{row}");
+        noted(&played, "stays as it was");
+    }
+}
+
+#[tokio::test]
+async fn of_two_that_changed_the_newer_wins() {
+    for (touch, expected) in [("1 hour ago", "the user's\n"), ("1 hour", "the agent's\n")] {
+        let script = format!(
+            "@run echo \"the agent's\" > ~/.agent/login.json; touch -d '{touch}' ~/.agent/login.json\n\
+             @say written\n@wait-for go"
+        );
+        let (stage, user) = with_login(&script, "old\n");
+        let mut running = stage.start();
+        running.until_said("written").await;
+        std::fs::write(user.path().join(PLACE), "the user's\n").unwrap();
+        std::fs::write(running.work().join("go"), "").unwrap();
+        running.finish().await;
+        assert_eq!(read(user.path(), PLACE), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_login_is_said_and_the_session_goes_on() {
+    let (stage, user) = with_login("@say hi", "old\n");
+    std::fs::remove_file(user.path().join(PLACE)).unwrap();
+    let played = stage.play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    noted(&played, "is not there");
+    assert!(!user.path().join(PLACE).exists());
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_copied_is_a_failure_at_the_door() {
+    type Break = fn(PathBuf, &Scene);
+    let rows: [(&str, Break); 3] = [
+        ("no plain file", |original, _| {
+            std::fs::remove_file(&original).unwrap();
+            std::fs::create_dir(original).unwrap();
+        }),
+        ("larger than", |original, _| {
+            std::fs::write(original, vec![b'x'; LOGIN_BYTES as usize + 1]).unwrap();
+        }),
+        // What an earlier session in the same home has left.
+        ("failed to copy", |_, stage| {
+            let outside = stage.work().parent().unwrap().join("outside");
+            std::fs::create_dir(&outside).unwrap();
+            symlink(outside, stage.spec.home.join(".agent")).unwrap();
+        }),
+    ];
+    for (words, break_it) in rows {
+        let (stage, user) = with_login("@say hi", "old\n");
+        break_it(user.path().join(PLACE), &stage);
+        let outside = stage.work().parent().unwrap().join("outside");
+        let played = stage.play().await;
+        match &played.end.ended {
+            Ended::Door { door, message } => {
+                assert_eq!(*door, Door::Authentication);
+                assert!(message.contains(words), "{message}");
+            }
+            other => panic!("{words}: {other:?}"),
+        }
+        assert!(!outside.join("login.json").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_login_is_refreshed_by_a_session_that_is_told_to_end_too() {
+    let (stage, user) = with_login(
+        "@run echo new > ~/.agent/login.json\n@say written\n@silent",
+        "old\n",
+    );
+    let mut running = stage.start();
+    running
+        .until(|update| matches!(update, TranscriptUpdate::Text { text } if text.contains("written")))
+        .await;
+    running.tell(ralph_shared::wire::EndReason::Drain);
+    running.finish().await;
+    assert_eq!(read(user.path(), PLACE), "new\n");
+}
