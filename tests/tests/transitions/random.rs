@@ -43,6 +43,7 @@ impl<'a> History<'a> {
                 backoff_ms: 0,
                 ..FeatureOptions::default().run
             },
+            ..FeatureOptions::default()
         };
         let with_code = seed % 4 != 0;
         let (feature, _, _) = world
