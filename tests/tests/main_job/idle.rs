@@ -1,0 +1,60 @@
+//! Workers that had nothing to do for a while.
+
+use std::time::Duration;
+
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use tokio::time::Instant;
+
+/// Longer than the broker lets an idle request be silent.
+const IDLE_SECONDS: f64 = 7.0;
+
+/// A poll without a ticket would come after 25 seconds.
+const AT_ONCE_SECONDS: f64 = 5.0;
+
+const ONE: &str = "- key: only\n  title: Only one\n  description: |\n    @done\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ticket_wakes_a_worker_that_was_idle() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    heard_for(&world, IDLE_SECONDS).await;
+    let (_, run, _) = world
+        .submit("idle", None, ONE, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let outcome = world.ended(run).await.unwrap();
+    assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
+    let waited: f64 = sqlx::query_scalar(
+        "select extract(epoch from d.claimed_at - r.started_at)::float8
+         from dispatches d join runs r on r.id = d.run_id",
+    )
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert!(waited < AT_ONCE_SECONDS, "the task waited for {waited} s");
+    drop(worker);
+    world.stop().await;
+}
+
+/// Waits until a worker has sent heartbeats for so long.
+async fn heard_for(world: &World, seconds: f64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let heard: Option<f64> =
+            sqlx::query_scalar("select extract(epoch from max(seen_at - started_at))::float8 from workers")
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+        if heard.is_some_and(|heard| heard >= seconds) {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "no worker is heard:\n{}",
+            world.tell().await
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
