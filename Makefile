@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test bench compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -25,6 +25,9 @@ test: setup build ## Run all tests, with real servers
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)
 	@cargo build --release -p ralph-bench -p ralph-worker
 	@target/release/ralph-bench all --runs $(or $(RUNS),1)
+
+compose-test: setup ## Run docker-compose.yml in containers, from submit to Complete, with killed workers (Linux, root)
+	@scripts/compose-test.sh
 
 lint: setup ## Check format, lints, documentation, licences and the query cache
 	cargo fmt --all --check
