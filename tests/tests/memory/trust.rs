@@ -29,7 +29,9 @@ fn asked(title: &str) -> QueryLine {
 }
 
 async fn titles(world: &World, title: &str) -> Vec<(String, Vec<String>)> {
-    let picked = library::search(&world.db, "", Kind::Knowledge, &[asked(title)], 5).await.unwrap();
+    let picked = library::search(&world.db, "", Kind::Knowledge, &[asked(title)], 5)
+        .await
+        .unwrap();
     picked[0]
         .shown
         .iter()
@@ -66,7 +68,12 @@ async fn what_failed_stays_in_quarantine_and_what_repeats_is_merged() {
         ..FeatureOptions::default()
     };
     let (_, run, _) = world.submit("kettle", None, GRAPH, &options).await.unwrap();
-    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Blocked, "{}", world.tell().await);
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Blocked,
+        "{}",
+        world.tell().await
+    );
     let tags = ["kettle", "water", "height"].map(str::to_owned).to_vec();
     assert_eq!(
         titles(&world, "How hot the kettle boils").await,
