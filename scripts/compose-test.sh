@@ -39,14 +39,16 @@ containers() {
 finish() {
     local status=$?
     trap - EXIT
+    # Whatever fails here, the rest is tried.
+    set +e
     if ((status != 0)) && [[ -n ${compose:-} ]]; then
-        run_compose ps --all >&2 || true
-        run_compose logs --no-color --tail 40 >&2 || true
+        run_compose ps --all >&2
+        run_compose logs --no-color --tail 40 >&2
         if [[ -n ${KEEP:-} ]]; then
             say "left running: DOCKER_HOST=${DOCKER_HOST:-} COMPOSE_PROJECT_NAME=$project, secrets in $RALPH_COMPOSE_DIR"
             exit "$status"
         fi
-        run_compose down --volumes --timeout 5 >&2 || true
+        run_compose down --volumes --timeout 5 >&2
     fi
     stop_engine
     rm -rf "$scratch"
