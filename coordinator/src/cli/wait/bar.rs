@@ -20,6 +20,8 @@ const TITLE_WIDTH: usize = 50;
 pub struct Bar {
     bar: ProgressBar,
     began: Instant,
+    /// What was told last, and when.
+    last: Option<(Progress, Instant)>,
     /// How many were resolved when we began to look.
     first: Option<i64>,
     paint: Paint,
@@ -38,6 +40,7 @@ impl Bar {
         Self {
             bar,
             began: Instant::now(),
+            last: None,
             first: None,
             paint: Paint::stderr(),
         }
@@ -45,6 +48,20 @@ impl Bar {
 
     /// Shows how far it is.
     pub fn show(&mut self, progress: &Progress) {
+        self.last = Some((progress.clone(), Instant::now()));
+        self.tick();
+    }
+
+    /// Lets the times go on.
+    pub fn tick(&mut self) {
+        let Some((progress, told)) = self.last.take() else {
+            return;
+        };
+        self.draw(&progress, i64::try_from(told.elapsed().as_millis()).unwrap_or(0));
+        self.last = Some((progress, told));
+    }
+
+    fn draw(&mut self, progress: &Progress, since_ms: i64) {
         let feature = &progress.feature;
         let tasks = &feature.tasks;
         let resolved = tasks.resolved();
@@ -83,7 +100,7 @@ impl Bar {
                 "\n  {} {:9} {title}  {}",
                 session.task,
                 session.kind.as_str(),
-                show_ms(session.elapsed_ms)
+                show_ms(session.elapsed_ms + since_ms)
             );
             message.push_str(&self.paint.apply(Tone::Dim, &line));
         }

@@ -4,10 +4,12 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use tokio::sync::mpsc;
+
 use super::{bar, ended, interrupt, lines};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::output::Format;
-use crate::cli::sse;
 use crate::domain::states::RunOutcome;
 use crate::store::view::Progress;
 
@@ -16,14 +18,14 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// What shows progress: a bar at a terminal, else lines.
 pub(super) enum Screen {
-    Bar(bar::Bar),
+    Bar(Box<bar::Bar>),
     Lines(lines::Lines),
 }
 
 impl Screen {
     fn new() -> Self {
         if std::io::stderr().is_terminal() {
-            Self::Bar(bar::Bar::new())
+            Self::Bar(Box::new(bar::Bar::new()))
         } else {
             Self::Lines(lines::Lines::default())
         }
@@ -33,6 +35,12 @@ impl Screen {
         match self {
             Self::Bar(bar) => bar.show(progress),
             Self::Lines(lines) => lines.show(progress),
+        }
+    }
+
+    fn tick(&mut self) {
+        if let Self::Bar(bar) = self {
+            bar.tick();
         }
     }
 
@@ -65,25 +73,19 @@ impl Screen {
 pub async fn wait(client: &Client, feature: &str, format: Format) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new();
     let mut interrupts = interrupt::Interrupts::new()?;
-    let mut stream: Option<sse::EventStream> = None;
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    let (sender, mut told) = mpsc::channel(1);
+    // Ends when nobody listens any more.
+    tokio::spawn(read(client.clone(), feature.to_owned(), sender));
     let mut last: Option<Progress> = None;
     let mut away = false;
     let progress = loop {
-        let step = async {
-            if stream.is_none() {
-                stream = Some(
-                    client
-                        .events(&format!("/features/{}/events", escape(feature)), None)
-                        .await?,
-                );
+        let news = tokio::select! {
+            news = told.recv() => news.context("the coordinator is not followed any more")?,
+            _ = seconds.tick() => {
+                screen.tick();
+                continue;
             }
-            match &mut stream {
-                Some(events) => events.next().await,
-                None => Ok(None),
-            }
-        };
-        let event = tokio::select! {
-            event = step => event,
             () = interrupts.next() => {
                 screen.hold(true);
                 let answer = interrupts.ask(client, last.as_ref(), &screen).await?;
@@ -92,40 +94,71 @@ pub async fn wait(client: &Client, feature: &str, format: Format) -> anyhow::Res
                     interrupt::Answer::GoOn => continue,
                     interrupt::Answer::Leave => {
                         screen.end();
-                        eprintln!("left; the run goes on: `ralph-coordinator status` shows it, `ralph-coordinator feature cancel \
-                                   {feature}` ends it");
+                        eprintln!(
+                            "\nleft; the run goes on: `ralph-coordinator status` shows it, \
+                             `ralph-coordinator feature cancel {feature}` ends it"
+                        );
                         return Ok(ExitCode::from(RunOutcome::Interrupted.exit_code()));
                     }
                 }
             }
         };
-        match event {
-            Ok(Some(event)) => {
+        match news {
+            News::Progress(progress) => {
                 if std::mem::take(&mut away) {
                     screen.say("the coordinator answers again");
                 }
-                let progress: Progress = serde_json::from_str(&event.data)?;
                 screen.show(&progress);
                 if progress.is_over() {
-                    break progress;
+                    break *progress;
                 }
-                last = Some(progress);
+                last = Some(*progress);
             }
-            Ok(None) => stream = None,
-            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
-                return Err(error);
-            }
-            Err(error) => {
+            News::Away(error) => {
                 if !std::mem::replace(&mut away, true) {
                     screen.say(&format!("{error:#}; waiting for it"));
                 }
-                stream = None;
             }
-        }
-        if stream.is_none() {
-            tokio::time::sleep(AGAIN).await;
+            News::Refused(error) => return Err(error),
         }
     };
     screen.end();
     ended::tell(&progress, format)
+}
+
+/// What is heard of a run.
+enum News {
+    Progress(Box<Progress>),
+    /// The coordinator doesn't answer; it is asked again.
+    Away(anyhow::Error),
+    /// It never will.
+    Refused(anyhow::Error),
+}
+
+async fn read(client: Client, feature: String, sender: mpsc::Sender<News>) {
+    let path = format!("/features/{}/events", escape(&feature));
+    loop {
+        let ended = async {
+            let mut events = client.events(&path, None).await?;
+            while let Some(event) = events.next().await? {
+                let progress = serde_json::from_str(&event.data).context("an event can't be read")?;
+                if sender.send(News::Progress(progress)).await.is_err() {
+                    break;
+                }
+            }
+            anyhow::Ok(())
+        };
+        let heard = match ended.await {
+            Ok(()) => Ok(()),
+            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
+                let _ = sender.send(News::Refused(error)).await;
+                return;
+            }
+            Err(error) => sender.send(News::Away(error)).await,
+        };
+        if heard.is_err() || sender.is_closed() {
+            return;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
 }
