@@ -10,8 +10,8 @@ use super::features::StatusQuery;
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, Body, PageQuery};
-use crate::flow::edit;
 use crate::flow::steer::{self, Steered, TaskCommand};
+use crate::flow::{approve, edit};
 use crate::store;
 use crate::store::edit::TaskEdit;
 use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
@@ -117,10 +117,11 @@ pub async fn command(
         "done" => TaskCommand::Done,
         "retry" => TaskCommand::Retry,
         "release" => TaskCommand::Release,
+        "approve" => return approve(&app, &id, &body).await,
         "interrupt" => return interrupt(&app, &id, &body).await,
         _ => {
             return Err(Problem::not_found(format!(
-                "there is no command `{verb}` for tasks; there are retry, skip, cancel, fail, done, release, interrupt"
+                "there is no command `{verb}` for tasks; there are retry, approve, skip, cancel, fail, done, release, interrupt"
             )));
         }
     };
@@ -128,6 +129,14 @@ pub async fn command(
     let (db, why) = (&app.deps.db, body.reason.as_deref());
     let (steered, signals) =
         store::retry_serialization(|| steer::task(db, task, command, ACTOR, why)).await?;
+    app.deps.bus.emit(signals).await;
+    told(steered)
+}
+
+async fn approve(app: &App, id: &str, body: &Steer) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, id).await?;
+    let (db, why) = (&app.deps.db, body.reason.as_deref());
+    let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, ACTOR, why)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }

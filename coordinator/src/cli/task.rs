@@ -65,10 +65,14 @@ pub enum TaskCommand {
         /// Every task of this feature that failed or needs a person
         #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
         all_of: Option<String>,
-        /// Why; stands in the task's log
-        #[arg(short, long, value_name = "TEXT")]
+        /// What the next attempt should know; stands in its prompt and in the task's log
+        #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
         reason: Option<String>,
     },
+    /// Let what the last attempt of a task that needs a person pushed land as it is
+    #[command(after_help = "Example:
+  ralph-coordinator task approve t-9f2c --reason \"looked at it\"")]
+    Approve(Steered),
     Edit(task_edit::EditArgs),
     /// Go on without it: what depends on it runs
     #[command(after_help = "Example:
@@ -189,6 +193,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             }
             return Ok(ExitCode::SUCCESS);
         }
+        TaskCommand::Approve(s) => ("approve", s.named, s.reason),
         TaskCommand::Skip(s) => ("skip", s.named, s.reason),
         TaskCommand::Cancel(s) => ("cancel", s.named, s.reason),
         TaskCommand::Fail(s) => ("fail", s.named, s.reason),

@@ -19,7 +19,7 @@
 //! | [`finish`] | a run's end |
 //! | [`steer`] | what people do to features and tasks |
 //! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
-//! | [`edit`] | what people change of what stands |
+//! | [`approve`], [`edit`] | what people let pass, and what they change of what stands |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
 //! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
@@ -27,6 +27,7 @@
 
 pub mod add;
 pub mod apply;
+pub mod approve;
 pub mod capture;
 pub mod cascade;
 pub mod claim;

@@ -152,6 +152,9 @@ pub async fn task(
     if command == TaskCommand::Retry {
         task.trouble = Trouble::default();
         store::task::explain(&mut tx, id, None).await?;
+        if let Some(why) = why {
+            store::dispatch::note_feedback(&mut tx, id, why).await?;
+        }
     } else if to == TaskState::Failed {
         store::task::explain(&mut tx, id, Some(why.unwrap_or("a person failed it"))).await?;
     }

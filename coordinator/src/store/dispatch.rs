@@ -418,3 +418,41 @@ pub async fn live_of_tasks(
         .map(|row| (DispatchId(row.id), row.worker))
         .collect())
 }
+
+/// What an attempt left on its ref.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Pushed {
+    pub attempt: i32,
+    pub commit: String,
+    pub pushed_ref: String,
+}
+
+/// What the last attempt left that pushed anything.
+pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<Pushed>> {
+    sqlx::query_as!(
+        Pushed,
+        r#"select attempt, commit as "commit!", pushed_ref as "pushed_ref!"
+           from dispatches
+           where task_id = $1 and kind = 'work' and commit is not null and pushed_ref is not null
+           order by id desc
+           limit 1"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Notes what a person said of a task's last attempt, for the next one.
+pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches
+         set feedback = $2
+         where id = (select id from dispatches where task_id = $1 and kind = 'work' order by id desc limit 1)",
+        task.0,
+        feedback,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

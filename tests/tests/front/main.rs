@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod api;
+mod approval;
 mod caller;
 mod commands;
 mod edits;
