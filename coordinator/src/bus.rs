@@ -44,6 +44,15 @@ pub struct Bus {
     pub subjects: Subjects,
 }
 
+/// What waits in the stream of tickets.
+#[derive(Debug, Clone)]
+pub struct WaitingTickets {
+    /// How many tickets wait in each pool.
+    pub by_pool: BTreeMap<String, i64>,
+    /// How many pools have a consumer.
+    pub consumers: usize,
+}
+
 /// What a committed transaction wants others to know sooner than they would find out.
 #[derive(Debug, Default, Clone)]
 pub struct Signals {
@@ -246,18 +255,22 @@ impl Bus {
         }
     }
 
-    /// How many tickets wait in each pool.
+    /// What waits in the stream of tickets.
     ///
     /// # Errors
     /// When JetStream can't be asked.
-    pub async fn waiting_tickets(&self) -> anyhow::Result<BTreeMap<String, i64>> {
+    pub async fn waiting_tickets(&self) -> anyhow::Result<WaitingTickets> {
         use futures::TryStreamExt as _;
         let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;
-        let mut waiting = BTreeMap::new();
+        let mut waiting = WaitingTickets {
+            by_pool: BTreeMap::new(),
+            consumers: stream.cached_info().state.consumer_count,
+        };
         let mut subjects = stream.info_with_subjects(self.subjects.tickets_all()).await?;
         while let Some((subject, n)) = subjects.try_next().await? {
             if let Some((_, pool)) = subject.rsplit_once('.') {
-                waiting.insert(pool.to_owned(), i64::try_from(n).unwrap_or(i64::MAX));
+                let n = i64::try_from(n).unwrap_or(i64::MAX);
+                waiting.by_pool.insert(pool.to_owned(), n);
             }
         }
         Ok(waiting)

@@ -3,10 +3,11 @@
 //! A test facility: `RALPH_FAULT="POINT:ACTION[:NTH]"` makes the `NTH` (from 1, default 1) passage of the named point
 //! end the process with `SIGKILL` (`kill`) or halt it with `SIGSTOP` (`stop`). With `RALPH_FAULT_ONCE=PATH` the file
 //! is created first and exclusively, so that of all processes with the same environment, a restarted one included,
-//! only one is hit. Without `RALPH_FAULT` a point costs one atomic load.
+//! only one is hit. Several faults stand with commas between them; each then has the file `PATH.POINT`. Without
+//! `RALPH_FAULT` a point costs one atomic load.
 
 use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,37 +23,60 @@ struct Fault {
     marker: Option<PathBuf>,
 }
 
-static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
+static FAULTS: OnceLock<Vec<Fault>> = OnceLock::new();
 
 /// The process passes the named point. Returns at once unless `RALPH_FAULT` names the point.
 pub fn point(name: &str) {
-    let Some(fault) = FAULT.get_or_init(from_environment) else {
-        return;
-    };
-    if fault.point != name || fault.passed.fetch_add(1, Ordering::SeqCst) + 1 != fault.nth {
-        return;
-    }
-    if let Some(marker) = &fault.marker
-        && OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(marker)
-            .is_err()
-    {
-        return;
-    }
-    if let Err(error) = kill(Pid::this(), fault.signal) {
-        tracing::error!(point = name, %error, "failed to signal this process");
+    let faults = FAULTS.get_or_init(from_environment);
+    for fault in faults.iter().filter(|fault| fault.point == name) {
+        fault.passed();
     }
 }
 
-fn from_environment() -> Option<Fault> {
-    let text = std::env::var("RALPH_FAULT").ok()?;
-    let fault = parse(&text, std::env::var_os("RALPH_FAULT_ONCE").map(PathBuf::from));
-    if fault.is_none() {
-        tracing::error!(%text, "RALPH_FAULT is not POINT:kill|stop[:NTH], so it is ignored");
+impl Fault {
+    fn passed(&self) {
+        if self.passed.fetch_add(1, Ordering::SeqCst) + 1 != self.nth {
+            return;
+        }
+        if let Some(marker) = &self.marker
+            && OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(marker)
+                .is_err()
+        {
+            return;
+        }
+        if let Err(error) = kill(Pid::this(), self.signal) {
+            tracing::error!(point = self.point, %error, "failed to signal this process");
+        }
     }
-    fault
+}
+
+fn from_environment() -> Vec<Fault> {
+    let Ok(text) = std::env::var("RALPH_FAULT") else {
+        return Vec::new();
+    };
+    let once = std::env::var_os("RALPH_FAULT_ONCE").map(PathBuf::from);
+    let faults = read(&text, once.as_deref());
+    if faults.is_none() {
+        tracing::error!(%text, "RALPH_FAULT is not POINT:kill|stop[:NTH],…, so it is ignored");
+    }
+    faults.unwrap_or_default()
+}
+
+/// Reads one fault or several; none when one of them can't be read.
+fn read(text: &str, once: Option<&Path>) -> Option<Vec<Fault>> {
+    let several = text.contains(',');
+    text.split(',')
+        .map(|one| {
+            let marker = once.map(|path| match one.split(':').next() {
+                Some(point) if several => PathBuf::from(format!("{}.{point}", path.display())),
+                _ => path.to_owned(),
+            });
+            parse(one, marker)
+        })
+        .collect()
 }
 
 fn parse(text: &str, marker: Option<PathBuf>) -> Option<Fault> {
@@ -89,6 +113,15 @@ mod tests {
             ("integrate.before_push", Signal::SIGSTOP, 3)
         );
         assert_eq!(parse("prepare:kill", None).unwrap().nth, 1);
+        let several = read("a:kill,b:stop:2", Some(Path::new("/once"))).unwrap();
+        let markers: Vec<_> = several
+            .iter()
+            .map(|fault| fault.marker.clone().unwrap())
+            .collect();
+        assert_eq!(markers, [Path::new("/once.a"), Path::new("/once.b")]);
+        let one = read("a:kill", Some(Path::new("/once"))).unwrap();
+        assert_eq!(one[0].marker.as_deref(), Some(Path::new("/once")));
+        assert!(read("a:kill,", None).is_none());
         for wrong in [
             "",
             "prepare",

@@ -59,6 +59,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
         finished,
     };
     spool(life, report).await;
+    life.ended(dispatch);
     faults::point("report.spooled");
     if let Some(workspace) = workspace
         && let Err(error) = workspace.remove().await
@@ -66,7 +67,6 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
         tracing::warn!(%dispatch, %error, "a finished workspace could not be removed");
     }
     life.home.forget_live(dispatch);
-    life.ended(dispatch);
     publish_spooled(life).await;
     faults::point("report.published");
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
@@ -160,7 +160,8 @@ fn report_of(end: SessionEnd, snapshot: Snapshot) -> SessionReport {
     }
 }
 
-fn unstarted(ended: Ended) -> Finished {
+/// A session of which nothing is known but how it ended and what lies in its folder.
+fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
     Finished::Session(Box::new(SessionReport {
         ended,
         text: Text::default(),
@@ -168,11 +169,26 @@ fn unstarted(ended: Ended) -> Finished {
         usage: Default::default(),
         tool_calls: 0,
         agent: Default::default(),
-        snapshot: Snapshot::default(),
+        snapshot,
         attempted: Vec::new(),
         last_tool_error: None,
         stderr_tail: String::new(),
     }))
+}
+
+/// The report of a session that ended with its worker.
+fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot) -> Report {
+    let ended = Ended::Told {
+        reason: EndReason::OutOfContact,
+    };
+    Report {
+        v: WRITES,
+        dispatch: assignment.dispatch,
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        duration_ms: 0,
+        finished: unstarted(ended, snapshot),
+    }
 }
 
 /// Runs a session. The workspace comes along when everything in it is pushed, to be removed after the report is spooled.
@@ -189,10 +205,13 @@ async fn session(
             "this worker has no agent `{name}`; it has {known}. Add [agents.{name}] to its .ralph.toml"
         );
         return (
-            unstarted(Ended::Door {
-                door: Door::NotFound,
-                message,
-            }),
+            unstarted(
+                Ended::Door {
+                    door: Door::NotFound,
+                    message,
+                },
+                Snapshot::default(),
+            ),
             None,
         );
     };
@@ -200,7 +219,7 @@ async fn session(
         Ok(prompt) => prompt,
         Err(error) => {
             let message = format!("the prompt could not be fetched: {error:#}");
-            return (unstarted(Ended::Workspace { message }), None);
+            return (unstarted(Ended::Workspace { message }, Snapshot::default()), None);
         }
     };
     let throw_away = order.access != Access::Workspace;
@@ -217,9 +236,12 @@ async fn session(
         Ok(workspace) => workspace,
         Err(error) => {
             return (
-                unstarted(Ended::Workspace {
-                    message: error.to_string(),
-                }),
+                unstarted(
+                    Ended::Workspace {
+                        message: error.to_string(),
+                    },
+                    Snapshot::default(),
+                ),
                 None,
             );
         }
@@ -391,7 +413,9 @@ pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assi
 }
 
 /// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
+/// What that life reported itself stays as it is.
 pub async fn report_earlier_life(life: &Life, held: Vec<(Assignment, Workspace)>) {
+    let reported = life.spool.dispatches();
     for (assignment, workspace) in held {
         let message = CommitMessage {
             subject: format!(
@@ -402,21 +426,9 @@ pub async fn report_earlier_life(life: &Life, held: Vec<(Assignment, Workspace)>
         };
         let snapshot = workspace.finish(&message).await;
         let pushed = snapshot.push_error.is_none();
-        let Finished::Session(mut session) = unstarted(Ended::Told {
-            reason: EndReason::OutOfContact,
-        }) else {
-            continue;
-        };
-        session.snapshot = snapshot;
-        let report = Report {
-            v: WRITES,
-            dispatch: assignment.dispatch,
-            worker: life.config.name.clone(),
-            incarnation: life.incarnation,
-            duration_ms: 0,
-            finished: Finished::Session(session),
-        };
-        spool(life, report).await;
+        if !reported.contains(&assignment.dispatch) {
+            spool(life, broken_off(life, &assignment, snapshot)).await;
+        }
         if pushed && let Err(error) = workspace.remove().await {
             tracing::warn!(%error, "a workspace of an earlier life could not be removed");
         }

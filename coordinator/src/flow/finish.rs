@@ -28,14 +28,14 @@ pub async fn check(
         let Some(run) = store::run::read(conn, &[run_id.0]).await?.pop() else {
             continue;
         };
-        let live = store::dispatch::live_count(conn, feature.id).await?;
+        let under_way = store::ready::under_way(conn, feature.id).await?;
         let facts = Facts {
             state: feature.state,
             counts: feature.counts,
-            live,
-            queued: live == 0 && store::ready::has_any(conn, feature.id).await?,
-            following_up: live == 0 && store::ready::has_follow_up(conn, feature.id).await?,
-            integrating: live == 0 && store::integration::any_open(conn, feature.id).await?,
+            live: under_way.live,
+            queued: under_way.queued,
+            following_up: under_way.following_up,
+            integrating: under_way.integrating,
             now: run.now,
             run: &run,
         };

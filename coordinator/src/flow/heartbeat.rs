@@ -48,11 +48,13 @@ fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) 
         .spooled
         .iter()
         .filter_map(|&dispatch| {
-            let settlement = match known.get(&dispatch).map(|s| s.state) {
+            let settlement = match known.get(&dispatch).map(|s| (s.state, s.reported)) {
                 None => Settlement::UnknownDispatch,
-                Some(DispatchState::Settled) => Settlement::Applied,
-                Some(DispatchState::Superseded) => Settlement::Superseded,
-                Some(DispatchState::Live | DispatchState::Lost) => return None,
+                Some((DispatchState::Settled, _)) => Settlement::Applied,
+                Some((DispatchState::Superseded, true)) => Settlement::Superseded,
+                // A person took its task, but what it spent is still to come.
+                Some((DispatchState::Superseded, false)) => return None,
+                Some((DispatchState::Live | DispatchState::Lost, _)) => return None,
             };
             Some(Settled { dispatch, settlement })
         })
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     fn check(
-        state: Option<(DispatchState, bool, Option<&str>)>,
+        state: Option<(DispatchState, bool, bool, Option<&str>)>,
         settled: Option<Settlement>,
         end: Option<EndReason>,
     ) {
@@ -108,9 +110,10 @@ mod tests {
             draining: false,
         };
         let standings: Vec<_> = state
-            .map(|(state, is_current, reason)| Standing {
+            .map(|(state, reported, is_current, reason)| Standing {
                 id,
                 state,
+                reported,
                 is_current,
                 end_reason: reason.map(Into::into),
             })
@@ -126,27 +129,32 @@ mod tests {
     fn table() {
         use DispatchState::*;
         check(None, Some(Settlement::UnknownDispatch), Some(EndReason::Fenced));
-        check(Some((Live, true, None)), None, None);
+        check(Some((Live, false, true, None)), None, None);
         check(
-            Some((Live, true, Some("interrupted"))),
+            Some((Live, false, true, Some("interrupted"))),
             None,
             Some(EndReason::Interrupted),
         );
         check(
-            Some((Live, true, Some("run_limit"))),
+            Some((Live, false, true, Some("run_limit"))),
             None,
             Some(EndReason::RunLimit),
         );
-        check(Some((Lost, true, None)), None, None);
-        check(Some((Lost, false, None)), None, Some(EndReason::Fenced));
+        check(Some((Lost, false, true, None)), None, None);
+        check(Some((Lost, false, false, None)), None, Some(EndReason::Fenced));
         check(
-            Some((Settled, true, None)),
+            Some((Settled, true, true, None)),
             Some(Settlement::Applied),
             Some(EndReason::Fenced),
         );
         check(
-            Some((Superseded, false, None)),
+            Some((Superseded, true, false, None)),
             Some(Settlement::Superseded),
+            Some(EndReason::Fenced),
+        );
+        check(
+            Some((Superseded, false, false, None)),
+            None,
             Some(EndReason::Fenced),
         );
     }

@@ -41,7 +41,11 @@ pub async fn promote(
             .map_or(0, |i| pause_ms(i.tries))
     };
     let delays: Vec<i64> = next.iter().map(pause).collect();
-    signals.got_work(store::ready::enqueue(conn, &next, &delays).await?);
+    let pools = store::ready::enqueue(conn, &next, &delays).await?;
+    // Claims don't take the feature's lock: one that took the turn while we looked has made us wait just now, and its
+    // task must not be claimed twice.
+    store::ready::withdraw_held_turns(conn, &next).await?;
+    signals.got_work(pools);
     Ok(())
 }
 

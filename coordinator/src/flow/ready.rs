@@ -38,9 +38,13 @@ pub async fn top_up(
         return Ok(0);
     }
     let waiting = bus.waiting_tickets().await?;
+    if waiting.consumers < pools.len() {
+        // The store was wiped since they were made.
+        known_pools.clear();
+    }
     let mut issued = 0;
     for (pool, ready) in depth {
-        let missing = ready - waiting.get(&pool).copied().unwrap_or(0);
+        let missing = ready - waiting.by_pool.get(&pool).copied().unwrap_or(0);
         if missing > 0 {
             bus.issue_tickets(&pool, missing).await;
             issued += missing;

@@ -23,9 +23,9 @@ const REASON: &str = "the worker was not heard of until the lease ended";
 
 /// Takes back what expired; with `only_ended`, only leases that were ended on purpose, since the worker itself said that it
 /// no longer has the dispatch. Returns how many dispatches were lost.
-pub async fn rescue(db: &PgPool, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
+pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let mut conn = db.acquire().await?;
-    let expired = store::dispatch::expired(&mut conn, only_ended, BATCH).await?;
+    let expired = store::dispatch::expired(&mut conn, lease_ms, only_ended, BATCH).await?;
     drop(conn);
     if expired.is_empty() {
         return Ok((0, Signals::default()));
@@ -73,7 +73,8 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         }
         let alone = by_worker.get(one.worker.as_str()) == Some(&1);
         let mut next = Next::Again(std::time::Duration::ZERO);
-        if alone {
+        // A claim whose answer never arrived says nothing against its task.
+        if alone && one.worker_died {
             let decided = retry::decide(
                 Outcome::Lost,
                 true,

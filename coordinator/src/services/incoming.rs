@@ -1,6 +1,8 @@
 //! A report as it came: made readable, or handed back, or set aside.
 
+use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Finished, READS, Report, Text};
+use serde::Deserialize as _;
 use sqlx::PgPool;
 
 use crate::flow::apply::Incoming;
@@ -14,7 +16,12 @@ pub enum Read {
     /// One for a later release, or whose text isn't there yet: back, with a delay.
     Later(String),
     /// None at all, now or ever.
-    Never(String),
+    Never {
+        /// The dispatch that it names all the same.
+        dispatch: Option<DispatchId>,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Reads a message. NUL and invalid UTF-8 are replaced (DESIGN 2); `last_try` gives up waiting for a text in parts.
@@ -22,18 +29,21 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
     let text = String::from_utf8_lossy(payload);
     let mut value: serde_json::Value = match serde_json::from_str(&text) {
         Ok(value) => value,
-        Err(error) => return Ok(Read::Never(format!("it is no JSON: {error}"))),
+        Err(error) => return Ok(never(None, format!("it is no JSON: {error}"))),
     };
+    let dispatch = value
+        .get("dispatch")
+        .and_then(|id| DispatchId::deserialize(id).ok());
     let version = value.get("v").and_then(serde_json::Value::as_u64);
     match version {
         Some(v) if READS.iter().any(|&known| u64::from(known) == v) => {}
         Some(v) => return Ok(Read::Later(format!("its version {v} is not one of {READS:?}"))),
-        None => return Ok(Read::Never("it has no version".to_owned())),
+        None => return Ok(never(dispatch, "it has no version".to_owned())),
     }
     replace_nul(&mut value);
     let report: Report = match serde_json::from_value(value) {
         Ok(report) => report,
-        Err(error) => return Ok(Read::Never(format!("it is no report: {error}"))),
+        Err(error) => return Ok(never(dispatch, format!("it is no report: {error}"))),
     };
     let text = match &report.finished {
         Finished::Session(session) => match &session.text {
@@ -53,6 +63,10 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
         Finished::Integration(_) => String::new(),
     };
     Ok(Read::Report(Box::new(Incoming { report, text })))
+}
+
+fn never(dispatch: Option<DispatchId>, reason: String) -> Read {
+    Read::Never { dispatch, reason }
 }
 
 /// Postgres takes no NUL in a text.

@@ -16,8 +16,10 @@ mod reports;
 mod requests;
 mod ticks;
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -53,14 +55,14 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
             let (deps, shutdown) = (deps.clone(), shutdown.clone());
             loops.spawn(async move {
                 while !shutdown.is_cancelled() {
-                    if let Err(error) = $run(&deps, &shutdown).await {
-                        tracing::warn!(
-                            error = format!("{error:#}"),
-                            service = $name,
-                            "service failed; starting it again"
-                        );
-                        tokio::time::sleep(RESTART_PAUSE).await;
-                    }
+                    let ended = AssertUnwindSafe($run(&deps, &shutdown)).catch_unwind().await;
+                    let error = match ended {
+                        Ok(Ok(())) => continue,
+                        Ok(Err(error)) => format!("{error:#}"),
+                        Err(_) => "it panicked".to_owned(),
+                    };
+                    tracing::warn!(error, service = $name, "service failed; starting it again");
+                    tokio::time::sleep(RESTART_PAUSE).await;
                 }
             });
         }};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::{AckKind, Message};
 use futures::StreamExt as _;
+use ralph_shared::ids::DispatchId;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -70,7 +71,7 @@ async fn settle(deps: &Deps, messages: Vec<Message>) {
                 tracing::warn!(reason, "report handed back");
                 hand_back(&message).await;
             }
-            Ok(Read::Never(reason)) => set_aside(deps, &message, None, &reason).await,
+            Ok(Read::Never { dispatch, reason }) => set_aside(deps, &message, dispatch, &reason).await,
             Err(error) => {
                 tracing::warn!(%error, "report handed back");
                 hand_back(&message).await;
@@ -85,11 +86,13 @@ async fn settle(deps: &Deps, messages: Vec<Message>) {
             deps.bus.emit(signals).await;
             for ((message, report), fate) in acks.iter().zip(&reports).zip(fates) {
                 faults::point("report.before_ack");
-                if fate == Fate::Unknown {
-                    let reason = "its dispatch is not known here";
-                    set_aside(deps, message, Some(report.report.dispatch.0), reason).await;
-                } else {
-                    ack(message).await;
+                match fate {
+                    Fate::Unknown => {
+                        let reason = "its dispatch is not known here";
+                        set_aside(deps, message, Some(report.report.dispatch), reason).await;
+                    }
+                    Fate::Stuck => hand_back(message).await,
+                    Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
                 }
             }
         }
@@ -112,15 +115,32 @@ async fn hand_back(message: &Message) {
     let _ = message.ack_with(AckKind::Nak(Some(HAND_BACK))).await;
 }
 
-/// Keeps a message raw that is no report of ours, and takes it from the stream; not kept, it comes again.
-async fn set_aside(deps: &Deps, message: &Message, dispatch: Option<uuid::Uuid>, reason: &str) {
-    tracing::error!(reason, "report set aside in bad_reports");
-    let kept = async {
-        let mut conn = deps.db.acquire().await?;
-        store::blob::keep_bad_report(&mut conn, dispatch, reason, &message.payload).await
-    };
-    match kept.await {
+/// Keeps a message raw that is no report of ours, ends the attempt that it names, and takes it from the stream; if that
+/// fails it comes again.
+async fn set_aside(deps: &Deps, message: &Message, dispatch: Option<DispatchId>, reason: &str) {
+    tracing::error!(reason, ?dispatch, "report set aside in bad_reports");
+    match keep_bad(deps, message, dispatch, reason).await {
         Ok(()) => ack(message).await,
-        Err(_) => hand_back(message).await,
+        Err(error) => {
+            tracing::warn!(%error, "report handed back");
+            hand_back(message).await;
+        }
     }
+}
+
+async fn keep_bad(
+    deps: &Deps,
+    message: &Message,
+    dispatch: Option<DispatchId>,
+    reason: &str,
+) -> sqlx::Result<()> {
+    let mut conn = deps.db.acquire().await?;
+    store::blob::keep_bad_report(&mut conn, dispatch.map(|d| d.0), reason, &message.payload).await?;
+    drop(conn);
+    if let Some(dispatch) = dispatch {
+        let message = format!("its report can't be read: {reason}");
+        let signals = apply::end_as_error(&deps.db, &deps.settings, dispatch, message).await?;
+        deps.bus.emit(signals).await;
+    }
+    Ok(())
 }

@@ -33,8 +33,9 @@ fn every(period: Duration) -> tokio::time::Interval {
     interval
 }
 
-/// Tops tickets up.
+/// Tops tickets up. It fails when the streams are gone, and brings them back when it is started again.
 pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    deps.bus.ensure_streams().await?;
     let mut seconds = every(SECOND);
     let mut pools = BTreeSet::new();
     while tick(&mut seconds, shutdown).await {
@@ -55,7 +56,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
             patient_until = Instant::now() + deps.settings.lease;
         }
         let only_ended = Instant::now() < patient_until;
-        match flow::rescue::rescue(&deps.db, only_ended).await {
+        match flow::rescue::rescue(&deps.db, deps.settings.lease_ms(), only_ended).await {
             Ok((_, signals)) => {
                 if connected {
                     last_good = Instant::now();

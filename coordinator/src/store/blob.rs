@@ -75,7 +75,7 @@ pub async fn prune(conn: &mut PgConnection, hours: i32) -> sqlx::Result<u64> {
     Ok(gone.rows_affected())
 }
 
-/// Keeps a report that could not be applied.
+/// Keeps a report that could not be applied; the same again is kept once.
 pub async fn keep_bad_report(
     conn: &mut PgConnection,
     dispatch: Option<uuid::Uuid>,
@@ -83,7 +83,11 @@ pub async fn keep_bad_report(
     body: &[u8],
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into bad_reports (dispatch_id, error, body) values ($1, $2, $3)",
+        "insert into bad_reports (dispatch_id, error, body)
+         select $1, $2, $3
+         where not exists (
+           select 1 from bad_reports where dispatch_id is not distinct from $1 and sha256(body) = sha256($3)
+         )",
         dispatch,
         error,
         body,

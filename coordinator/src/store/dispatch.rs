@@ -61,6 +61,8 @@ pub struct Dispatch {
     pub kind: Kind,
     pub attempt: i32,
     pub state: DispatchState,
+    /// Whether its report was read, in time or late.
+    pub reported: bool,
     pub worker: String,
     pub incarnation: Incarnation,
     pub end_reason: Option<String>,
@@ -87,7 +89,7 @@ pub enum DispatchState {
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
     let rows = sqlx::query!(
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
-                  worker, incarnation, end_reason, feedback, start_commit, model
+                  duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model
            from dispatches
            where id = any($1)"#,
         ids,
@@ -104,6 +106,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
             kind: row.kind,
             attempt: row.attempt,
             state: row.state,
+            reported: row.reported,
             worker: row.worker,
             incarnation: Incarnation(row.incarnation),
             end_reason: row.end_reason,
@@ -255,6 +258,7 @@ pub async fn renew(
 pub struct Standing {
     pub id: DispatchId,
     pub state: DispatchState,
+    pub reported: bool,
     pub is_current: bool,
     pub end_reason: Option<String>,
 }
@@ -262,7 +266,8 @@ pub struct Standing {
 /// Looks dispatches up together with their fence.
 pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Standing>> {
     let rows = sqlx::query!(
-        r#"select d.id, d.state as "state: DispatchState", t.dispatch_id = d.id as "is_current!", d.end_reason
+        r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
+                  coalesce(t.dispatch_id = d.id, false) as "is_current!", d.end_reason
            from dispatches d
            join tasks t on t.id = d.task_id
            where d.id = any($1)"#,
@@ -275,6 +280,7 @@ pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
         .map(|row| Standing {
             id: DispatchId(row.id),
             state: row.state,
+            reported: row.reported,
             is_current: row.is_current,
             end_reason: row.end_reason,
         })
@@ -289,18 +295,31 @@ pub struct Expired {
     pub task: TaskId,
     pub feature: FeatureId,
     pub worker: String,
+    /// The life that had it is over, or was not heard for a whole lease.
+    pub worker_died: bool,
 }
 
 /// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose.
-pub async fn expired(conn: &mut PgConnection, only_ended: bool, limit: i64) -> sqlx::Result<Vec<Expired>> {
+pub async fn expired(
+    conn: &mut PgConnection,
+    lease_ms: i64,
+    only_ended: bool,
+    limit: i64,
+) -> sqlx::Result<Vec<Expired>> {
     let rows = sqlx::query!(
-        "select id, task_id, feature_id, worker
-         from dispatches
-         where state = 'live' and lease_until < now() and (not $1 or lease_until = '-infinity')
-         order by id
-         limit $2",
+        r#"select d.id, d.task_id, d.feature_id, d.worker,
+                  not exists (
+                    select 1 from workers w
+                    where w.name = d.worker and w.incarnation = d.incarnation
+                      and w.seen_at > now() - $3 * interval '1 millisecond'
+                  ) as "worker_died!"
+           from dispatches d
+           where d.state = 'live' and d.lease_until < now() and (not $1 or d.lease_until = '-infinity')
+           order by d.id
+           limit $2"#,
         only_ended,
         limit,
+        lease_ms as f64,
     )
     .fetch_all(conn)
     .await?;
@@ -311,6 +330,7 @@ pub async fn expired(conn: &mut PgConnection, only_ended: bool, limit: i64) -> s
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             worker: row.worker,
+            worker_died: row.worker_died,
         })
         .collect())
 }

@@ -81,6 +81,20 @@ pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64
     Ok(delay.unwrap_or(0))
 }
 
+/// Takes integrations out of the queue that somebody holds the turn of.
+pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from ready_tasks q
+         using integrations i
+         where q.task_id = any($1) and i.task_id = q.task_id and i.state in ('turn', 'decided')
+           and i.dispatch_id is not null",
+        tasks,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Empties the queue of a feature that stops.
 pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
@@ -236,31 +250,36 @@ pub async fn depth(
     Ok(rows.into_iter().map(|row| (row.pool, row.n)).collect())
 }
 
-/// Whether a feature has anything queued, its time come or not.
-pub async fn has_any(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select exists (select 1 from ready_tasks where feature_id = $1) as "any!""#,
-        feature.0,
-    )
-    .fetch_one(conn)
-    .await
-}
-
-/// Whether a feature has a verification or an integration queued.
-pub async fn has_follow_up(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select exists (
-             select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647
-           ) as "any!""#,
-        feature.0,
-    )
-    .fetch_one(conn)
-    .await
-}
-
 /// Tries to become the only issuer of tickets until the transaction ends.
 pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock(7226, 2) as "got!""#)
         .fetch_one(conn)
         .await
+}
+
+/// What of a feature is under way or waits its turn.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct UnderWay {
+    pub live: i64,
+    pub queued: bool,
+    pub following_up: bool,
+    pub integrating: bool,
+}
+
+/// Looks at all of it in one statement, so in one snapshot: a claim, which holds no lock on the feature, moves a task from
+/// the queue to a dispatch, and must not be seen half.
+pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<UnderWay> {
+    sqlx::query_as!(
+        UnderWay,
+        r#"select (select count(*) from dispatches where feature_id = $1 and state = 'live') as "live!",
+                  exists (select 1 from ready_tasks where feature_id = $1) as "queued!",
+                  exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
+                    as "following_up!",
+                  exists (select 1 from integrations
+                          where feature_id = $1 and state in ('waiting', 'turn', 'decided')) as "integrating!""#,
+        feature.0,
+    )
+    .fetch_one(conn)
+    .await
 }

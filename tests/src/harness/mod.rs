@@ -8,16 +8,21 @@
 //! | `process` | processes that are gone when the test lets go of them |
 //! | `repository` | a git repository that a feature works on |
 //! | `servers` | faults of the servers |
+//! | `stub` | the worker's end of the protocol, to say what no worker would |
 //! | `verdict` | what must hold of a feature whatever happened |
+//! | `waits` | what a test waits for |
 
 mod options;
 mod process;
 mod repository;
 mod servers;
+mod stub;
 mod verdict;
+mod waits;
 mod world;
 
 pub use options::{Fault, FeatureOptions, WorkerOptions};
 pub use process::Spawned;
 pub use repository::Repository;
+pub use stub::Stub;
 pub use world::{World, binary};

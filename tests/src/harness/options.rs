@@ -22,6 +22,17 @@ impl Fault {
         }
     }
 
+    /// SIGKILL at each of `points`, once each in all processes that name the same file `once`; see [`Fault::is_past`].
+    pub fn kill_at_each(points: &[&str], once: &Path) -> Self {
+        let faults: Vec<String> = points.iter().map(|point| format!("{point}:kill")).collect();
+        Self::new(&faults.join(","), once)
+    }
+
+    /// Whether a process was hit at `point`, one of several of a fault that notes it in `once`.
+    pub fn is_past(point: &str, once: &Path) -> bool {
+        Path::new(&format!("{}.{point}", once.display())).exists()
+    }
+
     pub(super) fn env(&self) -> &BTreeMap<String, String> {
         &self.env
     }
@@ -34,7 +45,7 @@ pub struct WorkerOptions {
     pub name: String,
     /// Slots.
     pub slots: u32,
-    /// Pool.
+    /// Pool, or several with commas between them.
     pub pool: String,
     /// Command of its agent; `None` for the scripted one.
     pub agent: Option<String>,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
-use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::submit::{self, Submission, Submitted, TaskDefaults};
@@ -14,6 +13,7 @@ use ralph_coordinator::services::{self, Deps};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::logging::{self, LogFormat};
 use ralph_shared::subjects::Subjects;
 use sqlx::PgPool;
 use tempfile::TempDir;
@@ -23,9 +23,6 @@ use tokio_util::sync::CancellationToken;
 use super::options::{Fault, FeatureOptions, WorkerOptions};
 use super::process::{self, Spawned};
 use super::repository::Repository;
-
-/// A run that takes longer than this is stuck.
-const STUCK: Duration = Duration::from_secs(120);
 
 /// The servers of one test, with everything that it starts on them.
 #[derive(Debug)]
@@ -44,9 +41,6 @@ pub struct World {
     pub settings: Settings,
     coordinators: Vec<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
 }
-
-/// Key, kind, attempt, state, outcome and reason of a dispatch.
-type DispatchRow = (String, String, i32, String, Option<String>, Option<String>);
 
 /// A program of this workspace, built beside the running test.
 pub fn binary(name: &str) -> PathBuf {
@@ -73,14 +67,30 @@ impl World {
         .await
     }
 
+    /// Starts the servers for a test that no lease is to end in, however busy the machine is.
+    ///
+    /// # Errors
+    /// When they are missing (`make setup`) or don't start.
+    pub async fn calm() -> anyhow::Result<Self> {
+        Self::start_with(Settings {
+            heartbeat: Duration::from_millis(300),
+            grace: Duration::from_millis(300),
+            ..Settings::default()
+        })
+        .await
+    }
+
     /// Starts the servers; coordinators will go by `settings`.
     ///
     /// # Errors
     /// When they are missing (`make setup`) or don't start.
     pub async fn start_with(settings: Settings) -> anyhow::Result<Self> {
+        // Of the coordinators in this process; shown when the test fails.
+        logging::init("warn,ralph_coordinator=info", LogFormat::Text);
         let mut dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
         dir.disable_cleanup(std::env::var_os("RALPH_TEST_KEEP").is_some());
         make_traversable(dir.path())?;
+        std::fs::create_dir(dir.path().join("effects"))?;
         let data = DataDir::open(&dir.path().join("data"))?;
         let places = Places::from_env();
         let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
@@ -103,6 +113,14 @@ impl World {
     /// A folder for the test's own files.
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The broker's address for a role.
+    ///
+    /// # Errors
+    /// When it is stopped.
+    pub fn nats_url(&self, role: Role) -> anyhow::Result<String> {
+        Ok(self.nats.as_ref().context("NATS is stopped")?.url_for(role))
     }
 
     pub(super) fn data(&self) -> &DataDir {
@@ -168,7 +186,6 @@ impl World {
     /// When it can't be started.
     pub fn worker(&self, options: &WorkerOptions) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
-        std::fs::create_dir_all(self.dir.path().join("effects"))?;
         let scripted = binary("ralph-scripted-agent");
         let agent = match &options.agent {
             Some(agent) => agent.clone(),
@@ -183,7 +200,8 @@ impl World {
                 "--slots",
                 &options.slots.to_string(),
             ])
-            .args(["--pool", &options.pool, "--agent", &agent])
+            .args(options.pool.split(',').flat_map(|pool| ["--pool", pool]))
+            .args(["--agent", &agent])
             .args(["--drain-seconds", &options.drain_seconds.to_string()])
             .args(["--pass-env", "RALPH_EFFECTS_LOG"])
             .arg("--sandbox-write")
@@ -248,63 +266,6 @@ impl World {
             } => Ok((id, run, ids)),
             other => bail!("not accepted: {other:?}"),
         }
-    }
-
-    /// Waits for the end of a run.
-    ///
-    /// # Errors
-    /// When it doesn't end; the error tells how far it got.
-    pub async fn ended(&self, run: RunId) -> anyhow::Result<RunOutcome> {
-        let deadline = tokio::time::Instant::now() + STUCK;
-        loop {
-            if let Ok(mut conn) = self.db.acquire().await
-                && let Ok(rows) = store::run::read(&mut conn, &[run.0]).await
-                && let Some(outcome) = rows.first().and_then(|run| run.outcome)
-            {
-                return Ok(outcome);
-            }
-            if tokio::time::Instant::now() > deadline {
-                bail!("the run did not end:\n{}", self.tell().await);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    /// How far everything is, for messages of failed tests.
-    pub async fn tell(&self) -> String {
-        let tasks: Vec<(String, String, i32, Option<String>)> = sqlx::query_as(
-            "select x.key, t.state::text || coalesce('/' || t.next_kind::text, ''), t.attempt, x.reason
-             from tasks t join task_texts x on x.task_id = t.id order by t.id",
-        )
-        .fetch_all(&self.db)
-        .await
-        .unwrap_or_default();
-        let dispatches: Vec<DispatchRow> = sqlx::query_as(
-            "select x.key, d.kind::text, d.attempt, d.state::text, d.outcome::text, d.reason
-             from dispatches d join task_texts x on x.task_id = d.task_id order by d.id",
-        )
-        .fetch_all(&self.db)
-        .await
-        .unwrap_or_default();
-        let mut told = String::new();
-        for task in tasks {
-            told.push_str(&format!("{task:?}\n"));
-        }
-        for dispatch in dispatches {
-            told.push_str(&format!("  {dispatch:?}\n"));
-        }
-        for entry in std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten() {
-            if entry.path().extension().is_some_and(|e| e == "log") {
-                let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-                let tail: Vec<&str> = text.lines().rev().take(25).collect();
-                told.push_str(&format!("--- {}\n", entry.path().display()));
-                for line in tail.into_iter().rev() {
-                    told.push_str(line);
-                    told.push('\n');
-                }
-            }
-        }
-        told
     }
 
     /// Stops everything in order.

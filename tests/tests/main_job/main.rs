@@ -1,7 +1,15 @@
-//! The main job from end to end: real servers, real git, real agents' processes.
+//! The main job from end to end: real servers, real git, real agents' processes; and everything that may go wrong with it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod agents;
+mod coordinator_killed;
+mod drain;
 mod idle;
+mod races;
+mod reports;
 mod scene;
+mod server_killed;
+mod side_by_side;
 mod way;
 mod worker_killed;
+mod worker_stopped;

@@ -1,13 +1,24 @@
-//! What the fault tests have in common.
+//! What the fault tests have in common: features that can live in one world without touching each other.
 
 use std::path::PathBuf;
 
+use futures::future::select_all;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_tests::harness::{FeatureOptions, Repository, Spawned, World};
 
-/// Two tasks in a row and one beside them, so that integrations meet; each leaves a file and an effect.
-pub const THREE: &str = r"
+/// One task that leaves a file and an effect.
+pub const ONE: &str = r"
+- key: only
+  title: Do it
+  description: |
+    @write only.txt only
+    @effect only
+    @done
+";
+
+/// Two tasks in a row.
+pub const TWO: &str = r"
 - key: first
   title: Go first
   description: |
@@ -21,19 +32,29 @@ pub const THREE: &str = r"
     @run cat first.txt > second.txt
     @effect second
     @done
-- key: beside
-  title: Go beside
+";
+
+/// Two tasks side by side, so that their integrations meet.
+pub const PAIR: &str = r"
+- key: left
+  title: Go left
   description: |
-    @write beside.txt beside
-    @effect beside
+    @write left.txt left
+    @effect left
+    @done
+- key: right
+  title: Go right
+  description: |
+    @write right.txt right
+    @effect right
     @done
 ";
 
-/// A feature in a pool of its own, so that many can live in one world without touching each other.
+/// A feature in a pool of its own.
 pub struct Scene<'a> {
     pub world: &'a World,
     pub name: String,
-    pub repository: Repository,
+    pub repository: Option<Repository>,
     pub feature: FeatureId,
     pub run: RunId,
     pub tasks: Vec<TaskId>,
@@ -46,17 +67,39 @@ pub fn folder(world: &World, name: &str) -> PathBuf {
     dir
 }
 
+/// A point's name as a pool's.
+pub fn label(point: &str) -> String {
+    point.replace(['.', '_'], "-")
+}
+
 impl<'a> Scene<'a> {
-    /// Submits `graph` as feature `name` in pool `name`.
+    /// Submits `graph` as feature `name` in pool `name`, on a repository of its own.
     pub async fn submit(world: &'a World, name: &str, graph: &str) -> Self {
         Self::submit_with(world, name, graph, FeatureOptions::default()).await
     }
 
     /// The same with options, whose pool doesn't count.
     pub async fn submit_with(world: &'a World, name: &str, graph: &str, options: FeatureOptions) -> Self {
-        let repository = Repository::create(&folder(world, name), &[("README", "hello\n")]).unwrap();
+        let dir = folder(world, name);
+        let make = move || Repository::create(&dir, &[("README", "hello\n")]);
+        let repository = tokio::task::spawn_blocking(make).await.unwrap().unwrap();
+        Self::start(world, name, graph, options, Some(repository)).await
+    }
+
+    /// The same without a repository.
+    pub async fn scratch(world: &'a World, name: &str, graph: &str, options: FeatureOptions) -> Self {
+        Self::start(world, name, graph, options, None).await
+    }
+
+    async fn start(
+        world: &'a World,
+        name: &str,
+        graph: &str,
+        options: FeatureOptions,
+        repository: Option<Repository>,
+    ) -> Self {
         let submitted = world
-            .submit(name, Some(&repository), graph, &options.pool(name))
+            .submit(name, repository.as_ref(), graph, &options.pool(name))
             .await;
         let (feature, run, tasks) = submitted.unwrap();
         Self {
@@ -69,53 +112,86 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The feature's branch.
-    pub fn branch(&self) -> String {
-        format!("ralph/{}", self.name)
+    /// The head of the feature's branch.
+    pub fn head(&self) -> String {
+        let repository = self.repository.as_ref().unwrap();
+        repository.head(&format!("ralph/{}", self.name)).unwrap()
     }
 
     /// Waits for the run's end, which has to be Complete, and checks everything that must hold then.
     pub async fn completes(&self) {
-        let outcome = self.world.ended(self.run).await.unwrap();
-        assert_eq!(
-            outcome,
-            RunOutcome::Complete,
-            "{}: {}",
-            self.name,
-            self.world.tell().await
-        );
+        self.ends(RunOutcome::Complete).await;
         self.holds().await;
+    }
+
+    /// Waits for the run's end.
+    pub async fn ends(&self, expected: RunOutcome) {
+        let outcome = self.world.ended(self.run).await.unwrap();
+        assert_eq!(outcome, expected, "{}: {}", self.name, self.world.tell().await);
     }
 
     /// Checks everything that must hold of a complete feature.
     pub async fn holds(&self) {
-        let branch = self.branch();
-        let checked = self
-            .world
-            .check_complete(self.feature, Some((&self.repository, &branch)))
-            .await;
+        let branch = format!("ralph/{}", self.name);
+        let landed = self.repository.as_ref().map(|r| (r, branch.as_str()));
+        let checked = self.world.check_complete(self.feature, landed).await;
         checked.unwrap_or_else(|error| panic!("{}: {error:#}", self.name));
+    }
+
+    /// Waits until a query about the feature says true.
+    pub async fn until(&self, query: &'static str) {
+        self.world.until(query, self.feature.0).await.unwrap();
+    }
+
+    /// State, outcome and reason of the work dispatches, oldest first.
+    pub async fn attempts(&self) -> Vec<(String, String, String)> {
+        sqlx::query_as(
+            "select state::text, coalesce(outcome::text, ''), coalesce(reason, '')
+             from dispatches where feature_id = $1 and kind = 'work' order by claimed_at, id",
+        )
+        .bind(self.feature.0)
+        .fetch_all(&self.world.db)
+        .await
+        .unwrap()
+    }
+
+    async fn ends_without_the_fault(&self) -> ! {
+        let ended = self.world.ended(self.run).await;
+        panic!(
+            "{}: {ended:?} without the fault\n{}",
+            self.name,
+            self.world.tell().await
+        );
     }
 
     /// Waits until a fault kills `process`; fails when the run ends before.
     pub async fn is_killed(&self, process: &mut Spawned) {
         tokio::select! {
             killed = process.killed_by_fault() => killed.unwrap(),
-            ended = self.world.ended(self.run) => panic!("{}: ended without the fault: {ended:?}", self.name),
+            never = self.ends_without_the_fault() => never,
         }
     }
 
-    /// Waits until a fault kills one of two; gives its index.
-    pub async fn one_is_killed(&self, one: &mut Spawned, other: &mut Spawned) -> usize {
+    /// Waits until a fault kills any of several, and lets go of that one.
+    pub async fn any_is_killed(&self, processes: &mut Vec<Spawned>) {
+        let killed = tokio::select! {
+            (killed, index, _) = select_all(processes.iter_mut().map(|p| Box::pin(p.killed_by_fault()))) => {
+                killed.unwrap();
+                index
+            }
+            never = self.ends_without_the_fault() => never,
+        };
+        drop(processes.remove(killed));
+    }
+
+    /// Waits until a fault halts any of several; gives its index.
+    pub async fn any_is_stopped(&self, processes: &mut [Spawned]) -> usize {
         tokio::select! {
-            killed = one.killed_by_fault() => { killed.unwrap(); 0 }
-            killed = other.killed_by_fault() => { killed.unwrap(); 1 }
-            ended = self.world.ended(self.run) => panic!("{}: ended without the fault: {ended:?}", self.name),
+            (stopped, index, _) = select_all(processes.iter_mut().map(|p| Box::pin(p.stopped_by_fault()))) => {
+                stopped.unwrap();
+                index
+            }
+            never = self.ends_without_the_fault() => never,
         }
     }
-}
-
-/// A point's name as a pool's.
-pub fn label(point: &str) -> String {
-    point.replace(['.', '_'], "-")
 }

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use ralph_tests::harness::{Fault, WorkerOptions, World};
 use ralph_worker::faults::{ERRAND_POINTS, POINTS};
 
-use super::scene::{Scene, THREE, folder, label};
+use super::scene::{PAIR, Scene, TWO, folder, label};
 
 #[derive(Debug, Clone, Copy)]
 enum Afterwards {
@@ -23,6 +23,7 @@ fn fault(point: &str, once: &Path) -> Fault {
 
 async fn killed_at(world: &World, point: &str, afterwards: Afterwards) {
     let name = label(point);
+    let graph = if integration(&&point) { PAIR } else { TWO };
     let fault = fault(point, &folder(world, &name).join("once"));
     let options = |n: u32| {
         WorkerOptions::named(&format!("{name}-{n}"))
@@ -33,15 +34,16 @@ async fn killed_at(world: &World, point: &str, afterwards: Afterwards) {
     let mut one = world.worker(&options(1)).unwrap();
     match afterwards {
         Afterwards::Restarted => {
-            let scene = Scene::submit(world, &name, THREE).await;
+            let scene = Scene::submit(world, &name, graph).await;
             scene.is_killed(&mut one).await;
             let _again = world.worker(&options(1)).unwrap();
             scene.completes().await;
         }
         Afterwards::Vanished => {
-            let mut other = world.worker(&options(2)).unwrap();
-            let scene = Scene::submit(world, &name, THREE).await;
-            scene.one_is_killed(&mut one, &mut other).await;
+            let other = world.worker(&options(2)).unwrap();
+            let scene = Scene::submit(world, &name, graph).await;
+            let mut both = vec![one, other];
+            scene.any_is_killed(&mut both).await;
             scene.completes().await;
         }
     }

@@ -209,7 +209,9 @@ impl<'a> History<'a> {
             .execute(&self.world.db)
             .await
             .unwrap();
-        rescue::rescue(&self.world.db, true).await.unwrap();
+        rescue::rescue(&self.world.db, self.world.settings.lease_ms(), true)
+            .await
+            .unwrap();
         let (report, what) = self.some_end(&of);
         self.sent.push(report);
         format!("losing a {} whose late report would be {what}", of.kind)

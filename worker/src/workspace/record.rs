@@ -204,13 +204,14 @@ impl State {
 }
 
 impl Record {
-    /// The order and the start of work that would be lost with its folder.
+    /// The order and the start of work that would be lost with its folder: what is pushed too, since a worker that died
+    /// before its report may have told nobody.
     pub(super) fn holds_work(&self) -> Option<(&GitOrder, &str)> {
         match (&self.order, self.purpose, &self.state) {
             (
                 WorkspaceOrder::Git(order),
                 Purpose::Work,
-                State::Ready { start } | State::Committed { start, .. },
+                State::Ready { start } | State::Committed { start, .. } | State::Pushed { start, .. },
             ) => Some((order, start)),
             _ => None,
         }

@@ -16,8 +16,8 @@ use super::{mirror, record};
 const UNRECORDED: Duration = Duration::from_secs(60);
 
 impl Workspaces {
-    /// Workspaces that no living process holds and whose work is not known to be pushed: of an earlier life that was
-    /// killed, or whose push failed. What else lies in the data folder without an owner is deleted.
+    /// Workspaces with work that no living process holds: of an earlier life that was killed before it deleted them, or
+    /// whose push failed. What else lies in the data folder without an owner is deleted.
     pub async fn unpushed(&self) -> Vec<Workspace> {
         let mut found = Vec::new();
         let records = record::records(self.data());

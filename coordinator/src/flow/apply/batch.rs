@@ -12,11 +12,11 @@ use uuid::Uuid;
 use super::super::Settings;
 use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
-use super::record::{end, whole};
-use super::settle::{Fate, Incoming};
+use super::record::end;
+use super::settle::{Fate, Incoming, broken};
 use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
-use crate::domain::states::{Outcome, Verification};
+use crate::domain::states::{Kind, Outcome, Verification};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::integration::{Integration, IntegrationState};
 use crate::store::memory::Source;
@@ -96,7 +96,10 @@ impl Batch<'_> {
         match dispatch.state {
             DispatchState::Settled => return Fate::Applied,
             DispatchState::Superseded => {
-                self.supersede(dispatch, one);
+                // What it spent counts once.
+                if !dispatch.reported {
+                    self.supersede(dispatch, one);
+                }
                 return Fate::Superseded;
             }
             DispatchState::Live | DispatchState::Lost => {}
@@ -112,9 +115,18 @@ impl Batch<'_> {
             self.withdraw.push(task.id.0);
         }
         self.changed.insert(task.id);
+        let integrates = dispatch.kind == Kind::Integrate;
         match &one.report.finished {
-            Finished::Session(report) => self.session(dispatch, task, &one.report, report, &one.text),
-            Finished::Integration(report) => self.integration(dispatch, task, &one.report, report),
+            Finished::Session(report) if !integrates => {
+                self.session(dispatch, task, &one.report, report, &one.text);
+            }
+            Finished::Integration(report) if integrates => {
+                self.integration(dispatch, task, &one.report, report);
+            }
+            _ => {
+                let report = broken(dispatch, "its report is not of its kind".to_owned());
+                return self.take(dispatch, &report);
+            }
         }
         Fate::Applied
     }
@@ -124,10 +136,20 @@ impl Batch<'_> {
         if let Finished::Session(report) = &one.report.finished {
             self.spend(dispatch, report, false, false);
         }
+        let (outcome, reason) = match dispatch.state {
+            DispatchState::Superseded => (
+                Outcome::Interrupted,
+                "the task was taken from it before its report came",
+            ),
+            _ => (
+                Outcome::Lost,
+                "its report came after the task had been claimed again",
+            ),
+        };
         let judgement = Judgement {
-            outcome: Outcome::Lost,
+            outcome,
             step: Step::Retry,
-            reason: Some("its report came after the task had been claimed again".to_owned()),
+            reason: Some(reason.to_owned()),
             run_failed: false,
         };
         self.ends.push(end(
@@ -315,14 +337,20 @@ impl Batch<'_> {
         let spent = self.spent.entry(dispatch.run).or_default();
         spent.iterations += i32::from(counted);
         spent.succeeded += i32::from(counted && done);
-        spent.input_tokens += whole(session.usage.input_tokens).unwrap_or(0);
-        spent.output_tokens += whole(session.usage.output_tokens).unwrap_or(0);
-        spent.cost_usd += session
-            .usage
-            .cost_usd
-            .filter(|usd| usd.is_finite() && *usd >= 0.0)
-            .unwrap_or(0.0);
+        spent.input_tokens += tokens(session.usage.input_tokens);
+        spent.output_tokens += tokens(session.usage.output_tokens);
+        let cost_usd = session.usage.cost_usd.filter(|usd| *usd >= 0.0);
+        spent.cost_usd += cost_usd.map_or(0.0, |usd| usd.min(MOST_USD));
     }
+}
+
+/// More than a session can cost; bounded, so that an agent's nonsense can't overflow a run's sums.
+const MOST_USD: f64 = 1e9;
+/// More tokens than a session can use.
+const MOST_TOKENS: u64 = 1 << 40;
+
+fn tokens(used: Option<u64>) -> i64 {
+    used.unwrap_or(0).min(MOST_TOKENS).cast_signed()
 }
 
 /// Where the task's next dispatch starts (SPEC 3.3): from the feature branch when the agent itself said that it failed,

@@ -18,4 +18,4 @@ mod record;
 mod settle;
 mod write;
 
-pub use settle::{Fate, Incoming, apply};
+pub use settle::{Fate, Incoming, apply, end_as_error};

@@ -1,9 +1,11 @@
 //! A batch of reports in one transaction, and what happens when that fails.
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
 
+use futures::FutureExt as _;
 use ralph_shared::ids::{DispatchId, FeatureId};
-use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport};
+use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -34,6 +36,8 @@ pub enum Fate {
     Unknown,
     /// It could not be applied even alone; kept raw, its attempt ended as an error.
     Poisoned,
+    /// Not even that could be written; it comes again.
+    Stuck,
 }
 
 /// Applies reports. Returns each one's fate, in order, and what others want to know.
@@ -45,7 +49,7 @@ pub async fn apply(
     settings: &Settings,
     batch: &[Incoming],
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
-    match store::retry_serialization(|| in_one_transaction(db, settings, batch)).await {
+    match at_once(db, settings, batch).await {
         Ok(applied) => Ok(applied),
         Err(error) if is_unreachable(&error) => Err(error),
         Err(error) if batch.len() > 1 => {
@@ -53,9 +57,17 @@ pub async fn apply(
             let mut fates = Vec::with_capacity(batch.len());
             let mut signals = Signals::default();
             for one in batch {
-                let (fate, more) = Box::pin(apply(db, settings, std::slice::from_ref(one))).await?;
-                fates.extend(fate);
-                signals.merge(more);
+                match Box::pin(apply(db, settings, std::slice::from_ref(one))).await {
+                    Ok((fate, more)) => {
+                        fates.extend(fate);
+                        signals.merge(more);
+                    }
+                    Err(error) if is_unreachable(&error) => return Err(error),
+                    Err(error) => {
+                        tracing::error!(%error, dispatch = %one.report.dispatch, "report is stuck; the others go on");
+                        fates.push(Fate::Stuck);
+                    }
+                }
             }
             Ok((fates, signals))
         }
@@ -67,6 +79,15 @@ pub async fn apply(
             Ok((vec![Fate::Poisoned], signals))
         }
     }
+}
+
+/// A panic is an error like others here: whatever a report triggers, it must not stop the rest.
+async fn at_once(db: &PgPool, settings: &Settings, batch: &[Incoming]) -> sqlx::Result<(Vec<Fate>, Signals)> {
+    let applied = store::retry_serialization(|| in_one_transaction(db, settings, batch));
+    AssertUnwindSafe(applied)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(sqlx::Error::Protocol("applying it panicked".to_owned())))
 }
 
 fn is_unreachable(error: &sqlx::Error) -> bool {
@@ -98,9 +119,44 @@ async fn set_aside(
     let mut conn = db.acquire().await?;
     store::blob::keep_bad_report(&mut conn, Some(dispatch.0), &cause.to_string(), &body).await?;
     drop(conn);
-    let message = format!("its report could not be applied: {cause}");
-    let finished = match &poisoned.report.finished {
-        Finished::Session(_) => Finished::Session(Box::new(SessionReport {
+    end_as_error(
+        db,
+        settings,
+        dispatch,
+        format!("its report could not be applied: {cause}"),
+    )
+    .await
+}
+
+/// Ends the attempt of a dispatch whose report is none: it would else be leased as long as its worker lives. A dispatch
+/// that isn't known stays so.
+pub async fn end_as_error(
+    db: &PgPool,
+    settings: &Settings,
+    dispatch: DispatchId,
+    message: String,
+) -> sqlx::Result<Signals> {
+    let mut conn = db.acquire().await?;
+    let known = store::dispatch::read(&mut conn, &[dispatch.0]).await?.pop();
+    drop(conn);
+    let Some(known) = known else {
+        return Ok(Signals::default());
+    };
+    let report = [broken(&known, message)];
+    Ok(
+        store::retry_serialization(|| in_one_transaction(db, settings, &report))
+            .await?
+            .1,
+    )
+}
+
+/// The report that stands for one that can't be used.
+pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
+    let finished = match dispatch.kind {
+        Kind::Integrate => Finished::Integration(IntegrationReport {
+            end: IntegrationEnd::Failed { message, retry: true },
+        }),
+        _ => Finished::Session(Box::new(SessionReport {
             ended: Ended::Protocol { message },
             text: Default::default(),
             text_truncated: false,
@@ -112,19 +168,20 @@ async fn set_aside(
             last_tool_error: None,
             stderr_tail: String::new(),
         })),
-        Finished::Integration(_) => Finished::Integration(IntegrationReport {
-            end: IntegrationEnd::Failed { message, retry: true },
-        }),
     };
-    let plain = Incoming {
+    Incoming {
         report: Report {
+            v: WRITES,
+            dispatch: dispatch.id,
+            worker: dispatch.worker.clone(),
+            incarnation: dispatch.incarnation,
+            duration_ms: 0,
             finished,
-            ..poisoned.report.clone()
         },
         text: String::new(),
-    };
-    Ok(in_one_transaction(db, settings, &[plain]).await?.1)
+    }
 }
+
 async fn in_one_transaction(
     db: &PgPool,
     settings: &Settings,
@@ -163,9 +220,12 @@ async fn in_one_transaction(
             Some(dispatch) => {
                 let fate = batch.take(dispatch, one);
                 // The same report twice in one batch: the second finds it over.
-                if fate == Fate::Applied {
-                    dispatch.state = DispatchState::Settled;
+                match fate {
+                    Fate::Applied => dispatch.state = DispatchState::Settled,
+                    Fate::Superseded => dispatch.state = DispatchState::Superseded,
+                    _ => {}
                 }
+                dispatch.reported = true;
                 fate
             }
         };

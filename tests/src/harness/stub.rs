@@ -1,0 +1,197 @@
+//! The worker's end of the protocol without a worker behind it, so that a test can say what no worker would.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use ralph_coordinator::embedded::Role;
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::subjects::Subjects;
+use ralph_shared::wire::{
+    AgentInfo, Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello,
+    HelloAnswer, READS, Report, SessionReport, Settlement, Snapshot, Text, Usage, WRITES,
+};
+use ralph_worker::link::Link;
+
+use super::world::World;
+
+/// Work that isn't there after so long never comes.
+const NO_WORK: Duration = Duration::from_secs(30);
+
+/// A worker that only speaks.
+#[derive(Debug)]
+pub struct Stub {
+    /// Its connection.
+    pub link: Link,
+    name: String,
+    incarnation: Incarnation,
+}
+
+impl Stub {
+    /// Says hello as worker `name` of the pool `name`.
+    ///
+    /// # Errors
+    /// When nobody welcomes it.
+    pub async fn hello(world: &World, name: &str) -> anyhow::Result<Self> {
+        let url = world.nats_url(Role::Worker)?;
+        let link = Link::connect(&url, Subjects::default(), name).await?;
+        let incarnation = Incarnation::new();
+        let hello = Hello {
+            reads: READS.to_vec(),
+            worker: name.to_owned(),
+            incarnation,
+            data_id: name.to_owned(),
+            pools: vec![name.to_owned()],
+            slots: 8,
+            agents: vec!["default".to_owned()],
+            spooled: Vec::new(),
+            version: "test".to_owned(),
+            host: "test".to_owned(),
+            pid: std::process::id(),
+        };
+        let until = tokio::time::Instant::now() + NO_WORK;
+        loop {
+            match link.hello(&hello).await {
+                Ok(HelloAnswer::Welcome { .. }) => break,
+                Ok(other) => bail!("not welcome: {other:?}"),
+                // The coordinator may be about to listen.
+                Err(error) if tokio::time::Instant::now() > until => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+        let name = name.to_owned();
+        Ok(Self {
+            link,
+            name,
+            incarnation,
+        })
+    }
+
+    /// Claims one task, waiting until there is one.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn claim(&self) -> anyhow::Result<Assignment> {
+        let until = tokio::time::Instant::now() + NO_WORK;
+        let mut last = None;
+        while tokio::time::Instant::now() < until {
+            let claim = ClaimRequest {
+                reads: READS.to_vec(),
+                worker: self.name.clone(),
+                incarnation: self.incarnation,
+                claim: DispatchId::new(),
+                pools: vec![self.name.clone()],
+                agents: vec!["default".to_owned()],
+            };
+            match self.link.claim(&claim).await? {
+                ClaimAnswer::Assigned { assignment } => return Ok(*assignment),
+                other => last = Some(other),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        bail!("no work for {}: {last:?}", self.name)
+    }
+
+    /// Renews leases and asks what was settled.
+    ///
+    /// # Errors
+    /// When nobody answers, or not as expected.
+    pub async fn settled(
+        &self,
+        running: &[DispatchId],
+        spooled: DispatchId,
+    ) -> anyhow::Result<Option<Settlement>> {
+        let beat = Heartbeat {
+            reads: READS.to_vec(),
+            worker: self.name.clone(),
+            incarnation: self.incarnation,
+            running: running.to_vec(),
+            spooled: vec![spooled],
+            free_slots: 1,
+            draining: false,
+        };
+        match self.link.heartbeat(&beat).await? {
+            HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),
+            other => bail!("not renewed: {other:?}"),
+        }
+    }
+
+    /// Heartbeats until a report is settled.
+    ///
+    /// # Errors
+    /// When it isn't.
+    pub async fn settlement(
+        &self,
+        running: &[DispatchId],
+        dispatch: DispatchId,
+    ) -> anyhow::Result<Settlement> {
+        let until = tokio::time::Instant::now() + NO_WORK;
+        loop {
+            match self.settled(running, dispatch).await {
+                Ok(Some(settlement)) => return Ok(settlement),
+                answer if tokio::time::Instant::now() > until => {
+                    bail!("{dispatch} is not settled: {answer:?}")
+                }
+                // A heartbeat without an answer is sent again, as workers do.
+                _ => {}
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Heartbeats that name nothing, for ever.
+    pub async fn beats(&self) -> ! {
+        loop {
+            let _ = self.settled(&[], DispatchId::new()).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The report of a session whose agent said `text`, where `{id}` is its task, and used 10 tokens.
+    pub fn report(&self, assignment: &Assignment, text: &str) -> Report {
+        Report {
+            v: WRITES,
+            dispatch: assignment.dispatch,
+            worker: self.name.clone(),
+            incarnation: self.incarnation,
+            duration_ms: 1,
+            finished: Finished::Session(Box::new(SessionReport {
+                ended: Ended::Turn {
+                    stop_reason: "end_turn".to_owned(),
+                },
+                text: Text::Inline(text.replace("{id}", &assignment.task.to_string())),
+                text_truncated: false,
+                usage: Usage {
+                    input_tokens: Some(10),
+                    ..Usage::default()
+                },
+                tool_calls: 0,
+                agent: AgentInfo::default(),
+                snapshot: Snapshot::default(),
+                attempted: Vec::new(),
+                last_tool_error: None,
+                stderr_tail: String::new(),
+            })),
+        }
+    }
+
+    /// The report of a session that did its task.
+    pub fn done(&self, assignment: &Assignment) -> Report {
+        self.report(assignment, "<task-done>{id}</task-done>")
+    }
+
+    /// Publishes a report.
+    ///
+    /// # Errors
+    /// When the broker doesn't take it.
+    pub async fn publish(&self, report: &Report) -> anyhow::Result<()> {
+        self.publish_raw(serde_json::to_vec(report)?).await
+    }
+
+    /// Publishes bytes where reports go.
+    ///
+    /// # Errors
+    /// When the broker doesn't take them.
+    pub async fn publish_raw(&self, bytes: Vec<u8>) -> anyhow::Result<()> {
+        self.link.report(bytes.into()).await
+    }
+}

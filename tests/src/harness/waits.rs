@@ -1,0 +1,116 @@
+//! What a test waits for, with what it is told when that doesn't come.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::store;
+use ralph_shared::ids::RunId;
+use uuid::Uuid;
+
+use super::world::World;
+
+/// What takes longer than this is stuck.
+const STUCK: Duration = Duration::from_secs(120);
+
+/// Key, kind, attempt, state, outcome and reason of a dispatch.
+type DispatchRow = (String, String, i32, String, Option<String>, Option<String>);
+
+impl World {
+    /// Waits for the end of a run.
+    ///
+    /// # Errors
+    /// When it doesn't end; the error tells how far it got.
+    pub async fn ended(&self, run: RunId) -> anyhow::Result<RunOutcome> {
+        let deadline = tokio::time::Instant::now() + STUCK;
+        loop {
+            if let Ok(mut conn) = self.db.acquire().await
+                && let Ok(rows) = store::run::read(&mut conn, &[run.0]).await
+                && let Some(outcome) = rows.first().and_then(|run| run.outcome)
+            {
+                return Ok(outcome);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("the run did not end:\n{}", self.tell().await);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until a query about `id` says true.
+    ///
+    /// # Errors
+    /// When it doesn't; the error tells how far everything is.
+    pub async fn until(&self, query: &'static str, id: Uuid) -> anyhow::Result<()> {
+        let deadline = tokio::time::Instant::now() + STUCK;
+        loop {
+            let holds = sqlx::query_scalar(query).bind(id).fetch_optional(&self.db).await;
+            if matches!(holds, Ok(Some(true))) {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("still not so ({holds:?}): {query}\n{}", self.tell().await);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until agents have noted `n` effects of this name.
+    ///
+    /// # Errors
+    /// When they don't.
+    pub async fn effects_of(&self, name: &str, n: usize) -> anyhow::Result<()> {
+        let deadline = tokio::time::Instant::now() + STUCK;
+        let of_name = |line: &String| line.split(' ').next() == Some(name);
+        while self.effects_lines().iter().filter(|line| of_name(line)).count() < n {
+            if tokio::time::Instant::now() > deadline {
+                bail!("effect {name} is not there {n} times:\n{}", self.tell().await);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
+    /// A file that agents may wait for (`@wait-for`), and the test makes.
+    pub fn gate(&self, name: &str) -> PathBuf {
+        self.dir().join("effects").join(format!("{name}.gate"))
+    }
+
+    /// How far everything is, for messages of failed tests.
+    pub async fn tell(&self) -> String {
+        let tasks: Vec<(String, String, i32, Option<String>)> = sqlx::query_as(
+            "select x.key, t.state::text || coalesce('/' || t.next_kind::text, ''), t.attempt, x.reason
+             from tasks t join task_texts x on x.task_id = t.id order by t.id",
+        )
+        .fetch_all(&self.db)
+        .await
+        .unwrap_or_default();
+        let dispatches: Vec<DispatchRow> = sqlx::query_as(
+            "select x.key, d.kind::text, d.attempt, d.state::text, d.outcome::text, d.reason
+             from dispatches d join task_texts x on x.task_id = d.task_id order by d.id",
+        )
+        .fetch_all(&self.db)
+        .await
+        .unwrap_or_default();
+        let mut told = String::new();
+        for task in tasks {
+            told.push_str(&format!("{task:?}\n"));
+        }
+        for dispatch in dispatches {
+            told.push_str(&format!("  {dispatch:?}\n"));
+        }
+        for entry in std::fs::read_dir(self.dir()).into_iter().flatten().flatten() {
+            if entry.path().extension().is_some_and(|e| e == "log") {
+                let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+                let tail: Vec<&str> = text.lines().rev().take(25).collect();
+                told.push_str(&format!("--- {}\n", entry.path().display()));
+                for line in tail.into_iter().rev() {
+                    told.push_str(line);
+                    told.push('\n');
+                }
+            }
+        }
+        told
+    }
+}

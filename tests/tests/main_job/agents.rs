@@ -1,0 +1,132 @@
+//! Agents that misbehave, seen from the feature: each costs its own attempt at most, and leaves nothing behind.
+
+use futures::future::join_all;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+
+use super::scene::Scene;
+
+/// What an agent does in its first attempt, and how that one has to end; the second one does its task.
+struct Case {
+    name: &'static str,
+    first: &'static str,
+    outcome: &'static str,
+    reason: &'static str,
+}
+
+const fn case(name: &'static str, first: &'static str, outcome: &'static str, reason: &'static str) -> Case {
+    Case {
+        name,
+        first,
+        outcome,
+        reason,
+    }
+}
+
+const CASES: &[Case] = &[
+    case("long-line", "@long-line 5M", "done", ""),
+    case("several-mb", "@flood 3M", "done", ""),
+    case("bad-utf8", "@bad-utf8", "done", ""),
+    case("orphan", "@orphan 600", "done", ""),
+    case("flood", "@flood 200M", "error", "more than the output limit"),
+    case(
+        "closed-pipe",
+        "@close-stdout",
+        "error",
+        "closed its output in the middle of its turn",
+    ),
+    case("hang", "@hang", "error", "silent for longer than the limit"),
+    case("crash", "@crash", "error", "exited with code 101"),
+    case("killed", "@kill", "error", "ended by signal 9"),
+    case(
+        "wrong-id",
+        "@done t-000000000000",
+        "no_sigil",
+        "without saying whether the task is done",
+    ),
+];
+
+/// Of a session; the flood goes beyond it, what has to arrive stays below.
+const OUTPUT_BYTES: i64 = 8 << 20;
+
+async fn plays(world: &World, case: &Case) {
+    let graph = format!(
+        r"
+- key: only
+  title: Misbehave at first
+  description: |
+    @on-attempt 1 {}
+    {}@done
+",
+        case.first,
+        // The task's own id after another one would count.
+        if case.outcome == "no_sigil" {
+            "@on-attempt 2+ "
+        } else {
+            ""
+        }
+    );
+    let mut options = FeatureOptions::default();
+    options.run.output_bytes = OUTPUT_BYTES;
+    if case.first == "@hang" {
+        options.run.idle_ms = 2_000;
+    }
+    let scene = Scene::scratch(world, case.name, &graph, options).await;
+    scene.completes().await;
+    let attempts = scene.attempts().await;
+    let expected = if case.outcome == "done" { 1 } else { 2 };
+    assert_eq!(attempts.len(), expected, "{}: {attempts:?}", case.name);
+    let (_, outcome, reason) = &attempts[0];
+    assert_eq!(outcome, case.outcome, "{}: {reason}", case.name);
+    assert!(reason.contains(case.reason), "{}: {reason}", case.name);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn misbehaving_agent_costs_its_own_attempt_and_leaves_no_process() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let pools: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(4).pool(&pools.join(",")))
+        .unwrap();
+    join_all(CASES.iter().map(|case| plays(&world, case))).await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_agent_command_sends_the_task_to_a_person_with_what_to_do() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    // Several, since each rests after a failure at the door.
+    let start = |n: u32| {
+        let options = WorkerOptions {
+            agent: Some("/no/such/agent --acp".to_owned()),
+            ..WorkerOptions::named(&format!("w{n}")).pool("missing")
+        };
+        world.worker(&options).unwrap()
+    };
+    let _workers: Vec<_> = (0..5).map(start).collect();
+    let graph = "- key: only\n  title: Never start\n";
+    let scene = Scene::scratch(&world, "missing", graph, FeatureOptions::default()).await;
+    scene.ends(RunOutcome::Blocked).await;
+    let (state, reason): (String, String) = sqlx::query_as(
+        "select t.state::text, x.reason from tasks t join task_texts x on x.task_id = t.id where t.feature_id = $1",
+    )
+    .bind(scene.feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(state, "needs_review");
+    assert!(
+        reason.contains("/no/such/agent") && reason.contains("is it installed on this worker"),
+        "{reason}"
+    );
+    let attempts = scene.attempts().await;
+    assert!(
+        attempts.iter().all(|(_, outcome, _)| outcome == "door"),
+        "{attempts:?}"
+    );
+    world.check_counts(scene.feature).await.unwrap();
+    world.stop().await;
+}

@@ -1,0 +1,97 @@
+//! SIGTERM of a worker: what runs may end, within a bound; then it is ended, pushed and reported.
+
+use nix::sys::signal::Signal;
+use ralph_tests::harness::{WorkerOptions, World};
+
+use super::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("slow");
+    let graph = format!(
+        r"
+- key: slow
+  title: Take long
+  description: |
+    @effect begun
+    @wait-for {}
+    @write slow.txt slow
+    @done
+- key: after
+  title: Come after
+  after: [slow]
+  description: |
+    @done
+",
+        gate.display()
+    );
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 60,
+        ..WorkerOptions::named(name).pool("slow")
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let scene = Scene::submit(&world, "slow", &graph).await;
+    world.effects_of("begun", 1).await.unwrap();
+    drained.signal(Signal::SIGTERM);
+    scene
+        .until("select draining and $1::uuid is not null from workers where name = 'drained'")
+        .await;
+    std::fs::write(&gate, "").unwrap();
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    let attempts = scene.attempts().await;
+    assert_eq!(attempts, [("settled".into(), "done".into(), String::new())]);
+    let _next = world.worker(&options("next")).unwrap();
+    scene.completes().await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_that_outlasts_the_drain_is_pushed_and_the_next_attempt_goes_on_from_there() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = r"
+- key: half
+  title: Do it in two halves
+  description: |
+    @on-attempt 1 @write half.txt first half
+    @effect begun
+    @on-attempt 1 @silent
+    @expect-pass grep -q 'first half' half.txt
+    @append half.txt second half
+    @done
+";
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 0,
+        ..WorkerOptions::named(name).pool("half")
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let scene = Scene::submit(&world, "half", graph).await;
+    world.effects_of("begun", 1).await.unwrap();
+    drained.signal(Signal::SIGTERM);
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    let attempts = scene.attempts().await;
+    assert_eq!(
+        attempts,
+        [(
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )]
+    );
+    let pushed = "select pushed_ref is not null from dispatches where feature_id = $1";
+    scene.until(pushed).await;
+    world.check_processes().await.unwrap();
+    let _next = world.worker(&options("next")).unwrap();
+    scene.completes().await;
+    let file = scene
+        .repository
+        .as_ref()
+        .unwrap()
+        .file("ralph/half", "half.txt")
+        .unwrap();
+    assert_eq!(file, "first half\nsecond half\n");
+    world.stop().await;
+}

@@ -1,0 +1,47 @@
+//! Two coordinators and many workers on one feature.
+
+use std::fmt::Write as _;
+
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+
+use super::scene::Scene;
+
+const LAYERS: usize = 5;
+const WIDTH: usize = 20;
+
+/// Every task waits for two of the layer before.
+fn layers() -> String {
+    let mut graph = String::new();
+    for layer in 0..LAYERS {
+        for n in 0..WIDTH {
+            let _ = write!(graph, "- key: t{layer}-{n}\n  title: Task {n} of layer {layer}\n");
+            if layer > 0 {
+                let _ = writeln!(graph, "  after: [t{0}-{n}, t{0}-{1}]", layer - 1, (n + 1) % WIDTH);
+            }
+            let _ = write!(graph, "  description: |\n    @effect t{layer}-{n}\n    @done\n");
+        }
+    }
+    graph
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_coordinators_and_four_workers_do_a_hundred_tasks_once_each() {
+    let world = World::calm().await.unwrap();
+    let _coordinators = ["c1", "c2"].map(|name| world.coordinator_process(name, None).unwrap());
+    let start = |name| {
+        world
+            .worker(&WorkerOptions::named(name).slots(4).pool("layers"))
+            .unwrap()
+    };
+    let _workers = ["w1", "w2", "w3", "w4"].map(start);
+    let options = FeatureOptions {
+        max_parallel: 16,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::scratch(&world, "layers", &layers(), options).await;
+    scene.completes().await;
+    assert_eq!(scene.tasks.len(), LAYERS * WIDTH);
+    assert_eq!(world.effects_lines().len(), LAYERS * WIDTH, "a session ran twice");
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
