@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test test-agents bench compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -21,6 +21,9 @@ demo: setup build ## Run the example feature from submit to its merged history
 test: setup build ## Run all tests, with real servers
 	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace; \
 	else cargo test --workspace; fi
+
+test-agents: setup ## Run the tests with real agents, which are installed from npm (1 GB), and a scripted model
+	@scripts/test-agents.sh
 
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)
 	@cargo build --release -p ralph-bench -p ralph-worker

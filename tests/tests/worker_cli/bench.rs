@@ -1,8 +1,8 @@
 //! A folder to work in, and the worker's program beside this test's.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
+use ralph_tests::harness::binary;
 use tempfile::TempDir;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
@@ -23,7 +23,7 @@ impl Bench {
 
     /// `ralph-worker` with these arguments, in the folder, which is its `HOME` as well.
     pub fn worker(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(Path::new(AGENT).with_file_name("ralph-worker"));
+        let mut command = Command::new(binary("ralph-worker"));
         command
             .args(arguments)
             .current_dir(self.folder.path())

@@ -1,0 +1,10 @@
+//! The whole system with real agents, whose model is scripted: real claude-agent-acp and opencode processes in the
+//! sandbox, no network. `make test-agents` installs them and says in `RALPH_REAL_AGENTS` where.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod handshake;
+mod model;
+mod real;
+mod stage;
+mod system;
+mod tasks;

@@ -1,0 +1,158 @@
+//! Directives, one a line:
+//!
+//! | directive | what the model does |
+//! | --- | --- |
+//! | `@write PATH TEXT` | calls the agent's tool that writes a file |
+//! | `@run CMD` | calls the agent's tool that runs a command |
+//! | `@meet N` | answers once `N` sessions have come this far |
+//! | `@hold` | begins to answer and never ends, the first time that it is asked with this script |
+//! | `@status CODE` | answers with this HTTP status, the first time that it is asked with this script |
+//! | `@say TEXT` | text of its last message |
+//! | `@done` | its last message says that the assigned task is done |
+
+use super::tools::Tool;
+
+/// What one message asks the model to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// One a turn of the model.
+    steps: Vec<Step>,
+    last_words: Vec<String>,
+    /// HTTP status of the first answer.
+    pub first_status: Option<u16>,
+    /// Whether the first answer does not end.
+    pub hold: bool,
+    /// How many sessions have to meet.
+    pub meet: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Write { path: String, text: String },
+    Run { command: String },
+}
+
+/// What the model says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Saying {
+    /// Text.
+    Text(String),
+    /// A tool call.
+    Call {
+        tool: String,
+        arguments: serde_json::Value,
+    },
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, Default)]
+pub struct Message {
+    /// Text, if it is the user's.
+    pub text: String,
+    /// Results of tools in it.
+    pub results: usize,
+}
+
+impl Script {
+    /// The newest script of a conversation, and how many of its steps were taken.
+    pub fn of(messages: &[Message]) -> Option<(Self, usize)> {
+        let at = messages
+            .iter()
+            .rposition(|message| Self::read(&message.text).is_some())?;
+        let taken = messages[at..].iter().map(|message| message.results).sum();
+        Self::read(&messages[at].text).map(|script| (script, taken))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut script = Self::default();
+        let mut found = false;
+        for line in text.lines() {
+            let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            match word {
+                "@write" => {
+                    let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
+                    script.steps.push(Step::Write {
+                        path: path.to_owned(),
+                        text: format!("{text}\n"),
+                    });
+                }
+                "@run" => script.steps.push(Step::Run {
+                    command: rest.to_owned(),
+                }),
+                "@meet" => script.meet = rest.parse().ok(),
+                "@hold" => script.hold = true,
+                "@status" => script.first_status = rest.parse().ok(),
+                "@say" => script.last_words.push(rest.to_owned()),
+                "@done" => {
+                    let id = assigned(text).unwrap_or("nothing");
+                    script.last_words.push(format!("<task-done>{id}</task-done>"));
+                }
+                _ => continue,
+            }
+            found = true;
+        }
+        found.then_some(script)
+    }
+
+    /// What comes after so many steps.
+    pub fn next(&self, taken: usize, tools: &[Tool]) -> Saying {
+        let Some(step) = self.steps.get(taken) else {
+            let mut words = vec!["The script is at its end.".to_owned()];
+            words.extend(self.last_words.iter().cloned());
+            return Saying::Text(words.join("\n"));
+        };
+        let call = match step {
+            Step::Write { path, text } => super::tools::write(tools, path, text),
+            Step::Run { command } => super::tools::run(tools, command),
+        };
+        match call {
+            Some((tool, arguments)) => Saying::Call { tool, arguments },
+            None => Saying::Text(format!("no tool for {step:?}")),
+        }
+    }
+}
+
+/// The id of the task that a prompt assigns.
+fn assigned(prompt: &str) -> Option<&str> {
+    let (_, section) = prompt.split_once("## Assigned Task")?;
+    let (_, id) = section.split_once("ID: ")?;
+    id.split_whitespace().next()
+}
+
+#[test]
+fn the_newest_script_counts_and_its_steps_are_taken_in_order() {
+    let message = |text: &str, results| Message {
+        text: text.to_owned(),
+        results,
+    };
+    let prompt = "## Assigned Task\n\nID: t-1\nTitle: x\n\n@write a.txt some text\n@run ls\n@done\n";
+    let tools = [
+        Tool::new("Bash", &["command"]),
+        Tool::new("Write", &["file_path", "content"]),
+    ];
+    let say = |messages: &[Message]| {
+        let (script, taken) = Script::of(messages).unwrap();
+        script.next(taken, &tools)
+    };
+    let old = message("@say old", 0);
+    let call = |tool: &str, arguments: serde_json::Value| Saying::Call {
+        tool: tool.to_owned(),
+        arguments,
+    };
+    assert_eq!(
+        say(&[old.clone(), message(prompt, 0)]),
+        call(
+            "Write",
+            serde_json::json!({ "file_path": "a.txt", "content": "some text\n" })
+        )
+    );
+    assert_eq!(
+        say(&[message(prompt, 0), message("", 1)]),
+        call("Bash", serde_json::json!({ "command": "ls" }))
+    );
+    assert_eq!(
+        say(&[old, message(prompt, 0), message("", 1), message("reminder", 1)]),
+        Saying::Text("The script is at its end.\n<task-done>t-1</task-done>".to_owned())
+    );
+    assert!(Script::of(&[message("make a title", 0)]).is_none());
+}

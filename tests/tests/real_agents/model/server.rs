@@ -1,0 +1,182 @@
+//! The server.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{Response, StatusCode, Uri};
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{Barrier, watch};
+use tokio::task::JoinHandle;
+
+use super::script::{Message, Saying, Script};
+use super::tools::Tool;
+use super::{anthropic, chat};
+
+/// What every call uses, in and out.
+pub const TOKENS: (u64, u64) = (100, 10);
+
+/// A model that listens until it is dropped.
+pub struct Model {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Models that scripts were asked of, in order.
+    asked: Mutex<Vec<String>>,
+    /// Scripts whose first answer was given.
+    begun: Mutex<HashSet<String>>,
+    meetings: Mutex<HashMap<usize, Arc<Barrier>>>,
+    held: watch::Sender<usize>,
+}
+
+/// How an interface reads and writes.
+struct Interface {
+    messages: fn(&Value) -> Vec<Message>,
+    tools: fn(&Value) -> Vec<Tool>,
+    error: fn(u16) -> Value,
+    whole: fn(&Saying, &str, (u64, u64)) -> Value,
+    events: fn(&Saying, &str, (u64, u64)) -> Vec<String>,
+}
+
+const ANTHROPIC: Interface = Interface {
+    messages: anthropic::messages,
+    tools: anthropic::tools,
+    error: anthropic::error,
+    whole: anthropic::whole,
+    events: anthropic::events,
+};
+
+const CHAT: Interface = Interface {
+    messages: chat::messages,
+    tools: chat::tools,
+    error: chat::error,
+    whole: chat::whole,
+    events: chat::events,
+};
+
+impl Model {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::<Shared>::default();
+        let app = axum::Router::new().fallback(answer).with_state(shared.clone());
+        let serving = tokio::spawn(async move {
+            let _ = axum::serve(listener, app).await;
+        });
+        Self {
+            address,
+            shared,
+            serving,
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The models that scripts were asked of.
+    pub fn asked(&self) -> Vec<String> {
+        lock(&self.shared.asked).clone()
+    }
+
+    /// Waits until an answer is held.
+    pub async fn holds(&self) {
+        let mut held = self.shared.held.subscribe();
+        held.wait_for(|held| *held > 0).await.unwrap();
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Response<Body> {
+    let path = uri.path();
+    let interface = match path {
+        _ if path.ends_with("/count_tokens") => {
+            return json_response(StatusCode::OK, &json!({ "input_tokens": TOKENS.0 }));
+        }
+        _ if path.ends_with("/messages") => ANTHROPIC,
+        _ if path.ends_with("/chat/completions") => CHAT,
+        _ => {
+            return json_response(
+                StatusCode::NOT_FOUND,
+                &json!({ "error": { "message": "not here" } }),
+            );
+        }
+    };
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let model = body["model"].as_str().unwrap_or_default();
+    let tools = (interface.tools)(&body);
+    let stream = body["stream"] == true;
+    let script = Script::of(&(interface.messages)(&body)).filter(|_| !tools.is_empty());
+    let Some((script, taken)) = script else {
+        // Titles, summaries and what else agents ask besides.
+        return say(&interface, &Saying::Text("A title".to_owned()), model, stream);
+    };
+    lock(&shared.asked).push(model.to_owned());
+    let first = lock(&shared.begun).insert(format!("{script:?}"));
+    if let Some(status) = script.first_status.filter(|_| first) {
+        let status_code = StatusCode::from_u16(status).unwrap();
+        return json_response(status_code, &(interface.error)(status));
+    }
+    if script.hold && first {
+        shared.held.send_modify(|held| *held += 1);
+        let begin = (interface.events)(&Saying::Text("I am at it. ".to_owned()), model, TOKENS);
+        let begin = begin.into_iter().take(begin_events(path));
+        return event_stream(stream::iter(begin).chain(stream::pending()));
+    }
+    if let Some(count) = script.meet.filter(|_| taken == 0) {
+        let meeting = lock(&shared.meetings)
+            .entry(count)
+            .or_insert_with(|| Arc::new(Barrier::new(count)))
+            .clone();
+        meeting.wait().await;
+    }
+    say(&interface, &script.next(taken, &tools), model, stream)
+}
+
+/// How many events begin an answer, its text included.
+fn begin_events(path: &str) -> usize {
+    if path.ends_with("/messages") { 3 } else { 1 }
+}
+
+fn say(interface: &Interface, saying: &Saying, model: &str, stream: bool) -> Response<Body> {
+    if stream {
+        event_stream(stream::iter((interface.events)(saying, model, TOKENS)))
+    } else {
+        json_response(StatusCode::OK, &(interface.whole)(saying, model, TOKENS))
+    }
+}
+
+fn event_stream(events: impl stream::Stream<Item = String> + Send + 'static) -> Response<Body> {
+    let events = events.map(Ok::<_, std::convert::Infallible>);
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(events))
+        .unwrap()
+}
+
+fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header("content-type", "application/json")
+        // Agents that try again by themselves need not wait long.
+        .header("retry-after", "1")
+        .body(body.to_string().into())
+        .unwrap()
+}
