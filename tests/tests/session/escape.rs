@@ -195,6 +195,7 @@ async fn what_is_configured_is_reachable() {
         mode: SandboxMode::Landlock,
         read: vec![parent.join("shared")],
         write: vec![parent.join("cache")],
+        ..Sandbox::default()
     };
     let transcript = stage.play().await.transcript();
     assert!(

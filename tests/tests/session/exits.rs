@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ralph_shared::wire::Ended;
-use ralph_worker::sandbox::Cgroup;
+use ralph_worker::sandbox::{Cgroup, Resources};
 use ralph_worker::session::kill_leftovers;
 
 use super::scene::{scene, turn};
@@ -72,7 +72,7 @@ async fn detached_children_do_not_outlive_the_session() {
 
 #[tokio::test]
 async fn who_sheds_every_mark_is_held_by_the_control_group() {
-    let possible = Cgroup::make("probe-of-a-test").is_some();
+    let possible = Cgroup::make("probe-of-a-test", &Resources::default()).is_some();
     let shed =
         "@run env -i PATH=$PATH setsid sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $! > pid'\n@done";
     let played = scene(shed).play().await;

@@ -2,7 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use agent_client_protocol::v1::schema::{McpServer, McpServerHttp, McpServerStdio};
+
 use ralph_shared::wire::{Door, Ended, SessionLimit};
+use serde_json::Value;
 
 use super::scene::{Scene, scene, shell, turn};
 
@@ -167,4 +170,70 @@ async fn the_providers_errors_are_told_apart() {
         "{:?}",
         task.end.ended
     );
+}
+
+/// A shell script that answers one request with this result, after `before`, to which the request is `$l`.
+fn answering(before: &str, result: &str) -> String {
+    format!("read -r l; {before}; printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{result}}}\\n' $i; i=$((i+1))")
+}
+
+const CHUNK: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"WORD"}}}}"#;
+
+#[tokio::test]
+async fn an_earlier_session_is_gone_on_with_and_not_told_again() {
+    for (capability, method) in [
+        (r#""loadSession":true"#, "session/load"),
+        (
+            r#""loadSession":true,"sessionCapabilities":{"resume":{}}"#,
+            "session/resume",
+        ),
+    ] {
+        let init = format!(r#"{{"protocolVersion":1,"agentCapabilities":{{{capability}}}}}"#);
+        let old = format!(
+            "case $l in *{method}*s-1*mcpServers*) ;; *) exit 9;; esac; echo '{}'",
+            CHUNK.replace("WORD", "old")
+        );
+        let new = format!("echo '{}'", CHUNK.replace("WORD", "new"));
+        let script = [
+            "i=0".to_owned(),
+            answering(":", &init),
+            answering(&old, "{}"),
+            answering(&new, r#"{"stopReason":"end_turn"}"#),
+        ];
+        let mut stage = shell(&script.join("; "));
+        stage.spec.resume = Some("s-1".to_owned());
+        let played = stage.play().await;
+        assert_eq!(played.end.ended, turn("end_turn"), "{method}");
+        assert_eq!(played.end.text, "new", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn mcp_servers_and_the_mode_of_the_configuration_are_passed_on() {
+    let modes = r#"{"sessionId":"s-1","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"},{"id":"go","name":"Go on"}]}}"#;
+    let script = [
+        "i=0".to_owned(),
+        answering(":", r#"{"protocolVersion":1}"#),
+        answering(r#"printf '%s' "$l" > new.json"#, modes),
+        answering(r#"printf '%s' "$l" > mode.json"#, "{}"),
+        answering(":", r#"{"stopReason":"end_turn"}"#),
+    ];
+    let mut stage = shell(&script.join("; "));
+    stage.spec.agent.mode = Some("Go on".to_owned());
+    stage.spec.agent.mcp_servers = vec![
+        McpServer::Stdio(McpServerStdio::new("files", "/bin/true").args(vec!["x".to_owned()])),
+        McpServer::Http(McpServerHttp::new("web", "http://127.0.0.1:1/")),
+    ];
+    let played = stage.play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    let sent = |name: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(played.path(name)).unwrap()).unwrap()
+    };
+    let servers = &sent("new.json")["params"]["mcpServers"];
+    assert_eq!(servers.as_array().unwrap().len(), 1, "{servers}");
+    assert_eq!(servers[0]["command"], "/bin/true");
+    assert_eq!(sent("mode.json")["method"], "session/set_mode");
+    assert_eq!(sent("mode.json")["params"]["modeId"], "go");
+    // The agent did not say that it can use the other one.
+    assert!(played.transcript().contains("MCP server web is left out"));
 }

@@ -2,6 +2,7 @@
 //! is left.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bounds;
 mod cancel;
 mod escape;
 mod exits;

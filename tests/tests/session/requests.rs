@@ -1,6 +1,8 @@
 //! What agents ask their worker for.
 
+use agent_client_protocol::v1::schema::ToolKind;
 use ralph_shared::wire::Access;
+use ralph_worker::session::{Pattern, Rule};
 
 use super::scene::scene;
 
@@ -51,6 +53,23 @@ async fn paths_outside_the_workspace_are_refused() {
         "{transcript}"
     );
     assert!(!played.folder.path().join("out").exists());
+}
+
+#[tokio::test]
+async fn rules_of_the_configuration_decide_by_kind_and_path() {
+    let mut stage = scene("@fs-write kept/a x\n@fs-write b y\n@fs-read b\n@term touch c\n@ask a thing");
+    let rule = |kind, path: Option<&str>| Rule {
+        kinds: vec![kind],
+        paths: path.into_iter().map(Pattern::new).collect(),
+        allow: false,
+    };
+    stage.spec.agent.permissions = vec![rule(ToolKind::Edit, Some("kept")), rule(ToolKind::Execute, None)];
+    let played = stage.play().await;
+    assert!(!played.path("kept").exists() && !played.path("c").exists());
+    assert_eq!(std::fs::read_to_string(played.path("b")).unwrap(), "y\n");
+    assert!(played.end.text.contains("permission a thing: reject"), "{}", played.end.text);
+    let transcript = played.transcript();
+    assert!(transcript.contains("a rule of the worker's configuration"), "{transcript}");
 }
 
 #[tokio::test]

@@ -30,6 +30,14 @@ pub struct WorkspaceTable {
     /// What they may write besides.
     #[serde(default)]
     pub sandbox_write: Vec<PathBuf>,
+    /// Memory of a session's processes together. MiB.
+    pub session_memory_mb: Option<u64>,
+    /// Processes and threads of a session.
+    pub session_processes: Option<u32>,
+    /// CPU time of each of its processes. Seconds.
+    pub session_cpu_seconds: Option<u64>,
+    /// Size of each file that it writes. MiB.
+    pub session_file_mb: Option<u64>,
 }
 
 /// `[agent]` or `[agents.NAME]`.
@@ -48,12 +56,39 @@ pub struct AgentTable {
     pub files: Vec<PathBuf>,
     /// The mode that it works in.
     pub mode: Option<String>,
+    /// `[[agent.permissions]]`.
+    #[serde(default)]
+    pub permissions: Vec<PermissionTable>,
     /// `[agent.mcp.NAME]`.
     #[serde(default)]
     pub mcp: BTreeMap<String, McpTable>,
     /// Keys that nobody knows.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, toml::Value>,
+}
+
+/// A rule of what an agent may do.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionTable {
+    /// Whether it allows.
+    pub answer: PermissionAnswer,
+    /// Kinds of tools, in the protocol's words; all when empty.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    /// Patterns of paths in the workspace; all when empty.
+    #[serde(default)]
+    pub paths: Vec<String>,
+}
+
+/// What a rule says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionAnswer {
+    /// Yes.
+    Allow,
+    /// No.
+    Reject,
 }
 
 /// An MCP server: a `command`, or a `url`.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use agent_client_protocol::v1::schema::{
-    EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio,
+    EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio, ToolKind,
 };
 use anyhow::{Context as _, bail};
 
 use super::args::MachineArgs;
-use super::file::{AgentTable, File, McpTable};
-use crate::sandbox::Sandbox;
-use crate::session::{AgentCommand, LoginFile};
+use super::file::{AgentTable, File, McpTable, PermissionAnswer, PermissionTable, WorkspaceTable};
+use crate::sandbox::{Resources, Sandbox};
+use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
 
 /// Name of the agent that `--agent` or `[agent]` configures.
 pub const DEFAULT_AGENT: &str = "default";
@@ -35,12 +35,14 @@ impl Machine {
     /// When something can't be used, in words that say what to change.
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
+        let resources = resources(&file.workspace)?;
         let said = file.workspace.sandbox.map(|mode| mode.parse());
         let said = said.transpose().map_err(anyhow::Error::msg)?;
         let sandbox = Sandbox {
             mode: args.sandbox.or(said).unwrap_or_default(),
             read: absolute(file.workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
             write: absolute(file.workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
+            resources,
         };
         let mut agents = BTreeMap::new();
         for (name, table) in file.agents {
@@ -57,6 +59,29 @@ impl Machine {
         }
         Ok(Self { agents, sandbox })
     }
+}
+
+/// What a session may use.
+fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
+    const MIB: u64 = 1024 * 1024;
+    let given = [
+        ("session_memory_mb", table.session_memory_mb),
+        ("session_processes", table.session_processes.map(u64::from)),
+        ("session_cpu_seconds", table.session_cpu_seconds),
+        ("session_file_mb", table.session_file_mb),
+    ];
+    if let Some((key, _)) = given.iter().find(|(_, value)| *value == Some(0)) {
+        bail!("`{key}` of [workspace] is 0: no agent could start; leave it out for the default");
+    }
+    let default = Resources::default();
+    Ok(Resources {
+        memory_bytes: table.session_memory_mb.map(|mib| mib.saturating_mul(MIB)),
+        processes: table.session_processes.unwrap_or(default.processes),
+        cpu_seconds: table.session_cpu_seconds,
+        file_bytes: table
+            .session_file_mb
+            .map_or(default.file_bytes, |mib| mib.saturating_mul(MIB)),
+    })
 }
 
 /// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
@@ -94,6 +119,11 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
         let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
         argv[0] = program[0].display().to_string();
     }
+    let permissions = table
+        .permissions
+        .into_iter()
+        .map(|table| rule(table).with_context(|| format!("in `permissions` of agent `{name}`")))
+        .collect::<anyhow::Result<_>>()?;
     Ok(AgentCommand {
         name: name.to_owned(),
         argv,
@@ -101,7 +131,24 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
         pass_env: table.pass_env,
         files: logins(table.files).with_context(|| format!("in `files` of agent `{name}`"))?,
         mode: table.mode,
+        permissions,
         mcp_servers,
+    })
+}
+
+fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
+    const KINDS: &str = "read, edit, delete, move, search, execute, think, fetch, switch_mode, other";
+    let kind = |word: String| -> anyhow::Result<ToolKind> {
+        let known = KINDS.split(", ").any(|known| known == word);
+        let kind = serde_json::from_value(word.as_str().into());
+        kind.ok()
+            .filter(|_| known)
+            .with_context(|| format!("`{word}` is no kind of tool: expected one of {KINDS}"))
+    };
+    Ok(Rule {
+        kinds: table.kinds.into_iter().map(kind).collect::<anyhow::Result<_>>()?,
+        paths: table.paths.iter().map(|path| Pattern::new(path)).collect(),
+        allow: table.answer == PermissionAnswer::Allow,
     })
 }
 
@@ -266,7 +313,39 @@ mod tests {
         );
         check("[agent]\nfiles = [\"~/../x\"]", "does not lie in the home");
         check("[agent]\nfiles = [\"~\"]", "does not lie in the home");
+        check(
+            "[[agent.permissions]]\nanswer = \"reject\"\nkinds = [\"write\"]",
+            "`write` is no kind of tool: expected one of read, edit",
+        );
+        check("[[agent.permissions]]\nanswer = \"no\"", "unknown variant `no`");
+        check(
+            "[workspace]\nsession_memory_mb = 0",
+            "`session_memory_mb` of [workspace] is 0",
+        );
         check("[workspace]\nsandbox = \"open\"", "`open` is no sandbox");
+    }
+
+    #[test]
+    fn bounds_of_a_session_are_read() {
+        let machine = load("[workspace]\nsession_memory_mb = 2048\nsession_cpu_seconds = 60\n").unwrap();
+        let expected = Resources {
+            memory_bytes: Some(2048 * 1024 * 1024),
+            cpu_seconds: Some(60),
+            ..Resources::default()
+        };
+        assert_eq!(machine.sandbox.resources, expected);
+    }
+
+    #[test]
+    fn permissions_become_rules_in_their_order() {
+        let machine = load(
+            "[[agent.permissions]]\nanswer = \"allow\"\nkinds = [\"edit\"]\npaths = [\"docs/**\"]\n\
+             [[agent.permissions]]\nanswer = \"reject\"\n",
+        );
+        let rules = machine.unwrap().agents[DEFAULT_AGENT].permissions.clone();
+        assert_eq!((rules[0].allow, rules[1].allow), (true, false));
+        assert_eq!(rules[0].kinds, [ToolKind::Edit]);
+        assert_eq!(rules[0].paths, [Pattern::new("docs/**")]);
     }
 
     #[test]

@@ -45,24 +45,40 @@ pub async fn git() -> Part {
 
 /// What would confine agents here.
 pub fn sandbox(sandbox: &Sandbox) -> Part {
-    let held = Cgroup::make(&format!("doctor-{}", std::process::id())).is_some();
-    confinement(sandbox.mode, support(), held)
+    let cgroup = Cgroup::make(&format!("doctor-{}", std::process::id()), &sandbox.resources);
+    let groups = Groups {
+        hold: cgroup.is_some(),
+        memory: cgroup.bounds_memory(),
+        processes: cgroup.bounds_processes(),
+    };
+    confinement(sandbox.mode, support(), groups)
 }
 
-fn confinement(mode: SandboxMode, support: Support, held: bool) -> Part {
+/// What control groups do here.
+#[derive(Debug, Clone, Copy, Default)]
+struct Groups {
+    hold: bool,
+    memory: bool,
+    processes: bool,
+}
+
+fn confinement(mode: SandboxMode, support: Support, groups: Groups) -> Part {
     let Support { abi } = support;
     let mut details: Vec<String> = Vec::new();
     if mode != SandboxMode::None {
         let gaps = support.gaps().into_iter();
         details.extend(gaps.map(|gap| format!("not enforced: {gap}")));
     }
-    if !held {
-        details.push(
-            "no control group can be made: the number of a session's processes is not bounded, and one that cleans \
-             its environment and detaches itself may be missed at the end"
-                .to_owned(),
-        );
-    }
+    let missing = [
+        (
+            groups.hold,
+            "the end of processes that clean their environment and detach themselves",
+        ),
+        (groups.memory, "the memory of a session's processes together"),
+        (groups.processes, "the number of a session's processes"),
+    ];
+    let missing = missing.iter().filter(|(enforced, _)| !enforced);
+    details.extend(missing.map(|(_, what)| format!("not enforced, for want of control groups: {what}")));
     let (status, found, advice) = match mode {
         SandboxMode::None => (
             Status::Warning,
@@ -149,7 +165,7 @@ mod tests {
     fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
         use SandboxMode::{Auto, Landlock, None};
         let check = |mode, abi, expected| {
-            let part = confinement(mode, Support { abi }, true);
+            let part = confinement(mode, Support { abi }, Groups::default());
             assert_eq!(part.status, expected, "{mode:?} {abi}");
             assert_eq!(part.advice.is_none(), expected == Status::Ok, "{mode:?} {abi}");
         };
@@ -159,12 +175,13 @@ mod tests {
         check(Landlock, 5, Status::Ok);
         check(Landlock, 4, Status::Missing);
         check(None, 9, Status::Warning);
-        assert!(
-            confinement(Auto, Support { abi: 9 }, false)
-                .details
-                .iter()
-                .any(|line| line.contains("control group"))
-        );
+        let all = Groups {
+            hold: true,
+            memory: true,
+            processes: true,
+        };
+        let lines = |groups| confinement(Auto, Support { abi: 9 }, groups).details.len();
+        assert_eq!(lines(Groups::default()), lines(all) + 3);
     }
 
     #[test]

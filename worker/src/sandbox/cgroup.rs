@@ -1,79 +1,122 @@
-//! A control group a session, where this machine lets us make one: nothing that a session starts can leave it, however
-//! it detaches itself and cleans its environment, and its number of processes is bounded. Without one,
+//! Control groups of a session, where this machine lets us make some: nothing that a session starts can leave them, however
+//! it detaches itself and cleans its environment; its number of processes and its memory are bounded. Without one,
 //! [`crate::session::kill_leftovers`] goes by process groups, ancestry and the mark in the environment alone.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most processes and threads of a session, where the machine can count them.
-pub const MOST_TASKS: u32 = 4096;
+use super::resources::Resources;
 
-/// Hierarchies of the older kind that serve: one that counts, else any that only gathers.
-const OLDER: &[&str] = &["pids", "freezer", "cpu"];
+/// Hierarchies that count processes and memory: the unified one, where its controllers are ours, and the older ones.
+const COUNTING: &[&str] = &["", "pids", "memory"];
 
-/// The control groups of one session: one, or none.
+/// Older hierarchies that only gather.
+const GATHERING: &[&str] = &["freezer", "cpu"];
+
+/// Files in which a hierarchy is told the most memory.
+const MEMORY_FILES: &[&str] = &["memory.max", "memory.limit_in_bytes"];
+
+/// Files in which a hierarchy tells how many processes it killed for want of memory.
+const KILLS_FILES: &[&str] = &["memory.events", "memory.oom_control"];
+
+/// The control groups of one session, one in each hierarchy that serves; or none.
 #[derive(Debug, Default)]
-pub struct Cgroup(Option<PathBuf>);
+pub struct Cgroup {
+    folders: Vec<PathBuf>,
+    bounds_memory: bool,
+    bounds_processes: bool,
+}
 
 impl Cgroup {
-    /// Makes one for a dispatch, if this process may.
-    pub fn make(dispatch: &str) -> Self {
-        let Some(folder) = place().and_then(|place| Some(place.join(name(dispatch)?))) else {
-            return Self(None);
-        };
-        if fs::create_dir(&folder).is_err() && !folder.is_dir() {
-            return Self(None);
+    /// Makes them for a dispatch, as far as this process may.
+    pub fn make(dispatch: &str, resources: &Resources) -> Self {
+        let mut made = Self::default();
+        for folder in folders(dispatch) {
+            if fs::create_dir(&folder).is_err() && !folder.is_dir() {
+                continue;
+            }
+            // Refused where the controller is another hierarchy's, or isn't delegated.
+            let processes = fs::write(folder.join("pids.max"), resources.processes.to_string());
+            made.bounds_processes |= processes.is_ok();
+            if let Some(bytes) = resources.memory() {
+                made.bounds_memory |= MEMORY_FILES
+                    .iter()
+                    .map(|file| folder.join(file))
+                    .any(|file| file.exists() && fs::write(file, bytes.to_string()).is_ok());
+            }
+            made.folders.push(folder);
         }
-        // Refused where the counting controller isn't delegated.
-        let _ = fs::write(folder.join("pids.max"), MOST_TASKS.to_string());
-        Self(Some(folder))
+        made
     }
 
-    /// The one that an earlier life of this worker made, if it is still there.
+    /// Those that an earlier life of this worker made, if they are still there.
     pub fn of(dispatch: &str) -> Self {
-        Self(
-            place()
-                .and_then(|place| Some(place.join(name(dispatch)?)))
-                .filter(|folder| folder.is_dir()),
-        )
+        Self {
+            folders: folders(dispatch)
+                .into_iter()
+                .filter(|folder| folder.is_dir())
+                .collect(),
+            ..Self::default()
+        }
     }
 
     /// Whether there is one.
     pub fn is_some(&self) -> bool {
-        self.0.is_some()
+        !self.folders.is_empty()
     }
 
-    /// Takes in a process that was just started; what it starts from then on is in as well.
-    pub fn add(&self, pid: u32) {
-        if let Some(folder) = &self.0
-            && let Err(error) = fs::write(folder.join("cgroup.procs"), pid.to_string())
-        {
-            tracing::debug!(%error, pid, "a process can't be put into its control group");
-        }
+    /// Whether the memory of all processes together is bounded.
+    pub fn bounds_memory(&self) -> bool {
+        self.bounds_memory
+    }
+
+    /// Whether the number of processes is bounded.
+    pub fn bounds_processes(&self) -> bool {
+        self.bounds_processes
+    }
+
+    /// How many processes were killed for want of memory.
+    pub fn killed_for_memory(&self) -> u64 {
+        let files = self
+            .folders
+            .iter()
+            .flat_map(|folder| KILLS_FILES.iter().map(|file| folder.join(file)));
+        let kills = files.filter_map(|file| {
+            let text = fs::read_to_string(file).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+            line.trim().parse::<u64>().ok()
+        });
+        kills.sum()
+    }
+
+    /// Ways in: a process that writes `0` into each of these is in, and what it starts from then on as well.
+    pub(super) fn entrances(&self) -> Vec<fs::File> {
+        let open = |folder: &PathBuf| fs::OpenOptions::new().write(true).open(folder.join("cgroup.procs"));
+        self.folders.iter().filter_map(|folder| open(folder).ok()).collect()
     }
 
     /// The ids of its processes.
     pub fn members(&self) -> HashSet<i32> {
-        let procs = self
-            .0
-            .as_ref()
-            .map(|folder| fs::read_to_string(folder.join("cgroup.procs")));
-        match procs {
-            Some(Ok(procs)) => procs.lines().filter_map(|line| line.parse().ok()).collect(),
-            _ => HashSet::new(),
-        }
+        let lists = self
+            .folders
+            .iter()
+            .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok());
+        lists
+            .flat_map(|procs| procs.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>())
+            .collect()
     }
 }
 
 /// Goes once it is empty; while it isn't, the last one to look at it removes it.
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if let Some(folder) = &self.0
-            && let Err(error) = fs::remove_dir(folder)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::debug!(%error, folder = %folder.display(), "a control group is not empty yet");
+        for folder in &self.folders {
+            if let Err(error) = fs::remove_dir(folder)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::debug!(%error, folder = %folder.display(), "a control group is not empty yet");
+            }
         }
     }
 }
@@ -83,36 +126,46 @@ fn name(dispatch: &str) -> Option<String> {
     plain.then(|| format!("ralph-{dispatch}"))
 }
 
-/// The group of this process, below which new ones are made.
-fn place() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let places = candidates(&mounts, &own);
-    places
-        .into_iter()
-        .find(|place| place.join("cgroup.procs").is_file())
+/// Where the groups of a dispatch lie, or would: below those of this process.
+fn folders(dispatch: &str) -> Vec<PathBuf> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (mounts, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
+    let place = |hierarchy: &&str| {
+        candidates(&mounts, &own, hierarchy)
+            .into_iter()
+            .find(|place| place.join("cgroup.procs").is_file())
+    };
+    let Some(name) = name(dispatch) else {
+        return Vec::new();
+    };
+    let mut places: Vec<PathBuf> = COUNTING.iter().filter_map(place).collect();
+    if places.is_empty() {
+        places.extend(GATHERING.iter().find_map(place));
+    }
+    places.dedup();
+    places.into_iter().map(|place| place.join(&name)).collect()
 }
 
-/// Where this process' groups lie, the one to prefer first.
-fn candidates(mounts: &str, own: &str) -> Vec<PathBuf> {
-    let mut places = Vec::new();
-    for wanted in std::iter::once("").chain(OLDER.iter().copied()) {
-        let Some((root, point)) = mounts.lines().find_map(|line| mount_of(line, wanted)) else {
-            continue;
-        };
-        let path = own.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            controllers
-                .split(',')
-                .any(|controller| controller == wanted)
-                .then_some(path)
-        });
-        let below = path.and_then(|path| Path::new(path).strip_prefix(root).ok());
-        places.extend(below.map(|below| Path::new(point).join(below)));
-        // In a container the path may be the host's, and the mount what is ours.
-        places.push(PathBuf::from(point));
-    }
+/// Where this process' group of a hierarchy can lie, the place to prefer first.
+fn candidates(mounts: &str, own: &str, hierarchy: &str) -> Vec<PathBuf> {
+    let Some((root, point)) = mounts.lines().find_map(|line| mount_of(line, hierarchy)) else {
+        return Vec::new();
+    };
+    let path = own.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers
+            .split(',')
+            .any(|controller| controller == hierarchy)
+            .then_some(path)
+    });
+    let below = path.and_then(|path| Path::new(path).strip_prefix(root).ok());
+    let mut places: Vec<PathBuf> = below
+        .map(|below| Path::new(point).join(below))
+        .into_iter()
+        .collect();
+    // In a container the path may be the host's, and the mount what is ours.
+    places.push(PathBuf::from(point));
     places
 }
 
@@ -137,28 +190,37 @@ mod tests {
 
     #[test]
     fn groups_are_found_in_every_arrangement() {
-        let check = |mounts: &str, own: &str, expected: &[&str]| {
+        let check = |mounts: &str, own: &str, hierarchy: &str, expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(candidates(mounts, own), expected, "{mounts}");
+            assert_eq!(candidates(mounts, own, hierarchy), expected, "{mounts} {hierarchy}");
         };
+        let unified = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+        let own = "0::/user.slice/app.service";
         check(
-            "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate",
-            "0::/user.slice/app.service",
+            unified,
+            own,
+            "",
             &["/sys/fs/cgroup/user.slice/app.service", "/sys/fs/cgroup"],
         );
+        check(unified, own, "pids", &[]);
+        let older = "39 31 0:36 /docker/ab /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+                     32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct";
+        let own = "9:pids:/docker/ab/x\n2:cpu,cpuacct:/y";
         check(
-            "39 31 0:36 /docker/ab /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
-             32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct",
-            "9:pids:/docker/ab/x\n2:cpu,cpuacct:/y",
-            &[
-                "/sys/fs/cgroup/pids/x",
-                "/sys/fs/cgroup/pids",
-                "/sys/fs/cgroup/cpu/y",
-                "/sys/fs/cgroup/cpu",
-            ],
+            older,
+            own,
+            "pids",
+            &["/sys/fs/cgroup/pids/x", "/sys/fs/cgroup/pids"],
         );
-        check("1 2 0:3 / / rw - ext4 /dev/sda rw", "0::/", &[]);
-        check("", "", &[]);
+        check(
+            older,
+            own,
+            "cpu",
+            &["/sys/fs/cgroup/cpu/y", "/sys/fs/cgroup/cpu"],
+        );
+        check(older, own, "", &[]);
+        check("1 2 0:3 / / rw - ext4 /dev/sda rw", "0::/", "", &[]);
+        check("", "", "pids", &[]);
     }
 
     #[test]

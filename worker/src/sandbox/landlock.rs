@@ -1,7 +1,7 @@
 //! Landlock: a thread gives up its rights and starts a child, which inherits what is left of them.
 
 use std::io;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use landlock::{
     ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 
 use super::cgroup::Cgroup;
 use super::policy::Policy;
+use super::resources::Resources;
 use super::{Sandbox, SandboxMode};
 
 /// The newest rights that are asked for; a kernel that knows fewer enforces those that it knows.
@@ -94,7 +95,8 @@ fn ask_kernel() -> Support {
 /// What confines the processes of one session, and holds them together.
 pub struct Confinement {
     rules: Option<RulesetCreated>,
-    cgroup: Cgroup,
+    cgroup: Arc<Cgroup>,
+    resources: Resources,
 }
 
 impl Confinement {
@@ -102,7 +104,8 @@ impl Confinement {
     pub fn none() -> Self {
         Self {
             rules: None,
-            cgroup: Cgroup::default(),
+            cgroup: Arc::default(),
+            resources: Resources::default(),
         }
     }
 
@@ -112,8 +115,13 @@ impl Confinement {
     /// In the mode that insists: what is missing, and what to do.
     pub fn new(sandbox: &Sandbox, policy: &Policy, dispatch: &str) -> Result<Self, String> {
         let rules = Self::rules(sandbox, policy)?;
-        let cgroup = Cgroup::make(dispatch);
-        Ok(Self { rules, cgroup })
+        let resources = sandbox.resources;
+        let cgroup = Arc::new(Cgroup::make(dispatch, &resources));
+        Ok(Self {
+            rules,
+            cgroup,
+            resources,
+        })
     }
 
     fn rules(sandbox: &Sandbox, policy: &Policy) -> Result<Option<RulesetCreated>, String> {
@@ -141,19 +149,26 @@ impl Confinement {
         self.rules.is_some()
     }
 
+    /// The control groups of the session, which are gone with the last one who holds them.
+    pub fn cgroup(&self) -> Arc<Cgroup> {
+        self.cgroup.clone()
+    }
+
     /// Starts a command inside.
     ///
     /// # Errors
     /// When the command can't be started, or not be confined.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        let child = match &self.rules {
-            Some(rules) => Self::spawn_inside(rules, command)?,
-            None => command.spawn()?,
-        };
-        if let Some(pid) = child.id() {
-            self.cgroup.add(pid);
+        // Where the whole session can't be bounded, a bound that somebody asked for holds for each process.
+        let memory = self
+            .resources
+            .memory_bytes
+            .filter(|_| !self.cgroup.bounds_memory());
+        self.resources.bound(command, memory, self.cgroup.entrances());
+        match &self.rules {
+            Some(rules) => Self::spawn_inside(rules, command),
+            None => command.spawn(),
         }
-        Ok(child)
     }
 
     fn spawn_inside(rules: &RulesetCreated, command: &mut Command) -> io::Result<Child> {

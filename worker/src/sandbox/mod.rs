@@ -11,17 +11,20 @@
 //! | [`policy`] | which folders may be read and written: a decision |
 //! | [`landlock`] | telling the kernel |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
+//! | [`resources`] | what they may use of the machine |
 
 mod cgroup;
 mod landlock;
 mod policy;
+mod resources;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use cgroup::{Cgroup, MOST_TASKS};
+pub use cgroup::Cgroup;
 pub use landlock::{Confinement, REQUIRED_ABI, Support, support};
 pub use policy::{Policy, Wanted, policy};
+pub use resources::Resources;
 
 /// The worker's configuration: `[workspace] sandbox`, and what agents reach besides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +35,8 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// Further files and folders that every agent may write: shared caches, say.
     pub write: Vec<PathBuf>,
+    /// What a session may use.
+    pub resources: Resources,
 }
 
 /// What confines an agent.

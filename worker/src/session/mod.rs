@@ -17,7 +17,7 @@
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
 //! | [`record`], [`usage`] | what updates add up to; tokens and cost |
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
-//! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`] | what the agent asks for |
+//! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`], [`pattern`] | what the agent asks for, and what it may |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
 
@@ -33,6 +33,7 @@ mod lines;
 mod logins;
 mod offer;
 mod peer;
+mod pattern;
 mod permissions;
 mod record;
 mod redact;
@@ -51,6 +52,8 @@ pub use leftovers::{MARK, kill_leftovers};
 pub use limits::HANDSHAKE_LIMIT;
 pub use logins::{LOGIN_BYTES, LoginFile, login_secrets};
 pub use offer::Choice;
+pub use pattern::Pattern;
+pub use permissions::Rule;
 pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use run::{Greeting, greet, run, words};
 pub use secrets::secret_values;

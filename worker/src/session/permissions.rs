@@ -1,10 +1,36 @@
-//! Permission requests, answered at once by policy: nobody is there to ask, and a request without an answer hangs the
-//! agent for a night.
+//! What a session may do, as far as agents ask: permission requests are answered at once, by policy, since nobody is there
+//! to ask and a request without an answer hangs the agent for a night.
+//!
+//! Rules steer agents that behave. What an agent may not reach whatever it does is the sandbox's business.
+
+use std::path::{Component, Path, PathBuf};
 
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, SelectedPermissionOutcome, ToolKind,
 };
 use ralph_shared::wire::Access;
+
+use super::pattern::Pattern;
+
+/// A rule of the worker's configuration. Of several, the first that fits decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Kinds of tools that it is about; all when empty.
+    pub kinds: Vec<ToolKind>,
+    /// Files of the workspace that it is about; all, and tools without files too, when empty.
+    pub paths: Vec<Pattern>,
+    /// Whether it allows. A rule that refuses fits when any of the tool's files is meant; one that allows, when all are.
+    pub allow: bool,
+}
+
+/// What one session may do.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    access: Access,
+    rules: Vec<Rule>,
+    /// The workspace, by each name that agents may use for it.
+    roots: Vec<PathBuf>,
+}
 
 /// What was decided, and in words for the transcript.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,10 +41,67 @@ pub struct Answer {
     pub words: String,
 }
 
-/// Answers one request: by what the session may do and the kind of tool, choosing the narrowest option of that side.
-/// Without an option of that side the request is answered as cancelled, never with the other side.
-pub fn answer(access: Access, kind: ToolKind, options: &[PermissionOption]) -> Answer {
-    let allow = allowed(access, kind);
+impl Policy {
+    /// What the session may write goes before every rule.
+    pub fn new(access: Access, rules: &[Rule], cwd: &Path) -> Self {
+        let mut roots = vec![cwd.to_owned()];
+        roots.extend(cwd.canonicalize().ok().filter(|real| real != cwd));
+        Self {
+            access,
+            rules: rules.to_vec(),
+            roots,
+        }
+    }
+
+    /// What the session may write.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether a tool of this kind may be used on these files.
+    pub fn allows(&self, kind: ToolKind, files: &[&Path]) -> bool {
+        if !allowed(self.access, kind) {
+            return false;
+        }
+        let files: Vec<PathBuf> = files.iter().map(|file| self.below(file)).collect();
+        let fits = |rule: &&Rule| {
+            let meant = |file: &PathBuf| rule.paths.iter().any(|path| path.fits(file));
+            let of_kind = rule.kinds.is_empty() || rule.kinds.contains(&kind);
+            let of_files = match rule.allow {
+                _ if rule.paths.is_empty() => true,
+                true => !files.is_empty() && files.iter().all(meant),
+                false => files.iter().any(meant),
+            };
+            of_kind && of_files
+        };
+        self.rules.iter().find(fits).is_none_or(|rule| rule.allow)
+    }
+
+    /// Answers a request, choosing the narrowest option of the decided side. Without an option of that side it is
+    /// answered as cancelled, never with the other side.
+    pub fn answer(&self, kind: ToolKind, files: &[&Path], options: &[PermissionOption]) -> Answer {
+        choose(self.allows(kind, files), options)
+    }
+
+    /// A file as seen from the workspace; one that is elsewhere stays absolute.
+    fn below(&self, file: &Path) -> PathBuf {
+        let mut plain = PathBuf::new();
+        for part in file.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    plain.pop();
+                }
+                part => plain.push(part),
+            }
+        }
+        let below = self.roots.iter().find_map(|root| plain.strip_prefix(root).ok());
+        below.map(Path::to_owned).unwrap_or(plain)
+    }
+}
+
+/// The narrowest option of one side.
+pub fn choose(allow: bool, options: &[PermissionOption]) -> Answer {
     let wanted = if allow {
         [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]
     } else {
@@ -74,7 +157,8 @@ mod tests {
             .enumerate()
             .map(|(at, kind)| PermissionOption::new(at.to_string(), "an option", *kind))
             .collect();
-        let chosen = match answer(access, kind, &options).outcome {
+        let policy = Policy::new(access, &[], Path::new("/w"));
+        let chosen = match policy.answer(kind, &[], &options).outcome {
             RequestPermissionOutcome::Selected(selected) => Some(selected.option_id.0.parse().unwrap()),
             _ => None,
         };
@@ -111,5 +195,38 @@ mod tests {
         check(Access::Commands, ToolKind::Execute, &all, Some(2));
         check(Access::Commands, ToolKind::Edit, &all, Some(3));
         check(Access::Workspace, ToolKind::Edit, &[], None);
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rule = |kinds: &[ToolKind], paths: &[&str], allow| Rule {
+            kinds: kinds.to_vec(),
+            paths: paths.iter().map(|path| Pattern::new(path)).collect(),
+            allow,
+        };
+        use ToolKind::{Delete, Edit, Execute, Fetch, Read};
+        let rules = [
+            rule(&[Edit, Delete], &["docs/**"], true),
+            rule(&[Edit, Delete], &["migrations", "*.lock"], false),
+            rule(&[Fetch], &[], false),
+            rule(&[Execute], &["**"], true),
+        ];
+        let check = |access, kind, files: &[&str], expected| {
+            let files: Vec<&Path> = files.iter().map(Path::new).collect();
+            let policy = Policy::new(access, &rules, Path::new("/w"));
+            assert_eq!(policy.allows(kind, &files), expected, "{access:?} {kind:?} {files:?}");
+        };
+        let work = Access::Workspace;
+        check(work, Edit, &["/w/src/a.rs"], true);
+        check(work, Edit, &["/w/migrations/1.sql"], false);
+        check(work, Edit, &["/w/src/../migrations/1.sql"], false);
+        check(work, Edit, &["migrations/1.sql"], false);
+        check(work, Edit, &["/w/src/a.rs", "/w/deep/Cargo.lock"], false);
+        check(work, Edit, &["/w/docs/Cargo.lock"], true);
+        check(work, Edit, &["/w/docs/Cargo.lock", "/w/Cargo.lock"], false);
+        check(work, Read, &["/w/migrations/1.sql"], true);
+        check(work, Fetch, &[], false);
+        check(work, Execute, &[], true);
+        check(Access::ReadOnly, Edit, &["/w/docs/a.md"], false);
     }
 }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest,
     ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionRequest,
     RequestPermissionResponse, TerminalOutputRequest, WaitForTerminalExitRequest,
-    WaitForTerminalExitResponse, WriteTextFileRequest,
+    ToolKind, WaitForTerminalExitResponse, WriteTextFileRequest,
 };
 use ralph_shared::wire::{Access, TranscriptUpdate};
 use serde::Serialize;
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 
 use super::files::{Files, refused};
 use super::peer::{LargeSlot, Outbox};
-use super::permissions;
+use super::permissions::Policy;
 use super::record::Record;
 use super::terminal::Terminals;
 use super::transcript::{TranscriptSender, bounded};
@@ -31,7 +32,7 @@ const DETAIL_BYTES: usize = 400;
 
 /// Serves one session's requests. Dropped, it ends the terminals and forgets what is not answered yet.
 pub struct Desk {
-    access: Access,
+    policy: Policy,
     files: Arc<Files>,
     terminals: Terminals,
     environment: BTreeMap<OsString, OsString>,
@@ -52,14 +53,14 @@ struct Ticket {
 impl Desk {
     /// A desk for a session.
     pub fn new(
-        access: Access,
+        policy: Policy,
         files: Files,
         environment: BTreeMap<OsString, OsString>,
         confinement: Confinement,
         outbox: Outbox,
     ) -> Self {
         Self {
-            access,
+            policy,
             files: Arc::new(files),
             terminals: Terminals::default(),
             environment,
@@ -119,7 +120,9 @@ impl Desk {
             .kind
             .or_else(|| record.tool_kind(&call.tool_call_id.0))
             .unwrap_or_default();
-        let answer = permissions::answer(self.access, kind, &request.options);
+        let locations = call.fields.locations.as_deref().unwrap_or_default();
+        let files: Vec<&Path> = locations.iter().map(|location| location.path.as_path()).collect();
+        let answer = self.policy.answer(kind, &files, &request.options);
         let title = call.fields.title.as_deref().unwrap_or("a tool");
         ticket.about(format!("{title} ({kind:?})")).answer(
             Ok(value(RequestPermissionResponse::new(answer.outcome))),
@@ -130,6 +133,9 @@ impl Desk {
 
     fn read(&mut self, ticket: Ticket, request: ReadTextFileRequest) {
         let ticket = ticket.about(request.path.display().to_string());
+        if !self.policy.allows(ToolKind::Read, &[&request.path]) {
+            return ticket.done(Err(by_rule()));
+        }
         let files = self.files.clone();
         self.jobs.spawn(async move {
             let slot = ticket.outbox.large_slot().await;
@@ -151,6 +157,10 @@ impl Desk {
             request.path.display(),
             request.content.len()
         ));
+        // What the session may write at all, the files themselves know, and say it better.
+        if self.policy.access() == Access::Workspace && !self.policy.allows(ToolKind::Edit, &[&request.path]) {
+            return ticket.done(Err(by_rule()));
+        }
         let files = self.files.clone();
         self.jobs.spawn(async move {
             let slot = ticket.outbox.large_slot().await;
@@ -166,8 +176,9 @@ impl Desk {
             let line = std::iter::once(&request.command).chain(&request.args);
             let ticket = ticket.about(line.cloned().collect::<Vec<_>>().join(" "));
             let cwd = request.cwd.clone().unwrap_or_else(|| ".".into());
-            let made = match self.access {
+            let made = match self.policy.access() {
                 Access::ReadOnly => Err(refused("this session may not run commands".to_owned())),
+                _ if !self.policy.allows(ToolKind::Execute, &[]) => Err(by_rule()),
                 Access::Workspace | Access::Commands => self.files.folder(&cwd).and_then(|cwd| {
                     self.terminals
                         .create(&request, &cwd, &self.environment, &self.confinement)
@@ -248,6 +259,10 @@ impl Ticket {
             answer: words,
         });
     }
+}
+
+fn by_rule() -> RpcError {
+    refused("a rule of the worker's configuration (`permissions`) refuses it".to_owned())
 }
 
 /// Work on files, off the conversation's thread.

@@ -15,6 +15,7 @@ use super::files::Files;
 use super::introduction::Introduction;
 use super::logins::Logins;
 use super::peer;
+use super::permissions::Policy;
 use super::record::Record;
 use super::redact::Redactor;
 use super::requests::Desk;
@@ -124,6 +125,7 @@ async fn hold(
         Ok(confinement) => confinement,
         Err(message) => return (Ended::Workspace { message }, none),
     };
+    let cgroup = confinement.cgroup();
     let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone(), &confinement) {
         Ok(started) => started,
         Err(ended) => return (ended, none),
@@ -138,7 +140,8 @@ async fn hold(
     };
     let (outbox, write) = peer::outbox(stdin);
     let writer = tokio::spawn(write);
-    let desk = Desk::new(spec.access, files, environment, confinement, outbox.clone());
+    let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
+    let desk = Desk::new(policy, files, environment, confinement, outbox.clone());
     let voice = Voice { outbox, desk, probe };
     let mut conversation = Conversation::new(&mut agent, record, stdout, voice, spec.limits, end);
     let ended = story::tell(spec, aim, &mut conversation).await;
@@ -151,6 +154,11 @@ async fn hold(
             _ => format!("{killed} processes outlived the session and were killed"),
         };
         record.transcript.note(words);
+    }
+    if cgroup.killed_for_memory() > 0 {
+        record
+            .transcript
+            .note("the session used up its memory (`session_memory_mb` of [workspace])".to_owned());
     }
     for note in blocking(move || logins.copy_back()).await.unwrap_or_default() {
         record.transcript.note(note);

@@ -7,6 +7,7 @@ use agent_client_protocol::v1::schema::McpServer;
 use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
 
 use super::logins::LoginFile;
+use super::permissions::Rule;
 use crate::sandbox::Sandbox;
 
 /// An agent of the worker's configuration (SPEC 8).
@@ -24,6 +25,8 @@ pub struct AgentCommand {
     pub files: Vec<LoginFile>,
     /// The mode that it is to work in, by id or name; its own default when `None`.
     pub mode: Option<String>,
+    /// What it may do besides what the session may write; of several rules the first that fits decides.
+    pub permissions: Vec<Rule>,
     /// MCP servers that it is to use, as far as it can.
     pub mcp_servers: Vec<McpServer>,
 }

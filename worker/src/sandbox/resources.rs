@@ -1,0 +1,131 @@
+//! What a session may use of its machine. Memory and the number of processes are bounded for all of its processes together,
+//! by its control group; CPU time and the size of a file for each process, by the limits that it inherits.
+#![allow(unsafe_code)] // Only `pre_exec` bounds a child before its first instruction.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::process::Command;
+
+/// Default of [`Resources::processes`].
+const PROCESSES: u32 = 4096;
+
+/// Default of [`Resources::file_bytes`].
+const FILE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+
+/// Once a process has used its CPU time it gets SIGXCPU, and so much later SIGKILL. Seconds.
+const CPU_GRACE_SECONDS: u64 = 5;
+
+/// Bounds of one session. `[workspace]` of the worker's configuration says them (SPEC 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resources {
+    /// Memory of all its processes. Bytes; `None` is three quarters of the machine's.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads, all together.
+    pub processes: u32,
+    /// CPU time of each process; no limit but the session's wall time when `None`. Seconds.
+    pub cpu_seconds: Option<u64>,
+    /// Size of each file that it writes. Bytes.
+    pub file_bytes: u64,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self {
+            memory_bytes: None,
+            processes: PROCESSES,
+            cpu_seconds: None,
+            file_bytes: FILE_BYTES,
+        }
+    }
+}
+
+impl Resources {
+    /// The memory that all processes of a session may have. Bytes; `None` where the machine doesn't say how much it has.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory_bytes.or_else(|| {
+            let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+            Some(total(&info)? / 4 * 3)
+        })
+    }
+
+    /// Bounds what a command may use from its first instruction on, and brings it into control groups by their `entrances`;
+    /// with `memory`, each of its processes may allocate that many bytes. Bounds that this process has itself are kept
+    /// where they are lower.
+    pub(super) fn bound(&self, command: &mut Command, memory: Option<u64>, entrances: Vec<File>) {
+        let cpu = self.cpu_seconds.map(|soft| (soft, soft + CPU_GRACE_SECONDS));
+        let wanted = [
+            (Resource::RLIMIT_CORE, Some((0, 0))),
+            (Resource::RLIMIT_FSIZE, Some((self.file_bytes, self.file_bytes))),
+            (Resource::RLIMIT_CPU, cpu),
+            (Resource::RLIMIT_DATA, memory.map(|bytes| (bytes, bytes))),
+        ];
+        let limits: Vec<(Resource, u64, u64)> = wanted
+            .into_iter()
+            .filter_map(|(resource, limits)| {
+                let (soft, hard) = limits?;
+                let (_, most) = getrlimit(resource).ok()?;
+                Some((resource, soft.min(most), hard.min(most)))
+            })
+            .collect();
+        let set = move || {
+            for mut entrance in &entrances {
+                // One that is closed to us bounds nothing: a session is worth more than its bounds.
+                let _ = entrance.write(b"0");
+            }
+            for (resource, soft, hard) in &limits {
+                setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
+        unsafe {
+            command.pre_exec(set);
+        }
+    }
+}
+
+/// The machine's memory, as `/proc/meminfo` tells it. Bytes.
+fn total(info: &str) -> Option<u64> {
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_follows_the_machines_memory() {
+        assert_eq!(
+            total("MemTotal:        4000 kB\nMemFree: 1 kB\n"),
+            Some(4000 * 1024)
+        );
+        assert_eq!(total("MemFree: 1 kB"), None);
+        let own = Resources {
+            memory_bytes: Some(7),
+            ..Resources::default()
+        };
+        assert_eq!(own.memory(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_child_inherits_its_bounds() {
+        let resources = Resources {
+            cpu_seconds: Some(77),
+            file_bytes: 1024 * 1024,
+            ..Resources::default()
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -c; ulimit -f; ulimit -St; ulimit -Ht; ulimit -d"]);
+        resources.bound(&mut command, Some(512 * 1024 * 1024), Vec::new());
+        let output = command.output().await.unwrap();
+        // Blocks of 512 bytes, seconds, KiB.
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "0\n2048\n77\n82\n524288\n"
+        );
+    }
+}
