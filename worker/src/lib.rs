@@ -14,9 +14,12 @@
 //! | [`session`] | one ACP conversation (DESIGN 5) |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
 //! | [`doctor`] | whether this machine could work |
+//! | [`chat`] | an interactive session at a terminal |
+//! | [`paint`] | colours of both |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod beat;
+pub mod chat;
 pub mod config;
 pub mod doctor;
 pub mod door;
@@ -25,6 +28,7 @@ pub mod faults;
 pub mod home;
 pub mod life;
 pub mod link;
+pub mod paint;
 pub mod sandbox;
 pub mod session;
 pub mod slot;

@@ -1,13 +1,14 @@
 //! The worker's command line.
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ralph_shared::logging::{self, LogFormat};
+use ralph_worker::chat::{self, ChatArgs};
 use ralph_worker::config::{Config, RunArgs};
 use ralph_worker::doctor::{self, DoctorArgs, Output};
 use ralph_worker::life;
+use ralph_worker::paint::Paint;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -32,19 +33,27 @@ enum Command {
         ralph-worker doctor --nats nats://broker:4222 --output json"
     )]
     Doctor(Box<DoctorArgs>),
+    /// Talk with an agent at the terminal, started and confined as for work
+    #[command(
+        after_help = "The agent works in the folder itself, and asks at the terminal before it does what it asks permission for.\n\n\
+        Examples:\n  ralph-worker chat\n  ralph-worker chat ~/my-project --name gemini --model pro\n  \
+        ralph-worker chat --read-only\n  echo 'What is this?' | ralph-worker chat --read-only"
+    )]
+    Chat(Box<ChatArgs>),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let default_filter = match cli.command {
         Command::Run(_) => "info,async_nats=warn",
-        Command::Doctor(_) => "warn,async_nats=off",
+        Command::Doctor(_) | Command::Chat(_) => "warn,async_nats=off",
     };
     logging::init(default_filter, LogFormat::Text);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match cli.command {
             Command::Run(args) => work(*args).await,
+            Command::Chat(args) => chat::chat(*args).await,
             Command::Doctor(args) => {
                 let mut interrupt = signal(SignalKind::interrupt())?;
                 tokio::select! {
@@ -78,8 +87,7 @@ async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     match args.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&findings)?),
         Output::Text => {
-            let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            print!("{}", doctor::page(&findings, colour));
+            print!("{}", doctor::page(&findings, Paint::stdout()));
         }
     }
     Ok(if findings.ok {

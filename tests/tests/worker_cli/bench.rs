@@ -1,5 +1,6 @@
 //! A folder to work in, and the worker's program beside this test's.
 
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use ralph_tests::harness::binary;
@@ -19,6 +20,10 @@ impl Bench {
         let text = configuration.replace("{agent}", AGENT);
         std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
         Self { folder }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     /// `ralph-worker` with these arguments, in the folder, which is its `HOME` as well.

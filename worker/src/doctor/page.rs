@@ -3,16 +3,17 @@
 use std::fmt::Write as _;
 
 use super::findings::{AgentFinding, Findings, Part, Status};
+use crate::paint::{Paint, Tone, tame};
 use crate::session::{Choice, SessionOffer};
 
 /// Most models or modes on a page.
 const MOST_SHOWN: usize = 12;
 
-/// Puts the findings on a page, in colour or not.
-pub fn page(findings: &Findings, colour: bool) -> String {
+/// Puts the findings on a page.
+pub fn page(findings: &Findings, paint: Paint) -> String {
     let mut page = Page {
         text: String::new(),
-        colour,
+        paint,
     };
     for part in &findings.parts {
         page.part(part);
@@ -31,25 +32,22 @@ pub fn page(findings: &Findings, colour: bool) -> String {
 
 struct Page {
     text: String,
-    colour: bool,
+    paint: Paint,
 }
 
 impl Page {
     fn head(&mut self, status: Status, name: &str, found: &str) {
-        let (word, code) = match status {
-            Status::Ok => ("ok     ", "32"),
-            Status::Warning => ("warning", "33"),
-            Status::Missing => ("missing", "31"),
+        let (word, tone) = match status {
+            Status::Ok => ("ok     ", Tone::Good),
+            Status::Warning => ("warning", Tone::Warn),
+            Status::Missing => ("missing", Tone::Bad),
         };
-        let _ = if self.colour {
-            writeln!(self.text, "\x1b[{code}m{word}\x1b[0m  {name}: {found}")
-        } else {
-            writeln!(self.text, "{word}  {name}: {found}")
-        };
+        let word = self.paint.apply(tone, word);
+        let _ = writeln!(self.text, "{word}  {name}: {}", tame(found));
     }
 
     fn line(&mut self, words: &str) {
-        let _ = writeln!(self.text, "         {words}");
+        let _ = writeln!(self.text, "         {}", tame(words));
     }
 
     fn part(&mut self, part: &Part) {
@@ -166,7 +164,7 @@ mod tests {
         let findings = Findings::new(vec![part], vec![good, bad]);
         assert!(!findings.ok);
         assert_eq!(
-            page(&findings, false),
+            page(&findings, Paint::none()),
             "ok       git: git version 2.39.5\n         a detail\n\
              ok       agent default: Agent 1.0, ready after 1.2 s\n         command: agent acp\n         \
              models: large, small*\n\

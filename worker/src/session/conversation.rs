@@ -171,6 +171,21 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Waits for something else, and serves the agent meanwhile.
+    ///
+    /// # Errors
+    /// Why the conversation can't go on.
+    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Result<T, Stop> {
+        tokio::pin!(other);
+        loop {
+            tokio::select! {
+                biased;
+                value = &mut other => return Ok(value),
+                step = self.step(None, Bounds::Session(None)) => step?,
+            };
+        }
+    }
+
     /// Waits until the process is gone, or the deadline; whether it is gone.
     pub async fn gone(&mut self, until: Instant) -> bool {
         while self.agent.exit().is_none() {

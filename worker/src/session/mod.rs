@@ -11,6 +11,7 @@
 //! | [`mod@run`] | start, conversation, cleaning up |
 //! | [`handshake`] | from the agent's start to a session that is ready for its prompt |
 //! | [`story`] | what is said to the agent in which order, and how it is ended |
+//! | [`talk`], [`person`] | the same with a person who says something, turn after turn |
 //! | [`conversation`] | the event loop: one step, one event |
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
 //! | [`logins`] | files that are copied into the private home, and back |
@@ -35,6 +36,7 @@ mod offer;
 mod peer;
 mod pattern;
 mod permissions;
+mod person;
 mod record;
 mod redact;
 mod requests;
@@ -43,6 +45,7 @@ mod secrets;
 mod spec;
 mod story;
 mod tail;
+mod talk;
 mod terminal;
 mod transcript;
 mod usage;
@@ -54,8 +57,9 @@ pub use logins::{LOGIN_BYTES, LoginFile, login_secrets};
 pub use offer::Choice;
 pub use pattern::Pattern;
 pub use permissions::Rule;
+pub use person::{Person, Question, Said, Turn};
 pub use redact::{REDACTED, RedactedStream, Redactor};
-pub use run::{Greeting, greet, run, words};
+pub use run::{Greeting, converse, greet, run, words};
 pub use secrets::secret_values;
 pub use spec::{AgentCommand, SessionEnd, SessionSpec};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
-    CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest,
-    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionRequest,
-    RequestPermissionResponse, TerminalOutputRequest, WaitForTerminalExitRequest,
+    CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest, PermissionOption,
+    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SelectedPermissionOutcome, TerminalOutputRequest, WaitForTerminalExitRequest,
     ToolKind, WaitForTerminalExitResponse, WriteTextFileRequest,
 };
 use ralph_shared::wire::{Access, TranscriptUpdate};
@@ -17,11 +17,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::files::{Files, refused};
 use super::peer::{LargeSlot, Outbox};
 use super::permissions::Policy;
+use super::person::Question;
 use super::record::Record;
 use super::terminal::Terminals;
 use super::transcript::{TranscriptSender, bounded};
@@ -39,6 +41,8 @@ pub struct Desk {
     confinement: Confinement,
     outbox: Outbox,
     jobs: JoinSet<()>,
+    /// Who answers permission requests, if somebody is there.
+    questions: Option<mpsc::UnboundedSender<Question>>,
 }
 
 /// An open request.
@@ -67,7 +71,14 @@ impl Desk {
             confinement,
             outbox,
             jobs: JoinSet::new(),
+            questions: None,
         }
+    }
+
+    /// Asks a person for permission where the policy would allow.
+    pub fn asking(mut self, questions: Option<mpsc::UnboundedSender<Question>>) -> Self {
+        self.questions = questions;
+        self
     }
 
     /// Takes one request. Gives the process group that it made, if it made one.
@@ -113,7 +124,7 @@ impl Desk {
         None
     }
 
-    fn permission(&self, ticket: Ticket, request: &RequestPermissionRequest, record: &Record) {
+    fn permission(&mut self, ticket: Ticket, request: &RequestPermissionRequest, record: &Record) {
         let call = &request.tool_call;
         let kind = call
             .fields
@@ -122,13 +133,43 @@ impl Desk {
             .unwrap_or_default();
         let locations = call.fields.locations.as_deref().unwrap_or_default();
         let files: Vec<&Path> = locations.iter().map(|location| location.path.as_path()).collect();
-        let answer = self.policy.answer(kind, &files, &request.options);
         let title = call.fields.title.as_deref().unwrap_or("a tool");
-        ticket.about(format!("{title} ({kind:?})")).answer(
+        let ticket = ticket.about(format!("{title} ({kind:?})"));
+        if self.policy.allows(kind, &files)
+            && let Some(answered) = self.put_question(title, &request.options)
+        {
+            let options = request.options.clone();
+            self.jobs.spawn(async move {
+                let chosen = answered.await.ok().and_then(|at| options.into_iter().nth(at));
+                let (outcome, words) = match chosen {
+                    Some(option) => (
+                        RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id)),
+                        format!("a person chose: {}", option.name),
+                    ),
+                    None => (RequestPermissionOutcome::Cancelled, "cancelled".to_owned()),
+                };
+                ticket.answer(Ok(value(RequestPermissionResponse::new(outcome))), words, None);
+            });
+            return;
+        }
+        let answer = self.policy.answer(kind, &files, &request.options);
+        ticket.answer(
             Ok(value(RequestPermissionResponse::new(answer.outcome))),
             answer.words,
             None,
         );
+    }
+
+    /// Asks the person, if one is there. Gives what tells the number of the chosen option.
+    fn put_question(&self, title: &str, options: &[PermissionOption]) -> Option<oneshot::Receiver<usize>> {
+        let questions = self.questions.as_ref()?;
+        let (answer, answered) = oneshot::channel();
+        let question = Question {
+            title: bounded(title, DETAIL_BYTES),
+            options: options.to_vec(),
+            answer,
+        };
+        questions.send(question).ok().map(|()| answered)
     }
 
     fn read(&mut self, ticket: Ticket, request: ReadTextFileRequest) {

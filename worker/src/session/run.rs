@@ -16,6 +16,7 @@ use super::introduction::Introduction;
 use super::logins::Logins;
 use super::peer;
 use super::permissions::Policy;
+use super::person::Person;
 use super::record::Record;
 use super::redact::Redactor;
 use super::requests::Desk;
@@ -36,6 +37,21 @@ pub async fn run(
 ) -> SessionEnd {
     let mut record = Record::new(transcript.clone(), &spec.agent.name);
     let (ended, stderr_tail) = hold(&spec, Aim::Work, &mut record, end).await;
+    summed_up(record, ended, stderr_tail).await
+}
+
+/// As [`run`], with a person who prompts turn after turn; the specification's own prompt is not used. It ends when they
+/// leave.
+pub async fn converse(spec: SessionSpec, transcript: TranscriptSender, mut person: Person) -> SessionEnd {
+    let (_end, told) = watch::channel(None);
+    let mut record = Record::new(transcript, &spec.agent.name);
+    let (ended, stderr_tail) = hold(&spec, Aim::Talk(&mut person), &mut record, told).await;
+    summed_up(record, ended, stderr_tail).await
+}
+
+/// What a session leaves behind.
+async fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEnd {
+    let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
     let ended = redact_end(redactor, ended);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
@@ -95,7 +111,7 @@ pub async fn greet(spec: SessionSpec, redactor: Redactor) -> Greeting {
 /// The session itself. Gives how it ended and the end of the agent's standard error.
 async fn hold(
     spec: &SessionSpec,
-    aim: Aim,
+    aim: Aim<'_>,
     record: &mut Record,
     end: watch::Receiver<Option<EndReason>>,
 ) -> (Ended, String) {
@@ -142,6 +158,10 @@ async fn hold(
     let writer = tokio::spawn(write);
     let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
     let desk = Desk::new(policy, files, environment, confinement, outbox.clone());
+    let desk = match &aim {
+        Aim::Talk(person) => desk.asking(person.questions.clone()),
+        Aim::Work | Aim::Greeting => desk,
+    };
     let voice = Voice { outbox, desk, probe };
     let mut conversation = Conversation::new(&mut agent, record, stdout, voice, spec.limits, end);
     let ended = story::tell(spec, aim, &mut conversation).await;

@@ -11,25 +11,35 @@ use super::agent::exit_words;
 use super::conversation::{Bounds, Conversation, Stop, now};
 use super::door;
 use super::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
+use super::person::Person;
 use super::spec::SessionSpec;
+use super::talk;
 use super::transcript::bounded;
 
 /// Longest wait for an agent's exit after its turn ended and its input was closed.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 /// What a session is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aim {
+#[derive(Debug)]
+pub enum Aim<'p> {
     /// One turn with the prompt.
     Work,
     /// To know whether there could be one.
     Greeting,
+    /// Turns with a person.
+    Talk(&'p mut Person),
 }
 
 /// Leads a session to its end, and the agent to its own.
-pub async fn tell(spec: &SessionSpec, aim: Aim, conversation: &mut Conversation<'_>) -> Ended {
+pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
     let mut prompted = None;
-    let ended = match turn(spec, aim, conversation, &mut prompted).await {
+    let works = matches!(aim, Aim::Work);
+    let told = match aim {
+        Aim::Work => turn(spec, conversation, &mut prompted).await,
+        Aim::Greeting => greet(spec, conversation).await,
+        Aim::Talk(person) => talk::talk(spec, person, conversation).await,
+    };
+    let ended = match told {
         Ok(ended) | Err(Break::Ended(ended)) => {
             finish(spec, conversation, EXIT_WAIT).await;
             ended
@@ -44,7 +54,11 @@ pub async fn tell(spec: &SessionSpec, aim: Aim, conversation: &mut Conversation<
             broken(spec, conversation, stop, prompted.is_some()).await
         }
     };
-    doubted(conversation, ended)
+    if works {
+        doubted(conversation, ended)
+    } else {
+        ended
+    }
 }
 
 /// The prompt that is in the agent's hands.
@@ -53,13 +67,8 @@ struct Prompted {
     session: String,
 }
 
-async fn turn(
-    spec: &SessionSpec,
-    aim: Aim,
-    conversation: &mut Conversation<'_>,
-    prompted: &mut Option<Prompted>,
-) -> Result<Ended, Break> {
-    let Opened { session, model } = handshake::shake(spec, conversation).await?;
+/// Says in the transcript that the session began.
+pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
     let record = conversation.record();
     record.agent.model.clone_from(&model);
     let agent = record
@@ -68,11 +77,23 @@ async fn turn(
         .clone()
         .unwrap_or_else(|| spec.agent.name.clone());
     record.transcript.push(TranscriptUpdate::Started { agent, model });
-    if aim == Aim::Greeting {
-        let stop_reason = "end_turn".to_owned();
-        return Ok(Ended::Turn { stop_reason });
-    }
+}
 
+async fn greet(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Ended, Break> {
+    let opened = handshake::shake(spec, conversation).await?;
+    begun(spec, conversation, opened.model);
+    Ok(Ended::Turn {
+        stop_reason: "end_turn".to_owned(),
+    })
+}
+
+async fn turn(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    prompted: &mut Option<Prompted>,
+) -> Result<Ended, Break> {
+    let Opened { session, model } = handshake::shake(spec, conversation).await?;
+    begun(spec, conversation, model);
     let content = vec![ContentBlock::Text(TextContent::new(spec.prompt.clone()))];
     let id = conversation.ask("session/prompt", &PromptRequest::new(session.clone(), content));
     *prompted = Some(Prompted { id, session });

@@ -49,7 +49,11 @@ pub fn channel(redactor: Redactor) -> (TranscriptSender, TranscriptReceiver) {
         shared: shared.clone(),
         redactor,
     }));
-    (sender, TranscriptReceiver { shared })
+    let receiver = TranscriptReceiver {
+        shared,
+        linger: BATCH_LINGER,
+    };
+    (sender, receiver)
 }
 
 /// The half that the session holds. Cheap to clone; the transcript ends with the last clone.
@@ -64,6 +68,7 @@ struct Sending {
 /// The half that a publisher holds.
 pub struct TranscriptReceiver {
     shared: Arc<Shared>,
+    linger: Duration,
 }
 
 struct Shared {
@@ -119,6 +124,11 @@ impl TranscriptSender {
         });
     }
 
+    /// Lets go of text that was held back since it could have become a secret.
+    pub fn flush(&self) {
+        self.0.shared.with(Queue::flush);
+    }
+
     /// Adds a word of the worker's own.
     pub fn note(&self, text: impl Into<String>) {
         self.push(TranscriptUpdate::Note { text: text.into() });
@@ -135,6 +145,18 @@ impl Drop for Sending {
 }
 
 impl TranscriptReceiver {
+    /// The same with another time that an entry waits for others.
+    #[must_use]
+    pub fn lingering(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// What is there.
+    pub fn take(&mut self) -> Vec<TranscriptEntry> {
+        self.shared.lock().take_batch()
+    }
+
     /// The next entries: as soon as they fill a batch, have waited long enough, or the session ended. `None` when
     /// nothing will come any more.
     pub async fn next_batch(&mut self) -> Option<Vec<TranscriptEntry>> {
@@ -144,7 +166,7 @@ impl TranscriptReceiver {
                 if queue.entries.is_empty() && queue.closed {
                     return None;
                 }
-                let due = queue.oldest + BATCH_LINGER;
+                let due = queue.oldest + self.linger;
                 let full = queue.queued_bytes >= BATCH_BYTES;
                 if !queue.entries.is_empty() && (full || queue.closed || Instant::now() >= due) {
                     return Some(queue.take_batch());

@@ -1,0 +1,188 @@
+//! `ralph-worker chat`, through a pipe and at a terminal.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use super::bench::Bench;
+
+const CONFIGURATION: &str = "[agent]\ncommand = \"{agent}\"\n[agents.gone]\ncommand = \"no-such-agent\"\n";
+
+/// A prompt for the scripted agent, as it is typed: all lines but the last end with a backslash.
+fn prompt(directives: &[&str]) -> String {
+    let head = ["## Assigned Task", "ID: t-0123456789ab", "Description:"];
+    let lines: Vec<&str> = head.iter().chain(directives).copied().collect();
+    lines.join("\\\n") + "\n"
+}
+
+fn chat(bench: &Bench, more: &[&str]) -> Command {
+    std::fs::create_dir_all(bench.path("project")).unwrap();
+    bench.worker(&[&["chat", "project"], more].concat())
+}
+
+fn piped(bench: &Bench, more: &[&str], input: &str) -> (ExitStatus, String) {
+    let mut child = chat(bench, more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status, String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn prompts_from_a_pipe_are_answered_turn_after_turn() {
+    let bench = Bench::new(CONFIGURATION);
+    let input = prompt(&["@say one", "@write a.txt x"]) + "\n" + &prompt(&["@read a.txt", "@say two"]);
+    let (status, shown) = piped(&bench, &[], &input);
+    assert!(status.success(), "{shown}");
+    let (one, two) = (shown.find("\none\n"), shown.find("\ntwo\n"));
+    assert!(one.is_some() && one < two, "{shown}");
+    assert!(shown.contains("▸ "), "{shown}");
+    assert!(shown.contains("to go on: ralph-worker chat --resume "), "{shown}");
+    assert_eq!(std::fs::read_to_string(bench.path("project/a.txt")).unwrap(), "x\n");
+}
+
+#[test]
+fn a_failed_turn_is_said_and_the_session_goes_on() {
+    let bench = Bench::new(CONFIGURATION);
+    let input = prompt(&["@error -32603 it broke"]) + &prompt(&["@say better"]);
+    let (status, shown) = piped(&bench, &[], &input);
+    assert!(status.success(), "{shown}");
+    assert!(shown.contains("it broke") && shown.contains("\nbetter\n"), "{shown}");
+}
+
+#[test]
+fn a_session_that_may_only_read_writes_nothing() {
+    let bench = Bench::new(CONFIGURATION);
+    let input = prompt(&["@run touch a", "@say over"]);
+    let (_, shown) = piped(&bench, &["--read-only"], &input);
+    assert!(shown.contains("\nover\n"), "{shown}");
+    assert!(!bench.path("project/a").exists());
+}
+
+#[test]
+fn an_agent_that_cannot_start_is_told_with_what_helps() {
+    let bench = Bench::new(CONFIGURATION);
+    let (status, shown) = piped(&bench, &["--name", "gone"], "hello\n");
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        shown.contains("`no-such-agent`") && shown.contains("ralph-worker doctor"),
+        "{shown}"
+    );
+    let unknown = chat(&bench, &["--name", "nobody"]).output().unwrap();
+    let words = String::from_utf8(unknown.stderr).unwrap();
+    assert!(words.contains("only default, gone"), "{words}");
+}
+
+#[test]
+fn an_earlier_session_that_the_agent_cannot_resume_is_said() {
+    let bench = Bench::new(CONFIGURATION);
+    let (status, shown) = piped(&bench, &["--resume", "s-1"], &prompt(&["@say new"]));
+    assert!(status.success(), "{shown}");
+    assert!(
+        shown.contains("s-1 can't be resumed") && shown.contains("\nnew\n"),
+        "{shown}"
+    );
+}
+
+/// A chat at a terminal of its own, which `script` makes.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    shown: String,
+    seen: usize,
+}
+
+impl Terminal {
+    fn open(bench: &Bench) -> Self {
+        let command = chat(bench, &[]);
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
+        let mut child = Command::new("script")
+            .args(["--quiet", "--return", "--command"])
+            .arg(words.join(" "))
+            .arg("/dev/null")
+            .current_dir(bench.path("."))
+            .env("HOME", bench.path("."))
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            keys: child.stdin.take().unwrap(),
+            screen: child.stdout.take().unwrap(),
+            child,
+            shown: String::new(),
+            seen: 0,
+        }
+    }
+
+    /// Reads on until this is shown.
+    fn until(&mut self, words: &str) {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(at) = self.shown[self.seen..].find(words) {
+                self.seen += at + words.len();
+                return;
+            }
+            let count = self.screen.read(&mut buffer).unwrap();
+            assert!(count > 0, "no `{words}` in {}", self.shown);
+            self.shown += &String::from_utf8_lossy(&buffer[..count]);
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn enter(&mut self, prompt: &str) {
+        for line in prompt.lines() {
+            self.until("\u{1b}[K");
+            self.press(&format!("{line}\r"));
+        }
+    }
+
+    fn end(mut self) -> ExitStatus {
+        self.press("\u{4}");
+        self.until("to go on:");
+        let mut rest = Vec::new();
+        let _ = self.screen.read_to_end(&mut rest);
+        self.child.wait().unwrap()
+    }
+}
+
+#[test]
+fn permissions_are_asked_at_the_terminal() {
+    let bench = Bench::new(CONFIGURATION);
+    let mut terminal = Terminal::open(&bench);
+    terminal.until("› ");
+    terminal.enter(&prompt(&["@ask a thing"]));
+    terminal.until("May it? a thing");
+    terminal.until("1-2: ");
+    terminal.press("7\r");
+    terminal.until("1-2: ");
+    terminal.press("2\r");
+    terminal.until("permission a thing: reject");
+    terminal.until("› ");
+    assert!(terminal.end().success());
+}
+
+#[test]
+fn ctrl_c_cancels_the_turn_and_not_the_session() {
+    let bench = Bench::new(CONFIGURATION);
+    let mut terminal = Terminal::open(&bench);
+    terminal.until("› ");
+    terminal.enter(&prompt(&["@say begun", "@silent"]));
+    terminal.until("begun\r\n");
+    terminal.press("\u{3}");
+    terminal.until("cancelling the turn");
+    terminal.until("the turn ended: cancelled");
+    terminal.until("› ");
+    terminal.enter(&prompt(&["@say still here"]));
+    terminal.until("still here\r\n");
+    terminal.until("› ");
+    assert!(terminal.end().success());
+}

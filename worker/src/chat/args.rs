@@ -1,0 +1,132 @@
+//! Flags of `ralph-worker chat`, and the session that they describe.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Access, ModelChoice, SessionLimits};
+use tempfile::TempDir;
+
+use crate::config::{DEFAULT_AGENT, Machine, MachineArgs};
+use crate::session::SessionSpec;
+
+/// A person may think as long as they like. Milliseconds.
+const LIMIT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// Most that an agent sends in all. Bytes.
+const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// From the wish to cancel to the end of an agent that doesn't. Milliseconds.
+const GRACE_MS: u64 = 10_000;
+
+/// Flags of `ralph-worker chat`.
+#[derive(Debug, Clone, Args)]
+pub struct ChatArgs {
+    /// Folder to work in
+    #[arg(default_value = ".", value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Which agent: NAME of `[agents.NAME]` in .ralph.toml
+    #[arg(long, default_value = DEFAULT_AGENT, value_name = "NAME")]
+    pub name: String,
+    /// Model of the agent, by its id or name
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Mode of the agent, by its id or name [default: `mode` of .ralph.toml]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+    /// Let the agent write nothing
+    #[arg(long)]
+    pub read_only: bool,
+    /// Answer permission requests by the configuration's rules, without asking
+    #[arg(long)]
+    pub yes: bool,
+    /// Go on with an earlier session, where the agent can
+    #[arg(long, value_name = "SESSION")]
+    pub resume: Option<String>,
+    /// The agent's private HOME, kept for --resume [default: below $XDG_DATA_HOME/ralph/chat]
+    #[arg(long, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// The agents of this machine.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+impl ChatArgs {
+    /// The session, and the temporary folder that lasts as long.
+    ///
+    /// # Errors
+    /// When the configuration can't be used, or a folder isn't there.
+    pub fn session(&self) -> anyhow::Result<(SessionSpec, TempDir)> {
+        let Machine {
+            mut agents, sandbox, ..
+        } = Machine::load(self.machine.clone())?;
+        let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
+        let Some(mut agent) = agents.remove(&self.name) else {
+            bail!(
+                "there is no agent `{0}`, only {known}; add [agents.{0}] to .ralph.toml",
+                self.name
+            );
+        };
+        agent.mode = self.mode.clone().or(agent.mode);
+        let cwd = self
+            .folder
+            .canonicalize()
+            .with_context(|| format!("failed to find the folder {}", self.folder.display()))?;
+        let home = match &self.home {
+            Some(home) => std::path::absolute(home)?,
+            None => data_home()?.join("ralph/chat").join(&self.name),
+        };
+        make_private(&home)?;
+        let tmp = tempfile::tempdir().context("failed to make a temporary folder")?;
+        let spec = SessionSpec {
+            dispatch: DispatchId::new().0.to_string(),
+            agent,
+            cwd,
+            home,
+            tmp: tmp.path().to_owned(),
+            resume: self.resume.clone(),
+            prompt: String::new(),
+            model: self.model.as_ref().map(|model| ModelChoice {
+                tier: model.clone(),
+                names: Vec::new(),
+            }),
+            access: if self.read_only {
+                Access::ReadOnly
+            } else {
+                Access::Workspace
+            },
+            sandbox,
+            read: Vec::new(),
+            limits: SessionLimits {
+                session_ms: LIMIT_MS,
+                idle_ms: LIMIT_MS,
+                output_bytes: OUTPUT_BYTES,
+                tool_calls: u32::MAX,
+                grace_ms: GRACE_MS,
+            },
+            env: BTreeMap::new(),
+        };
+        Ok((spec, tmp))
+    }
+}
+
+fn data_home() -> anyhow::Result<PathBuf> {
+    if let Some(data) = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from)
+        && data.is_absolute()
+    {
+        return Ok(data);
+    }
+    let home = std::env::home_dir().context("HOME is not set: say with --home where the agent's is")?;
+    Ok(home.join(".local/share"))
+}
+
+fn make_private(folder: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))
+}

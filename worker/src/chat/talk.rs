@@ -1,0 +1,222 @@
+//! Whose turn it is: the agent's, until it ends its turn, or the person's.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ralph_shared::wire::Ended;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::args::ChatArgs;
+use super::reader::{Input, Reader};
+use super::screen::Screen;
+use crate::paint::{Paint, Tone};
+use crate::session::{
+    Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, login_secrets,
+    secret_values, words,
+};
+
+/// How long text waits for more of it, so that it flows. The person sees it at once.
+const LINGER: Duration = Duration::from_millis(30);
+
+/// Things that a person says and nobody has heard yet.
+const SAID: usize = 8;
+
+/// Exit code of a person who pressed Ctrl+C until it ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the session.
+///
+/// # Errors
+/// When it can't start: the configuration, a folder, the terminal.
+pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
+    let (spec, _tmp) = args.session()?;
+    let secrets = secret_values(std::env::vars()).into_iter();
+    let secrets = secrets
+        .chain(secret_values(spec.agent.env.clone()))
+        .chain(login_secrets(&spec.agent.files));
+    let (transcript, receiver) = channel(Redactor::new(secrets));
+    let reader = Reader::new()?;
+    let (said, heard) = mpsc::channel(SAID);
+    let (turn_ended, turns) = mpsc::unbounded_channel();
+    let (asked, questions) = mpsc::unbounded_channel();
+    let person = Person {
+        said: heard,
+        turns: turn_ended,
+        questions: (reader.is_terminal() && !args.yes).then_some(asked),
+    };
+    let mut table = Table {
+        screen: Screen::new(Paint::stdout()),
+        reader,
+        receiver: receiver.lingering(LINGER),
+        said,
+        turns,
+        questions,
+        interrupt: signal(SignalKind::interrupt())?,
+        session: None,
+    };
+    let folder = spec.cwd.display().to_string();
+    table.screen.say(
+        Tone::Dim,
+        &format!("{} in {folder}; /quit or Ctrl+D leaves, Ctrl+C cancels a turn", args.name),
+    );
+    let session = tokio::spawn(converse(spec, transcript, person));
+    table.serve().await;
+    let end = session.await?;
+    Ok(table.leave(&end.ended))
+}
+
+/// Where the person and the agent meet.
+struct Table {
+    screen: Screen,
+    reader: Reader,
+    receiver: TranscriptReceiver,
+    said: mpsc::Sender<Said>,
+    turns: mpsc::UnboundedReceiver<Turn>,
+    questions: mpsc::UnboundedReceiver<Question>,
+    interrupt: Signal,
+    /// The agent's id of the session, once there is one.
+    session: Option<String>,
+}
+
+/// How the agent's turn was over.
+enum Over {
+    /// It is the person's.
+    Turn,
+    /// The session is.
+    Session,
+}
+
+impl Table {
+    async fn serve(&mut self) {
+        while let Over::Turn = self.agents_turn().await {
+            let said = self.persons_turn().await;
+            let leaves = said == Said::Leave;
+            if self.said.send(said).await.is_err() || leaves {
+                self.rest().await;
+                return;
+            }
+        }
+    }
+
+    /// Shows what the agent does until its turn or the session is over.
+    async fn agents_turn(&mut self) -> Over {
+        let mut interrupts = 0;
+        loop {
+            tokio::select! {
+                turn = self.turns.recv() => {
+                    let entries = self.receiver.take();
+                    self.screen.show(&entries);
+                    self.screen.close();
+                    let Some(turn) = turn else {
+                        self.rest().await;
+                        return Over::Session;
+                    };
+                    if let Some(trouble) = turn.trouble {
+                        self.screen.say(Tone::Bad, &trouble);
+                    }
+                    self.session = Some(turn.session);
+                    return Over::Turn;
+                }
+                entries = self.receiver.next_batch() => match entries {
+                    Some(entries) => self.screen.show(&entries),
+                    None => return Over::Session,
+                },
+                Some(question) = self.questions.recv() => {
+                    if self.answer(question).await.is_none() {
+                        let _ = self.said.send(Said::Cancel).await;
+                    }
+                }
+                _ = self.interrupt.recv() => {
+                    interrupts += 1;
+                    self.interrupted(interrupts).await;
+                }
+            }
+        }
+    }
+
+    async fn interrupted(&mut self, times: u32) {
+        let (said, words) = match times {
+            1 => (Said::Cancel, "cancelling the turn; Ctrl+C again leaves"),
+            2 => (Said::Leave, "leaving; Ctrl+C again leaves at once"),
+            _ => std::process::exit(INTERRUPTED.into()),
+        };
+        self.screen.say(Tone::Warn, words);
+        let _ = self.said.send(said).await;
+    }
+
+    /// Shows the rest of a session that ends.
+    async fn rest(&mut self) {
+        loop {
+            tokio::select! {
+                entries = self.receiver.next_batch() => match entries {
+                    Some(entries) => self.screen.show(&entries),
+                    None => return,
+                },
+                _ = self.interrupt.recv() => std::process::exit(INTERRUPTED.into()),
+            }
+        }
+    }
+
+    async fn persons_turn(&mut self) -> Said {
+        let mut interrupted = false;
+        let prompt = if self.reader.is_terminal() { "› " } else { "" };
+        loop {
+            match self.reader.line(prompt).await {
+                Input::Line(line) if line.trim().is_empty() => {}
+                Input::Line(line) if matches!(line.trim(), "/quit" | "/exit") => return Said::Leave,
+                Input::Line(line) => return Said::Prompt(line),
+                Input::End => return Said::Leave,
+                Input::Interrupted if interrupted => return Said::Leave,
+                Input::Interrupted => {
+                    interrupted = true;
+                    self.screen.say(Tone::Dim, "Ctrl+C again leaves");
+                }
+            }
+        }
+    }
+
+    /// Asks the person for a permission. `None` when they rather cancel the turn.
+    async fn answer(&mut self, question: Question) -> Option<()> {
+        let entries = self.receiver.take();
+        self.screen.show(&entries);
+        self.screen.say(Tone::Warn, &format!("May it? {}", question.title));
+        for (at, option) in question.options.iter().enumerate() {
+            self.screen.say(Tone::Warn, &format!("  {} {}", at + 1, option.name));
+        }
+        let numbers = format!("1-{}: ", question.options.len());
+        loop {
+            match self.reader.line(&numbers).await {
+                Input::Line(line) => {
+                    let number = line.trim().parse::<usize>().ok();
+                    let chosen = number.filter(|number| (1..=question.options.len()).contains(number));
+                    if let Some(number) = chosen {
+                        let _ = question.answer.send(number - 1);
+                        return Some(());
+                    }
+                }
+                Input::Interrupted | Input::End => return None,
+            }
+        }
+    }
+
+    /// Says how it ended.
+    fn leave(&mut self, ended: &Ended) -> ExitCode {
+        self.screen.close();
+        if let Some(session) = &self.session {
+            let how = format!("to go on: ralph-worker chat --resume {session}");
+            self.screen.say(Tone::Dim, &how);
+        }
+        match ended {
+            Ended::Turn { .. } => ExitCode::SUCCESS,
+            other => {
+                self.screen.say(Tone::Bad, &words(other));
+                if matches!(other, Ended::Door { .. }) {
+                    let hint = "`ralph-worker doctor` says what to do about it";
+                    self.screen.say(Tone::Dim, hint);
+                }
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

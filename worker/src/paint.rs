@@ -1,0 +1,61 @@
+//! Colours, where somebody sees them: at a terminal and without `NO_COLOR` (SPEC 9.3).
+
+use std::io::IsTerminal as _;
+
+/// Whether an output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paint(bool);
+
+/// What a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// What an agent says.
+    Bright,
+    /// What matters less.
+    Dim,
+    /// What is as it should be.
+    Good,
+    /// What somebody should know.
+    Warn,
+    /// What failed.
+    Bad,
+    /// What is being done.
+    Active,
+}
+
+impl Paint {
+    /// For standard output.
+    pub fn stdout() -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self(wanted && std::io::stdout().is_terminal())
+    }
+
+    /// No colours.
+    pub fn none() -> Self {
+        Self(false)
+    }
+
+    /// The text in its tone.
+    pub fn apply(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Bright => "1",
+            Tone::Dim => "2",
+            Tone::Good => "32",
+            Tone::Warn => "33",
+            Tone::Bad => "31",
+            Tone::Active => "36",
+        };
+        if self.0 && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Text of others without what could steer a terminal.
+pub fn tame(text: &str) -> String {
+    text.chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
+        .collect()
+}

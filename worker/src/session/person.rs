@@ -1,0 +1,46 @@
+//! The person of an interactive session: what they say, and what they get to hear besides the transcript.
+
+use agent_client_protocol::v1::schema::PermissionOption;
+use tokio::sync::{mpsc, oneshot};
+
+/// What a person says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A prompt.
+    Prompt(String),
+    /// The turn is to be cancelled; the session goes on.
+    Cancel,
+    /// The session is to end.
+    Leave,
+}
+
+/// The end of a turn, or of the handshake: the person may say something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// The agent's id of the session.
+    pub session: String,
+    /// How the turn ended, in words, when it did not end as turns do.
+    pub trouble: Option<String>,
+}
+
+/// A permission that an agent asks for.
+#[derive(Debug)]
+pub struct Question {
+    /// What it is about.
+    pub title: String,
+    /// What can be answered.
+    pub options: Vec<PermissionOption>,
+    /// Where the number of the chosen option goes; dropped, the request is answered as cancelled.
+    pub answer: oneshot::Sender<usize>,
+}
+
+/// The session's side of a person.
+#[derive(Debug)]
+pub struct Person {
+    /// What they say; the session ends with the last sender.
+    pub said: mpsc::Receiver<Said>,
+    /// Who hears that a turn is over.
+    pub turns: mpsc::UnboundedSender<Turn>,
+    /// Who answers permission requests; by policy alone when `None`.
+    pub questions: Option<mpsc::UnboundedSender<Question>>,
+}

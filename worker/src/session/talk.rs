@@ -1,0 +1,101 @@
+//! An interactive session: turn after turn, until the person leaves.
+
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
+use ralph_shared::wire::Ended;
+use serde_json::{Value, json};
+
+use super::conversation::{Answer, Bounds, Conversation, now};
+use super::handshake::{self, Break, refused};
+use super::person::{Person, Said, Turn};
+use super::run::words;
+use super::spec::SessionSpec;
+use super::story::begun;
+use super::transcript::bounded;
+
+/// Longest stop reason that is shown. Bytes.
+const REASON_BYTES: usize = 100;
+
+/// Talks until the person leaves, or the conversation can't go on.
+pub(super) async fn talk(
+    spec: &SessionSpec,
+    person: &mut Person,
+    conversation: &mut Conversation<'_>,
+) -> Result<Ended, Break> {
+    let opened = handshake::shake(spec, conversation).await?;
+    begun(spec, conversation, opened.model.clone());
+    let session = opened.session;
+    let mut trouble = None;
+    loop {
+        let turn = Turn {
+            session: session.clone(),
+            trouble,
+        };
+        // Whoever listens may be gone: then they say nothing more either.
+        let _ = person.turns.send(turn);
+        trouble = match conversation.meanwhile(person.said.recv()).await? {
+            None | Some(Said::Leave) => break,
+            Some(Said::Cancel) => None,
+            Some(Said::Prompt(text)) => {
+                let (answer, leaves) = prompt(spec, person, conversation, &session, text).await?;
+                let trouble = ended(conversation, answer);
+                if leaves {
+                    break;
+                }
+                trouble
+            }
+        };
+    }
+    Ok(Ended::Turn {
+        stop_reason: "end_turn".to_owned(),
+    })
+}
+
+/// One turn. Gives its answer, and whether the person left meanwhile.
+async fn prompt(
+    spec: &SessionSpec,
+    person: &mut Person,
+    conversation: &mut Conversation<'_>,
+    session: &str,
+    text: String,
+) -> Result<(Answer, bool), Break> {
+    let content = vec![ContentBlock::Text(TextContent::new(text))];
+    let request = PromptRequest::new(session.to_owned(), content);
+    let id = conversation.ask("session/prompt", &request);
+    let mut bounds = Bounds::Session(None);
+    let mut leaves = false;
+    loop {
+        let said = tokio::select! {
+            biased;
+            said = person.said.recv(), if !leaves => said,
+            answer = conversation.answer(id, bounds) => return Ok((answer?, leaves)),
+        };
+        match said {
+            Some(Said::Prompt(_)) => continue,
+            Some(Said::Cancel) => {}
+            None | Some(Said::Leave) => leaves = true,
+        }
+        conversation.tell("session/cancel", &json!({ "sessionId": session }));
+        let grace = Duration::from_millis(spec.limits.grace_ms);
+        bounds = Bounds::Session(Some(now() + grace));
+    }
+}
+
+/// Takes the answer to a prompt. Gives what is to be said about it.
+fn ended(conversation: &mut Conversation<'_>, answer: Answer) -> Option<String> {
+    let record = conversation.record();
+    let trouble = match answer {
+        Ok(answer) => {
+            record.answered(&answer);
+            match answer.get("stopReason").and_then(Value::as_str) {
+                Some("end_turn") => None,
+                Some(reason) => Some(format!("the turn ended: {}", bounded(reason, REASON_BYTES))),
+                None => Some("the turn ended without a reason".to_owned()),
+            }
+        }
+        Err(error) => Some(words(&refused("the prompt", &error))),
+    };
+    record.transcript.flush();
+    trouble.map(|trouble| record.transcript.redactor().text(&trouble))
+}
