@@ -6,9 +6,10 @@ use clap::{Parser, Subcommand};
 use ralph_shared::logging::{self, LogFormat};
 use ralph_worker::chat::{self, ChatArgs};
 use ralph_worker::config::{Config, RunArgs};
-use ralph_worker::doctor::{self, DoctorArgs, Output};
+use ralph_worker::doctor::{self, DoctorArgs, Output, Status};
 use ralph_worker::life;
 use ralph_worker::paint::Paint;
+use ralph_worker::sandbox::Sandbox;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(args)?;
+    say_what_confines(&config.sandbox)?;
     let shutdown = CancellationToken::new();
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -80,6 +82,20 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
     });
     life::run(config, shutdown).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What can't be enforced is said at the start; where nothing may run open, nothing starts.
+fn say_what_confines(sandbox: &Sandbox) -> anyhow::Result<()> {
+    let part = doctor::sandbox(sandbox);
+    match part.status {
+        Status::Missing => anyhow::bail!("{}", part.found),
+        Status::Warning => tracing::warn!(by = part.found, "agents are not confined"),
+        Status::Ok => tracing::info!(by = part.found, "agents are confined"),
+    }
+    for detail in part.details {
+        tracing::info!("{detail}");
+    }
+    Ok(())
 }
 
 async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {

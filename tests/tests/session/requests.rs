@@ -67,9 +67,16 @@ async fn rules_of_the_configuration_decide_by_kind_and_path() {
     let played = stage.play().await;
     assert!(!played.path("kept").exists() && !played.path("c").exists());
     assert_eq!(std::fs::read_to_string(played.path("b")).unwrap(), "y\n");
-    assert!(played.end.text.contains("permission a thing: reject"), "{}", played.end.text);
+    assert!(
+        played.end.text.contains("permission a thing: reject"),
+        "{}",
+        played.end.text
+    );
     let transcript = played.transcript();
-    assert!(transcript.contains("a rule of the worker's configuration"), "{transcript}");
+    assert!(
+        transcript.contains("a rule of the worker's configuration"),
+        "{transcript}"
+    );
 }
 
 #[tokio::test]

@@ -40,7 +40,10 @@ fn prompts_from_a_pipe_are_answered_turn_after_turn() {
     assert!(one.is_some() && one < two, "{shown}");
     assert!(shown.contains("▸ "), "{shown}");
     assert!(shown.contains("to go on: ralph-worker chat --resume "), "{shown}");
-    assert_eq!(std::fs::read_to_string(bench.path("project/a.txt")).unwrap(), "x\n");
+    assert_eq!(
+        std::fs::read_to_string(bench.path("project/a.txt")).unwrap(),
+        "x\n"
+    );
 }
 
 #[test]
@@ -49,7 +52,10 @@ fn a_failed_turn_is_said_and_the_session_goes_on() {
     let input = prompt(&["@error -32603 it broke"]) + &prompt(&["@say better"]);
     let (status, shown) = piped(&bench, &[], &input);
     assert!(status.success(), "{shown}");
-    assert!(shown.contains("it broke") && shown.contains("\nbetter\n"), "{shown}");
+    assert!(
+        shown.contains("it broke") && shown.contains("\nbetter\n"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -140,8 +146,10 @@ impl Terminal {
 
     fn enter(&mut self, prompt: &str) {
         for line in prompt.lines() {
-            self.until("\u{1b}[K");
-            self.press(&format!("{line}\r"));
+            self.press(line);
+            self.until(line);
+            self.press("\r");
+            self.until("\n");
         }
     }
 

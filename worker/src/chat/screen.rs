@@ -98,7 +98,10 @@ impl Screen {
     ) -> String {
         let failed = status == Some("failed");
         let known = self.titles.get(id).cloned();
-        let title = title.map(str::to_owned).or(known.clone()).unwrap_or(id.to_owned());
+        let title = title
+            .map(str::to_owned)
+            .or(known.clone())
+            .unwrap_or(id.to_owned());
         let mut text = String::new();
         if known.as_ref() != Some(&title) || input.is_some() {
             let input = input.map_or(String::new(), |input| format!(" {}", clipped(input)));
@@ -168,7 +171,12 @@ mod tests {
         updates.iter().map(|update| screen.text(update)).collect()
     }
 
-    fn tool(title: Option<&str>, status: &str, input: Option<&str>, output: Option<&str>) -> TranscriptUpdate {
+    fn tool(
+        title: Option<&str>,
+        status: &str,
+        input: Option<&str>,
+        output: Option<&str>,
+    ) -> TranscriptUpdate {
         TranscriptUpdate::Tool {
             id: "1".to_owned(),
             title: title.map(str::to_owned),
@@ -190,7 +198,12 @@ mod tests {
                 },
                 text("I lo"),
                 text("ok.\u{1b}[2J"),
-                tool(Some("Run tests"), "pending", Some("{\n \"command\": \"make\" }"), None),
+                tool(
+                    Some("Run tests"),
+                    "pending",
+                    Some("{\n \"command\": \"make\" }"),
+                    None
+                ),
                 tool(None, "in_progress", None, None),
                 tool(None, "failed", None, Some("one\ntwo")),
                 text("Done.\n"),

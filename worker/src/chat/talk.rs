@@ -58,7 +58,10 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let folder = spec.cwd.display().to_string();
     table.screen.say(
         Tone::Dim,
-        &format!("{} in {folder}; /quit or Ctrl+D leaves, Ctrl+C cancels a turn", args.name),
+        &format!(
+            "{} in {folder}; /quit or Ctrl+D leaves, Ctrl+C cancels a turn",
+            args.name
+        ),
     );
     let session = tokio::spawn(converse(spec, transcript, person));
     table.serve().await;
@@ -180,9 +183,11 @@ impl Table {
     async fn answer(&mut self, question: Question) -> Option<()> {
         let entries = self.receiver.take();
         self.screen.show(&entries);
-        self.screen.say(Tone::Warn, &format!("May it? {}", question.title));
+        self.screen
+            .say(Tone::Warn, &format!("May it? {}", question.title));
         for (at, option) in question.options.iter().enumerate() {
-            self.screen.say(Tone::Warn, &format!("  {} {}", at + 1, option.name));
+            self.screen
+                .say(Tone::Warn, &format!("  {} {}", at + 1, option.name));
         }
         let numbers = format!("1-{}: ", question.options.len());
         loop {

@@ -20,7 +20,7 @@ pub struct MachineArgs {
         value_delimiter = ','
     )]
     pub pass_env: Vec<String>,
-    /// What confines agents: auto, landlock or none [default: `[workspace] sandbox` of .ralph.toml, else auto]
+    /// What confines agents: auto, landlock, bubblewrap or none [default: `[workspace] sandbox` of .ralph.toml, else auto]
     #[arg(long, env = "RALPH_SANDBOX", value_name = "MODE")]
     pub sandbox: Option<SandboxMode>,
     /// File or folder that every agent may read besides; may be given several times

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`args`] | flags and environment |
-//! | [`file`] | `.ralph.toml`, as far as a worker reads it |
+//! | [`file`](mod@file) | `.ralph.toml`, as far as a worker reads it |
 //! | [`machine`] | this machine's agents, and what confines them: for every command that starts one |
 //! | [`load`] | a worker's whole configuration |
 

@@ -8,7 +8,7 @@ use ralph_shared::wire::{Access, Ended, SessionLimits};
 
 use super::advice::advice;
 use super::findings::{AgentFinding, Status};
-use crate::sandbox::{Sandbox, SandboxMode, support};
+use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, support};
 use crate::session::{
     AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, secret_values, words,
 };
@@ -24,7 +24,8 @@ pub async fn examine(agent: &AgentCommand, sandbox: &Sandbox) -> AgentFinding {
         trouble,
         notes,
     } = shake(agent, sandbox).await;
-    let confined = sandbox.mode != SandboxMode::None && support().abi > 0;
+    let effective = effective(sandbox.mode, support().abi, bubblewrap().is_some());
+    let confined = effective.is_ok_and(|effective| effective != Effective::Open);
     AgentFinding {
         name: agent.name.clone(),
         command: shell_words::join(&agent.argv),

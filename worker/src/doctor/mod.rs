@@ -2,11 +2,11 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`examine`] | the examination, from the flags to the exit code |
+//! | [`examine`](mod@examine) | the examination, from the flags to the exit code |
 //! | [`agent`] | one agent: started in an empty folder inside the sandbox, shaken hands with, ended |
 //! | [`parts`] | git, the sandbox, NATS |
 //! | [`advice`] | what to do about an agent that failed: a decision |
-//! | [`findings`], [`page`] | what was found, as data and as text |
+//! | [`findings`], [`page`](mod@page) | what was found, as data and as text |
 
 mod advice;
 mod agent;
@@ -18,3 +18,4 @@ mod parts;
 pub use examine::{DoctorArgs, Output, examine};
 pub use findings::{AgentFinding, Findings, Part, Status};
 pub use page::page;
+pub use parts::sandbox;

@@ -6,7 +6,7 @@ use ralph_shared::broker;
 use tokio::process::Command;
 
 use super::findings::{Part, Status};
-use crate::sandbox::{Cgroup, REQUIRED_ABI, Sandbox, SandboxMode, Support, support};
+use crate::sandbox::{Cgroup, Effective, Sandbox, SandboxMode, Support, bubblewrap, effective, support};
 use crate::workspace::Workspaces;
 
 /// Longest wait for the broker.
@@ -51,7 +51,7 @@ pub fn sandbox(sandbox: &Sandbox) -> Part {
         memory: cgroup.bounds_memory(),
         processes: cgroup.bounds_processes(),
     };
-    confinement(sandbox.mode, support(), groups)
+    confinement(sandbox.mode, support(), bubblewrap().is_some(), groups)
 }
 
 /// What control groups do here.
@@ -62,13 +62,16 @@ struct Groups {
     processes: bool,
 }
 
-fn confinement(mode: SandboxMode, support: Support, groups: Groups) -> Part {
+fn confinement(mode: SandboxMode, support: Support, bubblewrap: bool, groups: Groups) -> Part {
     let Support { abi } = support;
     let mut details: Vec<String> = Vec::new();
-    if mode != SandboxMode::None {
-        let gaps = support.gaps().into_iter();
-        details.extend(gaps.map(|gap| format!("not enforced: {gap}")));
-    }
+    let effective = effective(mode, abi, bubblewrap);
+    let gaps = match effective {
+        Ok(Effective::Landlock) => support.gaps(),
+        Ok(Effective::Bubblewrap) => vec!["the network"],
+        Ok(Effective::Open) | Err(_) => Vec::new(),
+    };
+    details.extend(gaps.into_iter().map(|gap| format!("not enforced: {gap}")));
     let missing = [
         (
             groups.hold,
@@ -79,23 +82,25 @@ fn confinement(mode: SandboxMode, support: Support, groups: Groups) -> Part {
     ];
     let missing = missing.iter().filter(|(enforced, _)| !enforced);
     details.extend(missing.map(|(_, what)| format!("not enforced, for want of control groups: {what}")));
-    let (status, found, advice) = match mode {
-        SandboxMode::None => (
+    let open = "none: agents reach whatever the worker's user reaches";
+    let (status, found, advice) = match effective {
+        Err(error) => (
+            Status::Missing,
+            error,
+            Some("change `sandbox` of [workspace], or this machine"),
+        ),
+        Ok(Effective::Open) if mode == SandboxMode::None => (
             Status::Warning,
-            "none: agents reach whatever the worker's user reaches".to_owned(),
+            open.to_owned(),
             Some("use `sandbox = \"auto\"` of [workspace] unless this machine holds nothing but agents"),
         ),
-        SandboxMode::Landlock if abi < REQUIRED_ABI => (
-            Status::Missing,
-            format!("`landlock` needs ABI {REQUIRED_ABI} (Linux 6.10), this kernel has {abi}"),
-            Some("use a newer kernel, or `sandbox = \"auto\"` to run with less"),
-        ),
-        SandboxMode::Auto if abi == 0 => (
+        Ok(Effective::Open) => (
             Status::Warning,
-            "none: the kernel has no Landlock, agents reach whatever the worker's user reaches".to_owned(),
-            Some("use Linux 5.13 or later with Landlock enabled (`lsm=landlock,…`)"),
+            open.to_owned(),
+            Some("use Linux 5.13 or later with Landlock enabled (`lsm=landlock,…`), or install bubblewrap"),
         ),
-        SandboxMode::Auto | SandboxMode::Landlock => (Status::Ok, format!("Landlock, ABI {abi}"), None),
+        Ok(Effective::Landlock) => (Status::Ok, format!("Landlock, ABI {abi}"), None),
+        Ok(Effective::Bubblewrap) => (Status::Ok, "bubblewrap".to_owned(), None),
     };
     Part {
         name: "sandbox",
@@ -163,24 +168,26 @@ mod tests {
 
     #[test]
     fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
-        use SandboxMode::{Auto, Landlock, None};
-        let check = |mode, abi, expected| {
-            let part = confinement(mode, Support { abi }, Groups::default());
+        use SandboxMode::{Auto, Bubblewrap, Landlock, None};
+        let check = |mode, abi, bubblewrap, expected| {
+            let part = confinement(mode, Support { abi }, bubblewrap, Groups::default());
             assert_eq!(part.status, expected, "{mode:?} {abi}");
             assert_eq!(part.advice.is_none(), expected == Status::Ok, "{mode:?} {abi}");
         };
-        check(Auto, 9, Status::Ok);
-        check(Auto, 1, Status::Ok);
-        check(Auto, 0, Status::Warning);
-        check(Landlock, 5, Status::Ok);
-        check(Landlock, 4, Status::Missing);
-        check(None, 9, Status::Warning);
+        check(Auto, 9, false, Status::Ok);
+        check(Auto, 1, false, Status::Ok);
+        check(Auto, 0, true, Status::Ok);
+        check(Auto, 0, false, Status::Warning);
+        check(Landlock, 5, false, Status::Ok);
+        check(Landlock, 4, true, Status::Missing);
+        check(Bubblewrap, 9, false, Status::Missing);
+        check(None, 9, true, Status::Warning);
         let all = Groups {
             hold: true,
             memory: true,
             processes: true,
         };
-        let lines = |groups| confinement(Auto, Support { abi: 9 }, groups).details.len();
+        let lines = |groups| confinement(Auto, Support { abi: 9 }, false, groups).details.len();
         assert_eq!(lines(Groups::default()), lines(all) + 3);
     }
 

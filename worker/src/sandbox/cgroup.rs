@@ -92,8 +92,15 @@ impl Cgroup {
 
     /// Ways in: a process that writes `0` into each of these is in, and what it starts from then on as well.
     pub(super) fn entrances(&self) -> Vec<fs::File> {
-        let open = |folder: &PathBuf| fs::OpenOptions::new().write(true).open(folder.join("cgroup.procs"));
-        self.folders.iter().filter_map(|folder| open(folder).ok()).collect()
+        let open = |folder: &PathBuf| {
+            fs::OpenOptions::new()
+                .write(true)
+                .open(folder.join("cgroup.procs"))
+        };
+        self.folders
+            .iter()
+            .filter_map(|folder| open(folder).ok())
+            .collect()
     }
 
     /// The ids of its processes.
@@ -103,7 +110,12 @@ impl Cgroup {
             .iter()
             .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok());
         lists
-            .flat_map(|procs| procs.lines().filter_map(|line| line.parse().ok()).collect::<Vec<_>>())
+            .flat_map(|procs| {
+                procs
+                    .lines()
+                    .filter_map(|line| line.parse().ok())
+                    .collect::<Vec<_>>()
+            })
             .collect()
     }
 }
@@ -192,7 +204,11 @@ mod tests {
     fn groups_are_found_in_every_arrangement() {
         let check = |mounts: &str, own: &str, hierarchy: &str, expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(candidates(mounts, own, hierarchy), expected, "{mounts} {hierarchy}");
+            assert_eq!(
+                candidates(mounts, own, hierarchy),
+                expected,
+                "{mounts} {hierarchy}"
+            );
         };
         let unified = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
         let own = "0::/user.slice/app.service";
@@ -212,12 +228,7 @@ mod tests {
             "pids",
             &["/sys/fs/cgroup/pids/x", "/sys/fs/cgroup/pids"],
         );
-        check(
-            older,
-            own,
-            "cpu",
-            &["/sys/fs/cgroup/cpu/y", "/sys/fs/cgroup/cpu"],
-        );
+        check(older, own, "cpu", &["/sys/fs/cgroup/cpu/y", "/sys/fs/cgroup/cpu"]);
         check(older, own, "", &[]);
         check("1 2 0:3 / / rw - ext4 /dev/sda rw", "0::/", "", &[]);
         check("", "", "pids", &[]);

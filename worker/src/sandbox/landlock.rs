@@ -1,7 +1,7 @@
 //! Landlock: a thread gives up its rights and starts a child, which inherits what is left of them.
 
 use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use landlock::{
     ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
@@ -10,10 +10,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use tokio::process::{Child, Command};
 
-use super::cgroup::Cgroup;
 use super::policy::Policy;
-use super::resources::Resources;
-use super::{Sandbox, SandboxMode};
 
 /// The newest rights that are asked for; a kernel that knows fewer enforces those that it knows.
 const WANTED_ABI: ABI = ABI::V9;
@@ -92,102 +89,26 @@ fn ask_kernel() -> Support {
     Support { abi }
 }
 
-/// What confines the processes of one session, and holds them together.
-pub struct Confinement {
-    rules: Option<RulesetCreated>,
-    cgroup: Arc<Cgroup>,
-    resources: Resources,
-}
-
-impl Confinement {
-    /// Nothing.
-    pub fn none() -> Self {
-        Self {
-            rules: None,
-            cgroup: Arc::default(),
-            resources: Resources::default(),
-        }
-    }
-
-    /// Makes the rules of a session, and its control group where that is possible.
-    ///
-    /// # Errors
-    /// In the mode that insists: what is missing, and what to do.
-    pub fn new(sandbox: &Sandbox, policy: &Policy, dispatch: &str) -> Result<Self, String> {
-        let rules = Self::rules(sandbox, policy)?;
-        let resources = sandbox.resources;
-        let cgroup = Arc::new(Cgroup::make(dispatch, &resources));
-        Ok(Self {
-            rules,
-            cgroup,
-            resources,
-        })
-    }
-
-    fn rules(sandbox: &Sandbox, policy: &Policy) -> Result<Option<RulesetCreated>, String> {
-        let abi = match sandbox.mode {
-            SandboxMode::None => return Ok(None),
-            SandboxMode::Auto | SandboxMode::Landlock => support().abi,
+/// Starts a command in a thread that confined itself.
+///
+/// # Errors
+/// When the command can't be started, or not be confined.
+pub(super) fn spawn(rules: &RulesetCreated, command: &mut Command) -> io::Result<Child> {
+    let rules = rules.try_clone()?;
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::scope(|scope| {
+        let start = move || {
+            let _entered = runtime.enter();
+            rules.restrict_self().map_err(io::Error::other)?;
+            give_up_capabilities()?;
+            command.spawn()
         };
-        if sandbox.mode == SandboxMode::Landlock && abi < REQUIRED_ABI {
-            return Err(format!(
-                "failed to confine the agent: `sandbox = \"landlock\"` needs Landlock ABI {REQUIRED_ABI} (Linux 6.10), \
-                 this kernel has {abi}; use a newer kernel, or `sandbox = \"auto\"` to run with less"
-            ));
-        }
-        if abi == 0 {
-            return Ok(None);
-        }
-        match rules(policy) {
-            Ok(rules) => Ok(Some(rules)),
-            Err(error) => Err(format!("failed to make the sandbox's rules: {error}")),
-        }
-    }
-
-    /// Whether anything is out of reach.
-    pub fn is_confined(&self) -> bool {
-        self.rules.is_some()
-    }
-
-    /// The control groups of the session, which are gone with the last one who holds them.
-    pub fn cgroup(&self) -> Arc<Cgroup> {
-        self.cgroup.clone()
-    }
-
-    /// Starts a command inside.
-    ///
-    /// # Errors
-    /// When the command can't be started, or not be confined.
-    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        // Where the whole session can't be bounded, a bound that somebody asked for holds for each process.
-        let memory = self
-            .resources
-            .memory_bytes
-            .filter(|_| !self.cgroup.bounds_memory());
-        self.resources.bound(command, memory, self.cgroup.entrances());
-        match &self.rules {
-            Some(rules) => Self::spawn_inside(rules, command),
-            None => command.spawn(),
-        }
-    }
-
-    fn spawn_inside(rules: &RulesetCreated, command: &mut Command) -> io::Result<Child> {
-        let rules = rules.try_clone()?;
-        let runtime = tokio::runtime::Handle::current();
-        std::thread::scope(|scope| {
-            let start = move || {
-                let _entered = runtime.enter();
-                rules.restrict_self().map_err(io::Error::other)?;
-                give_up_capabilities()?;
-                command.spawn()
-            };
-            let thread = std::thread::Builder::new().name("confined-start".to_owned());
-            thread
-                .spawn_scoped(scope, start)?
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
-        })
-    }
+        let thread = std::thread::Builder::new().name("confined-start".to_owned());
+        thread
+            .spawn_scoped(scope, start)?
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
+    })
 }
 
 /// Root's capabilities other than over plain files go: with some of them a process reads another one's memory past
@@ -211,7 +132,11 @@ fn give_up_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-fn rules(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
+/// The rules of a policy, as far as the kernel knows them.
+///
+/// # Errors
+/// When the kernel refuses them.
+pub(super) fn rules(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(WANTED_ABI))?
         .scope(Scope::from_all(WANTED_ABI))?

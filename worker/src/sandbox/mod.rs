@@ -8,12 +8,16 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`policy`] | which folders may be read and written: a decision |
+//! | [`policy`](mod@policy) | which folders may be read and written: a decision |
+//! | [`confinement`] | which wall a session gets, and how its processes are started inside |
 //! | [`landlock`] | telling the kernel |
+//! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where there is no Landlock |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 //! | [`resources`] | what they may use of the machine |
 
+mod bubblewrap;
 mod cgroup;
+mod confinement;
 mod landlock;
 mod policy;
 mod resources;
@@ -21,8 +25,10 @@ mod resources;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use bubblewrap::program as bubblewrap;
 pub use cgroup::Cgroup;
-pub use landlock::{Confinement, REQUIRED_ABI, Support, support};
+pub use confinement::{Confinement, Effective, effective};
+pub use landlock::{REQUIRED_ABI, Support, support};
 pub use policy::{Policy, Wanted, policy};
 pub use resources::Resources;
 
@@ -47,6 +53,8 @@ pub enum SandboxMode {
     Auto,
     /// Landlock with [`REQUIRED_ABI`] at least; else agents are refused rather than run open.
     Landlock,
+    /// bubblewrap; where it doesn't work, agents are refused rather than run open.
+    Bubblewrap,
     /// Nothing.
     None,
 }
@@ -58,9 +66,10 @@ impl FromStr for SandboxMode {
         match text {
             "auto" => Ok(Self::Auto),
             "landlock" => Ok(Self::Landlock),
+            "bubblewrap" => Ok(Self::Bubblewrap),
             "none" => Ok(Self::None),
             _ => Err(format!(
-                "`{text}` is no sandbox: expected `auto`, `landlock` or `none`"
+                "`{text}` is no sandbox: expected `auto`, `landlock`, `bubblewrap` or `none`"
             )),
         }
     }
@@ -74,10 +83,11 @@ mod tests {
     fn modes_are_read_and_others_refused_with_the_choice() {
         assert_eq!("landlock".parse(), Ok(SandboxMode::Landlock));
         assert_eq!("none".parse(), Ok(SandboxMode::None));
-        let error = "bubblewrap".parse::<SandboxMode>().unwrap_err();
+        assert_eq!("bubblewrap".parse(), Ok(SandboxMode::Bubblewrap));
+        let error = "open".parse::<SandboxMode>().unwrap_err();
         assert_eq!(
             error,
-            "`bubblewrap` is no sandbox: expected `auto`, `landlock` or `none`"
+            "`open` is no sandbox: expected `auto`, `landlock`, `bubblewrap` or `none`"
         );
     }
 }

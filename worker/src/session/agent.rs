@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use ralph_shared::wire::{Door, Ended};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdout};
 use tokio::task::JoinHandle;
 
 use super::leftovers::{self, MARK};
@@ -66,7 +66,7 @@ impl Agent {
         let Some((program, arguments)) = spec.agent.argv.split_first() else {
             return Err(not_found(spec, "its command is empty"));
         };
-        let mut command = Command::new(program);
+        let mut command = confinement.command(program);
         command
             .args(arguments)
             .current_dir(&spec.cwd)

@@ -214,7 +214,11 @@ mod tests {
         let check = |access, kind, files: &[&str], expected| {
             let files: Vec<&Path> = files.iter().map(Path::new).collect();
             let policy = Policy::new(access, &rules, Path::new("/w"));
-            assert_eq!(policy.allows(kind, &files), expected, "{access:?} {kind:?} {files:?}");
+            assert_eq!(
+                policy.allows(kind, &files),
+                expected,
+                "{access:?} {kind:?} {files:?}"
+            );
         };
         let work = Access::Workspace;
         check(work, Edit, &["/w/src/a.rs"], true);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest, PermissionOption,
-    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, TerminalOutputRequest, WaitForTerminalExitRequest,
-    ToolKind, WaitForTerminalExitResponse, WriteTextFileRequest,
+    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionOutcome,
+    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, TerminalOutputRequest,
+    ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
 };
 use ralph_shared::wire::{Access, TranscriptUpdate};
 use serde::Serialize;
@@ -199,7 +199,8 @@ impl Desk {
             request.content.len()
         ));
         // What the session may write at all, the files themselves know, and say it better.
-        if self.policy.access() == Access::Workspace && !self.policy.allows(ToolKind::Edit, &[&request.path]) {
+        if self.policy.access() == Access::Workspace && !self.policy.allows(ToolKind::Edit, &[&request.path])
+        {
             return ticket.done(Err(by_rule()));
         }
         let files = self.files.clone();

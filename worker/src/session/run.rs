@@ -167,6 +167,11 @@ async fn hold(
     let ended = story::tell(spec, aim, &mut conversation).await;
     drop(conversation);
     writer.abort();
+    // Cleaning up takes the control groups along.
+    if cgroup.killed_for_memory() > 0 {
+        let note = "the session used up its memory (`session_memory_mb` of [workspace])";
+        record.transcript.note(note);
+    }
     let (killed, stderr_tail) = agent.clean_up().await;
     if killed > 0 {
         let words = match killed {
@@ -174,11 +179,6 @@ async fn hold(
             _ => format!("{killed} processes outlived the session and were killed"),
         };
         record.transcript.note(words);
-    }
-    if cgroup.killed_for_memory() > 0 {
-        record
-            .transcript
-            .note("the session used up its memory (`session_memory_mb` of [workspace])".to_owned());
     }
     for note in blocking(move || logins.copy_back()).await.unwrap_or_default() {
         record.transcript.note(note);

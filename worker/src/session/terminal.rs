@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -91,7 +91,7 @@ impl Terminals {
         }
         let fail = |error: std::io::Error| refused(format!("failed to run `{}`: {error}", request.command));
         let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
-        let mut command = Command::new(if line { "/bin/sh" } else { &request.command });
+        let mut command = confinement.command(if line { "/bin/sh" } else { &request.command });
         if line {
             command.args(["-c", &request.command]);
         }

@@ -152,9 +152,14 @@ impl TranscriptReceiver {
         self
     }
 
-    /// What is there.
+    /// Everything that is there.
     pub fn take(&mut self) -> Vec<TranscriptEntry> {
-        self.shared.lock().take_batch()
+        let mut queue = self.shared.lock();
+        let mut entries = Vec::new();
+        while !queue.entries.is_empty() {
+            entries.extend(queue.take_batch());
+        }
+        entries
     }
 
     /// The next entries: as soon as they fill a batch, have waited long enough, or the session ended. `None` when

@@ -1,0 +1,203 @@
+//! bubblewrap, the second sandbox: a root of its own that holds only what the policy lists, and namespaces for processes,
+//! IPC and the host's name. It needs a program, and namespaces, which some machines and containers refuse.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::LazyLock;
+
+use tokio::process::{Child, Command};
+
+use super::policy::Policy;
+
+/// What bubblewrap makes itself.
+const MADE: &[&str] = &["/proc", "/dev"];
+
+/// Root's capabilities over plain files, which an agent that runs as root needs to work; the others go.
+const CAPABILITIES: &[&str] = &[
+    "CAP_CHOWN",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_SETUID",
+    "CAP_SETGID",
+];
+
+/// The program, if it is there and works on this machine; asked once.
+pub fn program() -> Option<&'static Path> {
+    static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(find);
+    PROGRAM.as_deref()
+}
+
+fn find() -> Option<PathBuf> {
+    let program = in_path(OsStr::new("bwrap"), &std::env::var_os("PATH")?, Path::new("/"))?;
+    let tried = std::process::Command::new(&program)
+        .args([
+            "--unshare-pid",
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--",
+            "/bin/true",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    tried.is_ok_and(|status| status.success()).then_some(program)
+}
+
+/// A program as the shell finds it that stands in `folder`.
+fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
+    let executable = |file: &PathBuf| {
+        std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.as_encoded_bytes().contains(&b'/') {
+        return Some(folder.join(program)).filter(executable);
+    }
+    std::env::split_paths(path)
+        .map(|folder| folder.join(program))
+        .find(executable)
+}
+
+/// bubblewrap for one session.
+pub struct Wrap {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Wrap {
+    /// With what a policy lists.
+    pub fn new(program: &Path, policy: &Policy) -> Self {
+        Self {
+            program: program.to_owned(),
+            arguments: arguments(policy),
+        }
+    }
+
+    /// A command inside; its program is looked for there.
+    pub fn command(&self, program: &OsStr) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).arg("--").arg(program);
+        command
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the program inside isn't there: bubblewrap itself would only tell by its exit.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        let started = command.as_std();
+        let program = started.get_args().nth(self.arguments.len() + 1);
+        let path = started.get_envs().find(|(name, _)| *name == "PATH");
+        let path = path.and_then(|(_, path)| path).unwrap_or_default();
+        let folder = started.get_current_dir().unwrap_or(Path::new("/"));
+        if program.is_none_or(|program| in_path(program, path, folder).is_none()) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        command.spawn()
+    }
+}
+
+fn arguments(policy: &Policy) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = [
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--cap-drop",
+        "ALL",
+    ]
+    .map(OsString::from)
+    .to_vec();
+    for capability in CAPABILITIES {
+        arguments.extend(["--cap-add", capability].map(OsString::from));
+    }
+    arguments.extend(["--proc", "/proc", "--dev", "/dev"].map(OsString::from));
+    // A path is bound where it is named and where it lies; what lies in another one comes after it.
+    let mut bound: BTreeMap<PathBuf, bool> = BTreeMap::new();
+    let read = policy.read.iter().map(|path| (path, false));
+    let write = policy.write.iter().map(|path| (path, true));
+    for (path, writable) in read.chain(write) {
+        let real = path.canonicalize().ok();
+        for path in real.into_iter().chain([path.clone()]) {
+            if !MADE.iter().any(|made| path.starts_with(made)) {
+                *bound.entry(path).or_default() |= writable;
+            }
+        }
+    }
+    for folder in hidden(bound.keys()) {
+        arguments.extend(["--perms", "0111", "--dir"].map(OsString::from));
+        arguments.push(folder.into());
+    }
+    for (path, writable) in &bound {
+        let bind = if *writable { "--bind-try" } else { "--ro-bind-try" };
+        arguments.extend([OsStr::new(bind), path.as_os_str(), path.as_os_str()].map(OsString::from));
+    }
+    arguments.extend(["--remount-ro", "/"].map(OsString::from));
+    arguments
+}
+
+/// Folders that are only there since something below them is: they can be walked through, and not looked at.
+fn hidden<'a>(bound: impl Iterator<Item = &'a PathBuf> + Clone) -> BTreeSet<PathBuf> {
+    let roots: BTreeSet<&Path> = bound.clone().map(PathBuf::as_path).collect();
+    let above = bound.flat_map(|path| path.ancestors().skip(1));
+    above
+        .filter(|folder| folder.parent().is_some())
+        .filter(|folder| !folder.ancestors().any(|above| roots.contains(above)))
+        .map(Path::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_deeper_is_bound_later_and_what_lies_above_is_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for name in ["a/b/c", "w"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("w"), at("link")).unwrap();
+        let policy = Policy {
+            read: vec![at("a/b"), "/dev/null".into(), at("link")],
+            write: vec![at("a/b/c"), at("w")],
+        };
+        let arguments = arguments(&policy);
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let binds: Vec<(&str, &str)> = words
+            .windows(2)
+            .filter(|pair| pair[0].ends_with("-try"))
+            .map(|pair| (pair[0].as_str(), pair[1].as_str()))
+            .collect();
+        let path = |name: &str| at(name).display().to_string();
+        assert_eq!(
+            binds,
+            [
+                ("--ro-bind-try", path("a/b").as_str()),
+                ("--bind-try", path("a/b/c").as_str()),
+                ("--ro-bind-try", path("link").as_str()),
+                ("--bind-try", path("w").as_str()),
+            ]
+        );
+        let above = folder.path().canonicalize().unwrap().display().to_string();
+        assert!(words.contains(&above) && words.contains(&path("a")), "{words:?}");
+        assert_eq!(words.iter().filter(|word| **word == path("a/b")).count(), 2);
+    }
+
+    #[test]
+    fn programs_are_found_as_by_a_shell() {
+        let path = OsStr::new("/nowhere:/usr/bin:/bin");
+        let found = |program: &str| in_path(OsStr::new(program), path, Path::new("/usr")).is_some();
+        assert!(found("sh") && found("/bin/sh") && found("./bin/env"));
+        assert!(!found("no-such-program") && !found("/etc/passwd") && !found("./sh"));
+    }
+}

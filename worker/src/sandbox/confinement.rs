@@ -1,0 +1,158 @@
+//! What confines the processes of one session, and how they are started inside.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+
+use landlock::RulesetCreated;
+use tokio::process::{Child, Command};
+
+use super::bubblewrap::{self, Wrap};
+use super::cgroup::Cgroup;
+use super::landlock::{REQUIRED_ABI, rules, spawn, support};
+use super::policy::Policy;
+use super::resources::Resources;
+use super::{Sandbox, SandboxMode};
+
+/// What confines the processes of one session, and holds them together.
+pub struct Confinement {
+    wall: Wall,
+    cgroup: Arc<Cgroup>,
+    resources: Resources,
+}
+
+/// What keeps files out of reach.
+enum Wall {
+    Open,
+    Landlock(RulesetCreated),
+    Bubblewrap(Wrap),
+}
+
+/// What a mode comes to on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effective {
+    /// Nothing confines agents.
+    Open,
+    /// Landlock does.
+    Landlock,
+    /// bubblewrap does.
+    Bubblewrap,
+}
+
+/// Decides what confines agents: with `auto`, Landlock before bubblewrap before nothing.
+///
+/// # Errors
+/// In a mode that insists: what is missing, and what to do.
+pub fn effective(mode: SandboxMode, landlock_abi: u32, bubblewrap: bool) -> Result<Effective, String> {
+    match mode {
+        SandboxMode::None => Ok(Effective::Open),
+        SandboxMode::Auto if landlock_abi > 0 => Ok(Effective::Landlock),
+        SandboxMode::Auto if bubblewrap => Ok(Effective::Bubblewrap),
+        SandboxMode::Auto => Ok(Effective::Open),
+        SandboxMode::Landlock if landlock_abi >= REQUIRED_ABI => Ok(Effective::Landlock),
+        SandboxMode::Landlock => Err(format!(
+            "`sandbox = \"landlock\"` needs Landlock ABI {REQUIRED_ABI} (Linux 6.10), this kernel has {landlock_abi}; use \
+             a newer kernel, or `sandbox = \"auto\"` to run with less"
+        )),
+        SandboxMode::Bubblewrap if bubblewrap => Ok(Effective::Bubblewrap),
+        SandboxMode::Bubblewrap => Err(
+            "`sandbox = \"bubblewrap\"` needs a `bwrap` on the PATH that can make namespaces here; install bubblewrap, \
+             and allow user namespaces (`sysctl kernel.unprivileged_userns_clone=1`), or use `sandbox = \"auto\"`"
+                .to_owned(),
+        ),
+    }
+}
+
+impl Confinement {
+    /// Nothing.
+    pub fn none() -> Self {
+        Self {
+            wall: Wall::Open,
+            cgroup: Arc::default(),
+            resources: Resources::default(),
+        }
+    }
+
+    /// Makes the wall of a session, and its control groups where that is possible.
+    ///
+    /// # Errors
+    /// In a mode that insists: what is missing, and what to do.
+    pub fn new(sandbox: &Sandbox, policy: &Policy, dispatch: &str) -> Result<Self, String> {
+        let bubblewrap = bubblewrap::program();
+        let effective = effective(sandbox.mode, support().abi, bubblewrap.is_some())
+            .map_err(|error| format!("failed to confine the agent: {error}"))?;
+        let wall = match (effective, bubblewrap) {
+            (Effective::Landlock, _) => Wall::Landlock(
+                rules(policy).map_err(|error| format!("failed to make the sandbox's rules: {error}"))?,
+            ),
+            (Effective::Bubblewrap, Some(program)) => Wall::Bubblewrap(Wrap::new(program, policy)),
+            _ => Wall::Open,
+        };
+        let resources = sandbox.resources;
+        let cgroup = Arc::new(Cgroup::make(dispatch, &resources));
+        Ok(Self {
+            wall,
+            cgroup,
+            resources,
+        })
+    }
+
+    /// Whether anything is out of reach.
+    pub fn is_confined(&self) -> bool {
+        !matches!(self.wall, Wall::Open)
+    }
+
+    /// The control groups of the session, which are gone with the last one who holds them.
+    pub fn cgroup(&self) -> Arc<Cgroup> {
+        self.cgroup.clone()
+    }
+
+    /// A command that [`Self::spawn`] starts inside.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        match &self.wall {
+            Wall::Open | Wall::Landlock(_) => Command::new(program),
+            Wall::Bubblewrap(wrap) => wrap.command(program.as_ref()),
+        }
+    }
+
+    /// Starts a command of [`Self::command`] inside.
+    ///
+    /// # Errors
+    /// When the command can't be started, or not be confined.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        // Where the whole session can't be bounded, a bound that somebody asked for holds for each process.
+        let memory = self
+            .resources
+            .memory_bytes
+            .filter(|_| !self.cgroup.bounds_memory());
+        self.resources.bound(command, memory, self.cgroup.entrances());
+        match &self.wall {
+            Wall::Landlock(rules) => spawn(rules, command),
+            Wall::Bubblewrap(wrap) => wrap.spawn(command),
+            Wall::Open => command.spawn(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_insists_is_never_open() {
+        use Effective as E;
+        use SandboxMode as M;
+        let check = |mode, abi, bubblewrap, expected: Option<E>| {
+            let got = effective(mode, abi, bubblewrap).ok();
+            assert_eq!(got, expected, "{mode:?} {abi} {bubblewrap}");
+        };
+        check(M::None, 9, true, Some(E::Open));
+        check(M::Auto, 1, true, Some(E::Landlock));
+        check(M::Auto, 0, true, Some(E::Bubblewrap));
+        check(M::Auto, 0, false, Some(E::Open));
+        check(M::Landlock, 5, false, Some(E::Landlock));
+        check(M::Landlock, 4, true, None);
+        check(M::Bubblewrap, 9, true, Some(E::Bubblewrap));
+        check(M::Bubblewrap, 9, false, None);
+    }
+}
