@@ -19,6 +19,7 @@ mod logs;
 mod output;
 mod paint;
 mod run;
+mod screen;
 mod serve;
 mod sse;
 mod start;

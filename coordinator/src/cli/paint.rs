@@ -30,6 +30,11 @@ impl Paint {
         Self(std::io::stderr().is_terminal() && allowed())
     }
 
+    /// For neither.
+    pub fn none() -> Self {
+        Self(false)
+    }
+
     /// The text in its tone.
     pub fn apply(self, tone: Tone, text: &str) -> String {
         let code = match tone {

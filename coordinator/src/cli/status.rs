@@ -1,6 +1,6 @@
 //! `status`: everything at a glance.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::client::{ApiError, Client};
 use super::duration::show_ms;
 use super::output::{self, Format};
 use super::table::Table;
-use super::{feature, worker};
+use super::{feature, screen, worker};
 use crate::store::view::{SessionView, SystemView};
 
 /// How often `--watch` looks.
@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(1);
   ralph-coordinator status --watch
   ralph-coordinator status --output json | jq '.features[] | {name, status}'")]
 pub struct StatusArgs {
-    /// Go on until Ctrl+C; with --output json a line each second
+    /// Go on: a screen with keys at a terminal, elsewhere the same again each second
     #[arg(short, long)]
     watch: bool,
 }
@@ -40,6 +40,9 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if globals.output != Format::Json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        return screen::watch(&client).await;
+    }
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -47,26 +50,15 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
             _ = ticks.tick() => {}
             stopped = tokio::signal::ctrl_c() => return stopped.map(|()| ExitCode::SUCCESS).map_err(Into::into),
         }
-        let text = match client.get::<SystemView>("/status").await {
-            Ok(status) if globals.output == Format::Json => {
-                output::json_line(&status)?;
-                continue;
-            }
-            Ok(status) => page(&status, globals.output == Format::Wide),
+        match client.get::<SystemView>("/status").await {
+            Ok(status) if globals.output == Format::Json => output::json_line(&status)?,
+            Ok(status) => output::text(&page(&status, globals.output == Format::Wide))?,
             Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
                 return Err(error);
             }
             // A coordinator that restarts is waited for.
-            Err(error) => format!("{error:#}; waiting for it\n"),
-        };
-        let mut out = std::io::stdout().lock();
-        if out.is_terminal() {
-            // Home and clear, without flicker: each line is cleared to its end, then what is below.
-            write!(out, "\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))?;
-        } else {
-            out.write_all(text.as_bytes())?;
+            Err(error) => eprintln!("{error:#}; waiting for it"),
         }
-        out.flush()?;
     }
 }
 

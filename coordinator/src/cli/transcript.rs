@@ -28,6 +28,14 @@ impl Show {
         }
     }
 
+    /// Without colours.
+    pub fn plain() -> Self {
+        Self {
+            paint: Paint::none(),
+            open: None,
+        }
+    }
+
     /// Says whose transcript follows.
     pub fn head(&mut self, of: &TranscriptOf) -> String {
         let line = format!(
@@ -153,7 +161,7 @@ mod tests {
     #[test]
     fn pieces_are_joined_and_the_rest_has_lines_of_its_own() {
         let mut show = Show {
-            paint: Paint::stdout(),
+            paint: Paint::none(),
             open: None,
         };
         let entry = |update| TranscriptEntry {

@@ -1,0 +1,229 @@
+//! The state on the screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
+
+use super::state::State;
+use crate::cli::duration::show_ms;
+use crate::cli::paint::{Tone, tame, tone_of};
+use crate::store::view::{FeatureView, TaskView};
+
+/// Columns of the bar of a feature.
+const BAR: usize = 20;
+/// Features that are shown at once.
+const FEATURES: u16 = 6;
+const KEYS: &str = "↑↓ task  Tab feature  i interrupt  r retry  a approve  s skip  p pause  q quit";
+
+/// Draws it, in colour if that is wanted.
+pub fn draw(frame: &mut Frame<'_>, state: &State, colour: bool) {
+    let count = state.system.as_ref().map_or(0, |system| system.features.len());
+    let features = u16::try_from(count).unwrap_or(FEATURES).clamp(1, FEATURES) + 2;
+    let [top, middle, bottom] = Layout::vertical([
+        Constraint::Length(features),
+        Constraint::Min(3),
+        Constraint::Length(2),
+    ])
+    .areas(frame.area());
+    let [left, right] =
+        Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(middle);
+    let style = |tone: Tone| if colour { style_of(tone) } else { Style::new() };
+    draw_features(frame, top, state, &style);
+    draw_tasks(frame, left, state, &style);
+    draw_tail(frame, right, state, &style);
+    draw_foot(frame, bottom, state, &style);
+}
+
+fn style_of(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Bright => Style::new().add_modifier(Modifier::BOLD),
+        Tone::Dim => Style::new().add_modifier(Modifier::DIM),
+        Tone::Good => Style::new().fg(Color::Green),
+        Tone::Bad => Style::new().fg(Color::Red),
+        Tone::Warn => Style::new().fg(Color::Yellow),
+        Tone::Active => Style::new().fg(Color::Cyan),
+    }
+}
+
+fn chosen() -> Style {
+    Style::new().add_modifier(Modifier::REVERSED)
+}
+
+fn draw_features(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
+    let (features, workers) = state.system.as_ref().map_or((&[][..], 0), |system| {
+        (
+            system.features.as_slice(),
+            system
+                .workers
+                .iter()
+                .filter(|w| w.status.as_str() == "ready")
+                .count(),
+        )
+    });
+    let block = Block::bordered().title(format!(" features — {workers} workers ready "));
+    let items = features
+        .iter()
+        .map(|feature| ListItem::new(feature_line(feature, style)));
+    let list = List::new(items).block(block).highlight_style(chosen());
+    let mut selection = ListState::default().with_selected((!features.is_empty()).then_some(state.feature));
+    frame.render_stateful_widget(list, area, &mut selection);
+}
+
+fn feature_line(feature: &FeatureView, style: &impl Fn(Tone) -> Style) -> Line<'static> {
+    let tasks = &feature.tasks;
+    let filled =
+        usize::try_from(tasks.resolved() * i64::try_from(BAR).unwrap_or(0) / tasks.total.max(1)).unwrap_or(0);
+    let bar: String = (0..BAR).map(|at| if at < filled { '█' } else { '░' }).collect();
+    let status = feature.status.as_str();
+    let mut spans = vec![
+        Span::raw(format!("{:20.20} ", feature.name)),
+        Span::styled(format!("{status:9} "), style(tone_of(status))),
+        Span::styled(bar, style(Tone::Good)),
+        Span::raw(format!(
+            " {}/{}  {} running",
+            tasks.resolved(),
+            tasks.total,
+            tasks.in_progress
+        )),
+    ];
+    if tasks.failed > 0 {
+        spans.push(Span::styled(
+            format!("  {} failed", tasks.failed),
+            style(Tone::Bad),
+        ));
+    }
+    if tasks.needs_review > 0 {
+        spans.push(Span::styled(
+            format!("  {} need you", tasks.needs_review),
+            style(Tone::Warn),
+        ));
+    }
+    if let Some(run) = &feature.run {
+        let minutes = (run.elapsed_ms / 60_000).max(1);
+        let rate = tasks.resolved() / minutes;
+        spans.push(Span::raw(format!(
+            "  {rate}/min  {:.2} USD  {}",
+            run.cost_usd,
+            show_ms(run.elapsed_ms)
+        )));
+    }
+    Line::from(spans)
+}
+
+fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
+    let more = if state.has_more { ", and more" } else { "" };
+    let block = Block::bordered().title(format!(" tasks — {}{more} ", state.tasks.len()));
+    let items = state
+        .tasks
+        .iter()
+        .map(|task| ListItem::new(task_line(task, state, style)));
+    let list = List::new(items).block(block).highlight_style(chosen());
+    let mut selection = ListState::default().with_selected((!state.tasks.is_empty()).then_some(state.task));
+    frame.render_stateful_widget(list, area, &mut selection);
+}
+
+fn task_line(task: &TaskView, state: &State, style: &impl Fn(Tone) -> Style) -> Line<'static> {
+    let status = task.status.as_str();
+    let mark = match status {
+        "done" => "✓",
+        "failed" => "✗",
+        "in_progress" => "▶",
+        "needs_review" => "?",
+        "skipped" | "cancelled" => "-",
+        "blocked" => "…",
+        _ => "·",
+    };
+    let mut depth = 0;
+    let mut above = task.parent.as_deref();
+    while let Some(parent) = above.and_then(|id| state.tasks.iter().find(|task| task.id == id)) {
+        depth += 1;
+        above = parent.parent.as_deref();
+    }
+    let mut spans = vec![
+        Span::raw("  ".repeat(depth)),
+        Span::styled(format!("{mark} "), style(tone_of(status))),
+        Span::raw(tame(&task.title).replace('\n', " ")),
+    ];
+    match &task.session {
+        Some(session) => spans.push(Span::styled(
+            format!("  {} #{} on {}", session.kind, task.attempt, session.worker),
+            style(Tone::Active),
+        )),
+        None if task.attempt > 1 => {
+            spans.push(Span::styled(format!("  #{}", task.attempt), style(Tone::Dim)))
+        }
+        None => {}
+    }
+    Line::from(spans)
+}
+
+fn draw_tail(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
+    let title = state.selected().map_or_else(String::new, |task| {
+        format!(" {} {} ", task.id, task.status.as_str().replace('_', " "))
+    });
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    if let Some(reason) = state.selected().and_then(|task| task.reason.as_ref()) {
+        lines.push(Line::styled(tame(reason).replace('\n', " "), style(Tone::Warn)));
+    }
+    let room = usize::from(area.height.saturating_sub(2)).saturating_sub(lines.len());
+    let first = state.tail.len().saturating_sub(room);
+    lines.extend(state.tail[first..].iter().map(|line| Line::raw(line.as_str())));
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), area);
+}
+
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
+    let first = match &state.typing {
+        Some((verb, text)) => Line::styled(
+            format!("{}: why? {text}▏ (Enter does it, Esc doesn't)", verb.as_str()),
+            style(Tone::Bright),
+        ),
+        None => Line::styled(tame(&state.message).replace('\n', " "), style(Tone::Warn)),
+    };
+    let keys = Line::styled(KEYS, style(Tone::Dim));
+    frame.render_widget(Paragraph::new(vec![first, keys]), area);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::state::tests::example;
+    use super::super::state::{State, Verb};
+    use super::*;
+
+    fn drawn(state: &State) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(100, 14)).unwrap();
+        terminal.draw(|frame| draw(frame, state, false)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_screen_with_work_going_on() {
+        let mut state = example();
+        state.typing = Some((Verb::Retry, "look at the tests".to_owned()));
+        insta::assert_snapshot!(drawn(&state));
+    }
+
+    #[test]
+    fn an_empty_screen_says_what_is_wrong() {
+        let state = State {
+            message: "no coordinator answers".to_owned(),
+            ..State::default()
+        };
+        insta::assert_snapshot!(drawn(&state));
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        for (width, height) in [(1, 1), (3, 2), (20, 5), (300, 80)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal.draw(|frame| draw(frame, &example(), true)).unwrap();
+        }
+    }
+}
