@@ -30,10 +30,10 @@ impl<'a> History<'a> {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
         let options = FeatureOptions {
-            verify: seed % 2 == 0,
+            verify: u64::is_multiple_of(seed, 2),
             max_parallel: 4,
             max_retries: 2,
-            failure_policy: if seed % 3 == 0 {
+            failure_policy: if u64::is_multiple_of(seed, 3) {
                 FailurePolicy::Stop
             } else {
                 FailurePolicy::Continue
@@ -45,7 +45,7 @@ impl<'a> History<'a> {
             },
             ..FeatureOptions::default()
         };
-        let with_code = seed % 4 != 0;
+        let with_code = !u64::is_multiple_of(seed, 4);
         let (feature, _, _) = world
             .submit(
                 &format!("h{seed}"),
