@@ -1,6 +1,6 @@
 //! What an agent tells the system inside its message text (SPEC 4): XML-like tags, called sigils, and two kinds of lines.
 //!
-//! [`parse`] reads them, [`defuse`] makes them harmless in remembered text (SPEC 6.8), [`SigilName::form`] shows them to
+//! [`parse()`] reads them, [`defuse()`] makes them harmless in remembered text (SPEC 6.8), [`SigilName::form`] shows them to
 //! an agent in a form that never parses, and [`extract_failure`] makes a failure report for an attempt that left none.
 //! All are pure functions of the joined text, never fail, and take time linear in its length, whatever it holds.
 //!

@@ -7,9 +7,9 @@
 //! | [`words`] | texts become words as a reader of code sees them: identifiers and paths cut, stemmed, hashed |
 //! | [`Query`] | a task becomes weighted words; the rare ones ask the index for candidates |
 //! | [`first_hits`] | a fielded BM25 finds the files that the best candidates share, which ask for more candidates |
-//! | [`rank`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
+//! | [`rank()`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
 //! | [`Floor`] | below it nothing is shown; calibrated on the memory itself, so that it scales with it |
-//! | [`select`] | weights by verified outcomes, near-duplicates and far followers dropped |
+//! | [`select()`] | weights by verified outcomes, near-duplicates and far followers dropped |
 //!
 //! Left to others: reading candidates (`crate::store::recall`), and laying them out (`crate::prompt`).
 
