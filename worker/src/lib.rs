@@ -15,7 +15,7 @@
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
 //! | [`doctor`] | whether this machine could work |
 //! | [`chat`] | an interactive session at a terminal |
-//! | [`paint`] | colours of both |
+//! | [`paint`], [`stop`] | colours of both, and how they are told to stop |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod beat;
@@ -33,4 +33,5 @@ pub mod sandbox;
 pub mod session;
 pub mod slot;
 pub mod spool;
+pub mod stop;
 pub mod workspace;

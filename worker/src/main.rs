@@ -10,6 +10,7 @@ use ralph_worker::doctor::{self, DoctorArgs, Output, Status};
 use ralph_worker::life;
 use ralph_worker::paint::Paint;
 use ralph_worker::sandbox::Sandbox;
+use ralph_worker::stop;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -55,13 +56,7 @@ fn main() -> anyhow::Result<ExitCode> {
         match cli.command {
             Command::Run(args) => work(*args).await,
             Command::Chat(args) => chat::chat(*args).await,
-            Command::Doctor(args) => {
-                let mut interrupt = signal(SignalKind::interrupt())?;
-                tokio::select! {
-                    code = examine(&args) => code,
-                    _ = interrupt.recv() => Ok(ExitCode::from(130)),
-                }
-            }
+            Command::Doctor(args) => examine(&args).await,
         }
     })
 }
@@ -99,7 +94,15 @@ fn say_what_confines(sandbox: &Sandbox) -> anyhow::Result<()> {
 }
 
 async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let findings = doctor::examine(args).await?;
+    let end = stop::on(&[
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ])?;
+    let findings = doctor::examine(args, end.clone()).await?;
+    if end.borrow().is_some() {
+        return Ok(ExitCode::from(130));
+    }
     match args.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&findings)?),
         Output::Text => {

@@ -1,7 +1,10 @@
 //! `ralph-worker chat`, through a pipe and at a terminal.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::bench::Bench;
 
@@ -90,6 +93,26 @@ fn an_earlier_session_that_the_agent_cannot_resume_is_said() {
         shown.contains("s-1 can't be resumed") && shown.contains("\nnew\n"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_chat_that_is_told_to_stop_takes_its_agent_along() {
+    let bench = Bench::new(CONFIGURATION);
+    let mut child = chat(&bench, &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let input = prompt(&["@run echo $PPID > pid", "@say begun", "@silent"]);
+    keys.write_all(input.as_bytes()).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "begun"));
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let agent = std::fs::read_to_string(bench.path("project/pid")).unwrap();
+    assert!(!std::path::Path::new("/proc").join(agent.trim()).exists());
 }
 
 /// A chat at a terminal of its own, which `script` makes.

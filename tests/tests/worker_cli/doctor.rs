@@ -1,5 +1,8 @@
 //! `ralph-worker doctor`.
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde_json::Value;
 
 use super::bench::Bench;
@@ -100,6 +103,22 @@ fn a_broker_that_is_not_there_is_missing() {
     let nats = found(&findings["parts"], "NATS");
     assert_eq!(nats["status"], "missing");
     assert!(!nats.to_string().contains("secret"), "{nats}");
+}
+
+#[test]
+fn a_doctor_that_is_told_to_stop_takes_the_agent_along() {
+    let bench = Bench::new("[agent]\ncommand = \"sh -c 'echo $$ > $STARTED; exec sleep 600'\"\n");
+    let started = bench.path("started");
+    mkfifo(&started, Mode::S_IRWXU).unwrap();
+    let mut child = bench
+        .worker(&["doctor", "--sandbox", "none", "--pass-env", "STARTED"])
+        .env("STARTED", &started)
+        .spawn()
+        .unwrap();
+    let agent = std::fs::read_to_string(&started).unwrap();
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!std::path::Path::new("/proc").join(agent.trim()).exists());
 }
 
 #[test]

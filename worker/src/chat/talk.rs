@@ -15,6 +15,7 @@ use crate::session::{
     Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, login_secrets,
     secret_values, words,
 };
+use crate::stop;
 
 /// How long text waits for more of it, so that it flows. The person sees it at once.
 const LINGER: Duration = Duration::from_millis(30);
@@ -63,8 +64,13 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
             args.name
         ),
     );
-    let session = tokio::spawn(converse(spec, transcript, person));
-    table.serve().await;
+    let told = stop::on(&[SignalKind::terminate(), SignalKind::hangup()])?;
+    let session = tokio::spawn(converse(spec, transcript, person, told.clone()));
+    tokio::select! {
+        () = table.serve() => {}
+        // Nobody can interrupt a person who types.
+        () = stop::told(told) => {}
+    }
     let end = session.await?;
     Ok(table.leave(&end.ended))
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Access, Ended, SessionLimits};
+use ralph_shared::wire::{Access, EndReason, Ended, SessionLimits};
+use tokio::sync::watch;
 
 use super::advice::advice;
 use super::findings::{AgentFinding, Status};
@@ -17,13 +18,17 @@ use crate::session::{
 const GRACE_MS: u64 = 2_000;
 
 /// Starts an agent in an empty folder, inside the sandbox, and opens a session with it.
-pub async fn examine(agent: &AgentCommand, sandbox: &Sandbox) -> AgentFinding {
+pub async fn examine(
+    agent: &AgentCommand,
+    sandbox: &Sandbox,
+    end: watch::Receiver<Option<EndReason>>,
+) -> AgentFinding {
     let began = Instant::now();
     let Greeting {
         introduction,
         trouble,
         notes,
-    } = shake(agent, sandbox).await;
+    } = shake(agent, sandbox, end).await;
     let effective = effective(sandbox.mode, support().abi, bubblewrap().is_some());
     let confined = effective.is_ok_and(|effective| effective != Effective::Open);
     AgentFinding {
@@ -44,7 +49,7 @@ pub async fn examine(agent: &AgentCommand, sandbox: &Sandbox) -> AgentFinding {
     }
 }
 
-async fn shake(agent: &AgentCommand, sandbox: &Sandbox) -> Greeting {
+async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {
     let failed = |error: std::io::Error| Greeting {
         trouble: Some(Ended::Workspace {
             message: format!("failed to make a folder for it: {error}"),
@@ -84,5 +89,5 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox) -> Greeting {
         .into_iter()
         .chain(secret_values(agent.env.clone()))
         .chain(login_secrets(&agent.files));
-    greet(spec, Redactor::new(secrets)).await
+    greet(spec, Redactor::new(secrets), end).await
 }

@@ -1,6 +1,8 @@
 //! The examination.
 
 use clap::{Args, ValueEnum};
+use ralph_shared::wire::EndReason;
+use tokio::sync::watch;
 
 use super::findings::Findings;
 use super::{agent, parts};
@@ -31,11 +33,11 @@ pub enum Output {
 }
 
 /// Looks at everything that work needs. Each agent takes up to half a minute; they are started one after the other,
-/// since each takes hundreds of megabytes.
+/// since each takes hundreds of megabytes. A reason in `end` ends them in order.
 ///
 /// # Errors
 /// When the configuration can't be used.
-pub async fn examine(args: &DoctorArgs) -> anyhow::Result<Findings> {
+pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>) -> anyhow::Result<Findings> {
     let machine = Machine::load(args.machine.clone())?;
     let mut found = vec![parts::git().await, parts::sandbox(&machine.sandbox)];
     if let Some(url) = &args.nats {
@@ -44,7 +46,7 @@ pub async fn examine(args: &DoctorArgs) -> anyhow::Result<Findings> {
     let mut agents = Vec::new();
     for configured in machine.agents.values() {
         tracing::info!(agent = configured.name, "shaking hands");
-        agents.push(agent::examine(configured, &machine.sandbox).await);
+        agents.push(agent::examine(configured, &machine.sandbox, end.clone()).await);
     }
     Ok(Findings::new(found, agents))
 }

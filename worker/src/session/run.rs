@@ -42,10 +42,14 @@ pub async fn run(
 
 /// As [`run`], with a person who prompts turn after turn; the specification's own prompt is not used. It ends when they
 /// leave.
-pub async fn converse(spec: SessionSpec, transcript: TranscriptSender, mut person: Person) -> SessionEnd {
-    let (_end, told) = watch::channel(None);
+pub async fn converse(
+    spec: SessionSpec,
+    transcript: TranscriptSender,
+    mut person: Person,
+    end: watch::Receiver<Option<EndReason>>,
+) -> SessionEnd {
     let mut record = Record::new(transcript, &spec.agent.name);
-    let (ended, stderr_tail) = hold(&spec, Aim::Talk(&mut person), &mut record, told).await;
+    let (ended, stderr_tail) = hold(&spec, Aim::Talk(&mut person), &mut record, end).await;
     summed_up(record, ended, stderr_tail).await
 }
 
@@ -83,12 +87,14 @@ pub struct Greeting {
 
 /// Starts the agent, opens a session and ends it, without a prompt, so without cost. It is started as [`run`] starts it
 /// and bounded by [`super::HANDSHAKE_LIMIT`]; no process of it is left.
-pub async fn greet(spec: SessionSpec, redactor: Redactor) -> Greeting {
+pub async fn greet(
+    spec: SessionSpec,
+    redactor: Redactor,
+    end: watch::Receiver<Option<EndReason>>,
+) -> Greeting {
     let (sender, mut receiver) = transcript::channel(redactor.clone());
-    // The sender stays here: nobody else can end the greeting.
-    let (_end, told) = watch::channel(None);
     let mut record = Record::new(sender, &spec.agent.name);
-    let (ended, _) = hold(&spec, Aim::Greeting, &mut record, told).await;
+    let (ended, _) = hold(&spec, Aim::Greeting, &mut record, end).await;
     let introduction = std::mem::take(&mut record.introduction);
     drop(record);
     let mut notes = Vec::new();
