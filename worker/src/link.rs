@@ -149,6 +149,11 @@ impl Link {
             .with_context(|| format!("the tickets of pool {pool} are not there"))
     }
 
+    /// How often the connection was made: a request from before the last time is lost.
+    pub fn connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
+    }
+
     /// Orders to this worker.
     ///
     /// # Errors

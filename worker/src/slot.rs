@@ -20,6 +20,9 @@ const WAIT: Duration = Duration::from_secs(25);
 /// Pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How often a slot that waits for a ticket looks whether the broker was started again.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Works until the drain.
 pub async fn run(life: Arc<Life>) {
     let mut tickets: HashMap<String, PullConsumer> = HashMap::new();
@@ -108,12 +111,21 @@ async fn ticket(life: &Life, consumers: &mut HashMap<String, PullConsumer>) {
     let waits = consumers.values().map(|consumer| Box::pin(one(consumer)));
     let got = tokio::select! {
         () = life.draining.cancelled() => return,
+        () = reconnected(life) => return,
         (got, _, _) = select_all(waits) => got,
     };
     if let Err(error) = got {
         tracing::debug!(%error, "waiting for tickets failed; asking anew for the consumers");
         consumers.clear();
         rest(life, PAUSE).await;
+    }
+}
+
+/// Waits until the broker is another one, which knows nothing of a request to the one before.
+async fn reconnected(life: &Life) {
+    let before = life.link.connects();
+    while life.link.connects() == before {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
