@@ -74,8 +74,12 @@ async fn beat(life: &Life) {
             }
         }
         Ok(HeartbeatAnswer::SayHello) => {
-            tracing::info!("the coordinator doesn't know this worker; saying hello");
-            if let Err(error) = life.say_hello(&[]).await {
+            // Out of contact until it is welcome: another may have its name by now, and the dark limit has to count.
+            if life.in_contact() {
+                tracing::info!("the coordinator doesn't know this worker; saying hello");
+            }
+            life.heard(false);
+            if let Err(error) = life.hello_once(&[]).await {
                 tracing::error!(error = format!("{error:#}"), "refused; draining");
                 life.draining.cancel();
             }

@@ -65,6 +65,20 @@ pub struct Life {
     door: Mutex<DoorKeeper>,
 }
 
+/// What a hello led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hearing {
+    /// This incarnation has its name.
+    Welcome,
+    /// Not now.
+    Later {
+        /// When to try again.
+        pause: Duration,
+        /// Why.
+        reason: String,
+    },
+}
+
 /// Times that the coordinator told, and when it was last heard.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
@@ -169,74 +183,81 @@ impl Life {
         *lock(&self.times)
     }
 
-    /// Says hello until a coordinator welcomes this incarnation.
+    /// Says hello until a coordinator welcomes this incarnation, or it is to drain.
     ///
     /// # Errors
     /// When it is refused for good.
     pub async fn say_hello(&self, held: &[DispatchId]) -> anyhow::Result<()> {
-        let mut quiet = false;
-        loop {
-            let mut spooled = self.spool.dispatches();
-            spooled.extend(held.iter().filter(|d| !self.spool.dispatches().contains(d)));
-            spooled.extend(self.running());
-            let hello = Hello {
-                reads: READS.to_vec(),
-                worker: self.config.name.clone(),
-                incarnation: self.incarnation,
-                data_id: self.home.data_id().to_owned(),
-                pools: self.config.pools.clone(),
-                slots: self.config.slots,
-                agents: self.config.agents.keys().cloned().collect(),
-                spooled,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                host: host(),
-                pid: std::process::id(),
-            };
-            match self.link.hello(&hello).await {
-                Ok(HelloAnswer::Welcome {
-                    heartbeat_ms,
-                    lease_ms,
-                    dark_limit_ms,
-                    ..
-                }) => {
-                    let mut times = lock(&self.times);
-                    times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
-                    times.lease = Duration::from_millis(lease_ms);
-                    times.dark_limit = Duration::from_millis(dark_limit_ms);
-                    self.link.lease_is(times.lease);
-                    drop(times);
-                    self.heard(true);
-                    tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
-                    return Ok(());
-                }
-                Ok(HelloAnswer::Refused {
-                    reason,
-                    retry_after_ms: None,
-                }) => anyhow::bail!("{reason}"),
-                Ok(HelloAnswer::Refused {
-                    reason,
-                    retry_after_ms: Some(after_ms),
-                }) => {
-                    tracing::warn!(reason, "not welcomed yet");
-                    self.rest(Duration::from_millis(after_ms.min(5_000))).await;
-                }
-                Ok(HelloAnswer::Unknown) => {
-                    anyhow::bail!("the coordinator is of a later release; update this worker")
-                }
-                Err(error) => {
-                    if !quiet {
-                        tracing::warn!(
-                            error = format!("{error:#}"),
-                            "no coordinator answers; waiting for one"
-                        );
-                        quiet = true;
-                    }
-                    self.rest(PAUSE).await;
-                }
+        let mut told = String::new();
+        while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
+            if reason != told {
+                tracing::warn!(reason, "not welcomed yet");
+                told = reason;
             }
+            self.rest(pause).await;
             if self.draining.is_cancelled() {
-                return Ok(());
+                break;
             }
+        }
+        Ok(())
+    }
+
+    /// Says hello once.
+    ///
+    /// # Errors
+    /// When it is refused for good.
+    pub async fn hello_once(&self, held: &[DispatchId]) -> anyhow::Result<Hearing> {
+        let mut spooled = self.spool.dispatches();
+        spooled.extend(held.iter().filter(|d| !self.spool.dispatches().contains(d)));
+        spooled.extend(self.running());
+        let hello = Hello {
+            reads: READS.to_vec(),
+            worker: self.config.name.clone(),
+            incarnation: self.incarnation,
+            data_id: self.home.data_id().to_owned(),
+            pools: self.config.pools.clone(),
+            slots: self.config.slots,
+            agents: self.config.agents.keys().cloned().collect(),
+            spooled,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: host(),
+            pid: std::process::id(),
+        };
+        match self.link.hello(&hello).await {
+            Ok(HelloAnswer::Welcome {
+                heartbeat_ms,
+                lease_ms,
+                dark_limit_ms,
+                ..
+            }) => {
+                let mut times = lock(&self.times);
+                times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
+                times.lease = Duration::from_millis(lease_ms);
+                times.dark_limit = Duration::from_millis(dark_limit_ms);
+                self.link.lease_is(times.lease);
+                drop(times);
+                self.heard(true);
+                tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
+                Ok(Hearing::Welcome)
+            }
+            Ok(HelloAnswer::Refused {
+                reason,
+                retry_after_ms: None,
+            }) => anyhow::bail!("{reason}"),
+            Ok(HelloAnswer::Refused {
+                reason,
+                retry_after_ms: Some(after_ms),
+            }) => Ok(Hearing::Later {
+                pause: Duration::from_millis(after_ms.min(5_000)),
+                reason,
+            }),
+            Ok(HelloAnswer::Unknown) => {
+                anyhow::bail!("the coordinator is of a later release; update this worker")
+            }
+            Err(error) => Ok(Hearing::Later {
+                pause: PAUSE,
+                reason: format!("{error:#}"),
+            }),
         }
     }
 

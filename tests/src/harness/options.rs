@@ -41,8 +41,10 @@ impl Fault {
 /// How a worker is started.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// Its name, which is also its data folder's.
+    /// Its name.
     pub name: String,
+    /// Its data folder's name, if that is another.
+    pub data: Option<String>,
     /// Slots.
     pub slots: u32,
     /// Pool, or several with commas between them.
@@ -62,6 +64,7 @@ impl WorkerOptions {
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            data: None,
             slots: 1,
             pool: "default".to_owned(),
             agent: None,

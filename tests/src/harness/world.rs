@@ -191,6 +191,7 @@ impl World {
             Some(agent) => agent.clone(),
             None => format!("{} {}", scripted.display(), options.agent_flags),
         };
+        let data = options.data.as_ref().unwrap_or(&options.name);
         let mut command = process::bound(&binary("ralph-worker"));
         command
             .args([
@@ -207,15 +208,12 @@ impl World {
             .arg("--sandbox-write")
             .arg(self.dir.path().join("effects"))
             .arg("--data")
-            .arg(self.dir.path().join(&options.name))
+            .arg(self.dir.path().join(data))
             .current_dir(self.dir.path())
             .env("NATS_URL", nats.url_for(Role::Worker))
             .env("RALPH_EFFECTS_LOG", self.effects())
             .envs(&options.env);
-        Spawned::start(
-            &mut command,
-            &self.dir.path().join(format!("{}.log", options.name)),
-        )
+        Spawned::start(&mut command, &self.dir.path().join(format!("{data}.log")))
     }
 
     /// Submits a graph and starts its run.

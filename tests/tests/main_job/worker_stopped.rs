@@ -1,9 +1,11 @@
 //! SIGSTOP of a worker past its lease, then SIGCONT: another has done its work meanwhile, and nothing happens twice.
 
 use std::path::Path;
+use std::time::Duration;
 
 use futures::future::join_all;
 use nix::sys::signal::Signal;
+use ralph_coordinator::flow::Settings;
 use ralph_tests::harness::{Fault, WorkerOptions, World};
 
 use super::scene::{PAIR, Scene, folder, label};
@@ -86,5 +88,42 @@ async fn worker_stopped_in_a_session_wakes_to_a_fence_and_its_work_is_kept() {
     let kept = "select bool_and(pushed_ref is not null) from dispatches where feature_id = $1 and state = 'superseded'";
     scene.until(kept).await;
     world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_of_a_stopped_worker_is_taken_over_and_its_session_ends_when_it_wakes() {
+    let settings = Settings {
+        heartbeat: Duration::from_millis(200),
+        lease: Duration::from_secs(3),
+        dark_limit: Duration::from_secs(1),
+        grace: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let mut world = World::start_with(settings).await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("never");
+    let twin = |data: &str| WorkerOptions {
+        data: Some(data.to_owned()),
+        ..WorkerOptions::named("twin").pool("slow")
+    };
+    let first = world.worker(&twin("first")).unwrap();
+    let scene = Scene::submit(&world, "slow", &waits_in_its_first_attempt(&gate)).await;
+    world.effects_of("begun", 1).await.unwrap();
+    first.signal(Signal::SIGSTOP);
+    let second = world.worker(&twin("second")).unwrap();
+    scene.completes().await;
+    assert!(
+        second.output().contains("at work from another data folder"),
+        "it should have waited for the lease:\n{}",
+        second.output()
+    );
+    assert!(
+        !world.session_processes().is_empty(),
+        "the agent of the first waits"
+    );
+    first.signal(Signal::SIGCONT);
+    world.check_processes().await.unwrap();
+    scene.holds().await;
     world.stop().await;
 }
