@@ -13,11 +13,30 @@ use ralph_shared::wire::{Report, Settlement};
 
 use crate::home::write_atomically;
 
+/// The pause between publications grows up to so many times its first length.
+const LONGEST: u32 = 16;
+
 /// The spool of one data folder.
 #[derive(Debug)]
 pub struct Spool {
     dir: PathBuf,
-    waiting: Mutex<BTreeMap<DispatchId, Option<Instant>>>,
+    waiting: Mutex<BTreeMap<DispatchId, Publications>>,
+}
+
+/// How often a report was published, and when last.
+#[derive(Debug, Clone, Copy, Default)]
+struct Publications {
+    times: u32,
+    last: Option<Instant>,
+}
+
+impl Publications {
+    /// Whether it is to be published: at first, and again after `again`, doubled with each time up to [`LONGEST`] times
+    /// that. A report that nobody can read must not fill the broker's store.
+    fn due(self, now: Instant, again: Duration) -> bool {
+        let pause = again * (1 << self.times.saturating_sub(1)).min(LONGEST);
+        self.last.is_none_or(|at| now.duration_since(at) >= pause)
+    }
 }
 
 impl Spool {
@@ -32,7 +51,7 @@ impl Spool {
         let waiting = entries
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok())
-            .map(|dispatch| (dispatch, None))
+            .map(|dispatch| (dispatch, Publications::default()))
             .collect();
         Ok(Self {
             dir,
@@ -44,7 +63,7 @@ impl Spool {
         self.dir.join(format!("{}.json", dispatch.0))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<DispatchId, Option<Instant>>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<DispatchId, Publications>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +73,7 @@ impl Spool {
     /// When the disk doesn't take it. It is held in memory by the caller then.
     pub fn put(&self, report: &Report) -> anyhow::Result<()> {
         write_atomically(&self.path(report.dispatch), &serde_json::to_vec(report)?)?;
-        self.waiting().insert(report.dispatch, None);
+        self.waiting().insert(report.dispatch, Publications::default());
         Ok(())
     }
 
@@ -68,12 +87,13 @@ impl Spool {
         self.waiting().is_empty()
     }
 
-    /// Reports to publish now: new ones, and those whose publication has led to nothing for as long as `again`.
+    /// Reports to publish now: new ones, and those whose publication has led to nothing for as long as `again`, which grows
+    /// with each.
     pub fn due(&self, now: Instant, again: Duration) -> Vec<(DispatchId, Bytes)> {
         let due: Vec<DispatchId> = self
             .waiting()
             .iter()
-            .filter(|(_, sent)| sent.is_none_or(|at| now.duration_since(at) >= again))
+            .filter(|(_, published)| published.due(now, again))
             .map(|(dispatch, _)| *dispatch)
             .collect();
         due.into_iter()
@@ -89,8 +109,9 @@ impl Spool {
 
     /// Notes that the broker has a report.
     pub fn published(&self, dispatch: DispatchId, at: Instant) {
-        if let Some(sent) = self.waiting().get_mut(&dispatch) {
-            *sent = Some(at);
+        if let Some(published) = self.waiting().get_mut(&dispatch) {
+            published.times = published.times.saturating_add(1).min(30);
+            published.last = Some(at);
         }
     }
 
@@ -148,6 +169,11 @@ mod tests {
         spool.published(first.dispatch, now);
         assert_eq!(spool.due(now, AGAIN).len(), 1);
         assert_eq!(spool.due(now + AGAIN, AGAIN).len(), 2);
+        spool.published(first.dispatch, now);
+        assert_eq!(spool.due(now + AGAIN, AGAIN).len(), 1);
+        assert_eq!(spool.due(now + 2 * AGAIN, AGAIN).len(), 2);
+        (0..40).for_each(|_| spool.published(first.dispatch, now));
+        assert_eq!(spool.due(now + LONGEST * AGAIN, AGAIN).len(), 2);
         spool.settle(first.dispatch, Settlement::Applied);
         spool.settle(second.dispatch, Settlement::UnknownDispatch);
         assert!(spool.is_empty());

@@ -14,7 +14,12 @@ pub enum Read {
     /// A report that can be applied.
     Report(Box<Incoming>),
     /// One for a later release, or whose text isn't there yet: back, with a delay.
-    Later(String),
+    Later {
+        /// The dispatch that it names.
+        dispatch: Option<DispatchId>,
+        /// Why.
+        reason: String,
+    },
     /// None at all, now or ever.
     Never {
         /// The dispatch that it names all the same.
@@ -37,7 +42,10 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
     let version = value.get("v").and_then(serde_json::Value::as_u64);
     match version {
         Some(v) if READS.iter().any(|&known| u64::from(known) == v) => {}
-        Some(v) => return Ok(Read::Later(format!("its version {v} is not one of {READS:?}"))),
+        Some(v) => {
+            let reason = format!("its version {v} is not one of {READS:?}");
+            return Ok(Read::Later { dispatch, reason });
+        }
         None => return Ok(never(dispatch, "it has no version".to_owned())),
     }
     replace_nul(&mut value);
@@ -56,7 +64,12 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
                         tracing::warn!(%error, dispatch = %report.dispatch, "applied without its text");
                         String::new()
                     }
-                    Err(error) => return Ok(Read::Later(error.to_string())),
+                    Err(error) => {
+                        return Ok(Read::Later {
+                            dispatch,
+                            reason: error.to_string(),
+                        });
+                    }
                 }
             }
         },

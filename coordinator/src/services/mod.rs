@@ -7,6 +7,7 @@
 //! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
 //! | `reports` | reports are taken in batches and settled |
 //! | `ticks` | tickets, rescue, runs' ends, once a second |
+//! | `unread` | of reports that can't be read yet, one copy is kept |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
 
 mod archive;
@@ -15,6 +16,7 @@ mod incoming;
 mod reports;
 mod requests;
 mod ticks;
+mod unread;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;

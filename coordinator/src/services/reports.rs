@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Deps;
 use super::incoming::{self, Read};
+use super::unread::Unread;
 use crate::faults;
 use crate::flow::apply::{self, Fate};
 use crate::store;
@@ -34,6 +35,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         .messages()
         .await?;
     let mut batches = messages.ready_chunks(MAX_BATCH);
+    let mut unread = Unread::default();
     loop {
         let batch = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
@@ -50,14 +52,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                 Err(error) => broken = Some(error),
             }
         }
-        settle(deps, taken).await;
+        settle(deps, &mut unread, taken).await;
         if let Some(error) = broken {
             anyhow::bail!("the consumer of reports failed: {error}");
         }
     }
 }
 
-async fn settle(deps: &Deps, messages: Vec<Message>) {
+async fn settle(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) {
     let mut reports = Vec::with_capacity(messages.len());
     let mut acks = Vec::with_capacity(messages.len());
     for message in messages {
@@ -67,9 +69,14 @@ async fn settle(deps: &Deps, messages: Vec<Message>) {
                 reports.push(*report);
                 acks.push(message);
             }
-            Ok(Read::Later(reason)) => {
-                tracing::warn!(reason, "report handed back");
-                hand_back(&message).await;
+            Ok(Read::Later { dispatch, reason }) => {
+                let sequence = message.info().map_or(0, |info| info.stream_sequence);
+                if dispatch.is_none_or(|dispatch| unread.keeps(dispatch, sequence)) {
+                    tracing::warn!(reason, ?dispatch, "report handed back");
+                    hand_back(&message).await;
+                } else {
+                    ack(&message).await;
+                }
             }
             Ok(Read::Never { dispatch, reason }) => set_aside(deps, &message, dispatch, &reason).await,
             Err(error) => {

@@ -171,6 +171,17 @@ async fn of_an_unknown_version(world: &World) {
         .await
         .unwrap();
     assert_eq!(stream.info().await.unwrap().state.messages, 1, "it was dropped");
+    stub.publish_raw(serde_json::to_vec(&report).unwrap())
+        .await
+        .unwrap();
+    while stream.info().await.unwrap().state.messages != 1 {
+        assert_eq!(
+            stub.settled(&[claimed.dispatch], claimed.dispatch).await.unwrap(),
+            None
+        );
+    }
+    let state = stream.info().await.unwrap().state.clone();
+    assert_eq!(state.first_sequence, state.last_sequence, "the newer copy stays");
     stream.purge().await.unwrap();
     stub.publish(&stub.done(&claimed)).await.unwrap();
     scene.completes().await;

@@ -1,0 +1,43 @@
+//! Reports that can't be read yet are handed back until they can (DESIGN 3), and their workers publish them again meanwhile. One
+//! copy of each is enough: the broker hands out only so many at a time, and readable ones must not wait behind copies.
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::DispatchId;
+
+/// Reports that are remembered; beyond that the memory starts anew, which keeps a copy more for a while.
+const MOST: usize = 10_000;
+
+/// The newest copy of each unread report, as far as this coordinator has seen them.
+#[derive(Debug, Default)]
+pub struct Unread {
+    newest: HashMap<DispatchId, u64>,
+}
+
+impl Unread {
+    /// Whether this copy, by its place in the stream, is to be handed back. An older one may go: the newer one stays.
+    pub fn keeps(&mut self, dispatch: DispatchId, sequence: u64) -> bool {
+        if self.newest.len() >= MOST && !self.newest.contains_key(&dispatch) {
+            self.newest.clear();
+        }
+        let newest = self.newest.entry(dispatch).or_insert(sequence);
+        *newest = sequence.max(*newest);
+        *newest == sequence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_copy_stays_however_often_it_comes() {
+        let mut unread = Unread::default();
+        let (one, other) = (DispatchId::new(), DispatchId::new());
+        let kept: Vec<bool> = [(one, 5), (one, 5), (one, 9), (one, 5), (other, 6), (one, 9)]
+            .into_iter()
+            .map(|(dispatch, sequence)| unread.keeps(dispatch, sequence))
+            .collect();
+        assert_eq!(kept, [true, true, true, false, true, true]);
+    }
+}
