@@ -1,12 +1,14 @@
 //! `.ralph.toml`, the part that the coordinator and its commands read (SPEC 8).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::domain::strategy::{Tier, Tiers};
 use crate::flow::Settings;
+use crate::prompt::Templates;
 
 /// The file's name; it is looked for here and in the folders above.
 const NAME: &str = ".ralph.toml";
@@ -69,11 +71,23 @@ pub struct Limits {
 pub struct Memory {
     /// Whether prompts hold what earlier iterations left.
     pub enabled: bool,
+    /// Characters of a prompt that memory may take; the sum of its sections' budgets when it isn't given (SPEC 6.2).
+    pub budget: Option<usize>,
+    /// The share of first attempts that get no memory of other tasks, so that its worth can be measured; 0.05 when it
+    /// isn't given.
+    pub hold_out: Option<f64>,
+    /// A folder whose files replace the prompts' templates of the same names.
+    pub templates: Option<PathBuf>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { enabled: true }
+        Self {
+            enabled: true,
+            budget: None,
+            hold_out: None,
+            templates: None,
+        }
     }
 }
 
@@ -96,7 +110,7 @@ const KNOWN: [(&str, &[&str]); 10] = [
             "max_parallel",
         ],
     ),
-    ("memory", &["enabled", "budget"]),
+    ("memory", &["enabled", "budget", "hold_out", "templates"]),
     ("agent", &[]),
     ("agents", &[]),
     ("workspace", &[]),
@@ -169,12 +183,31 @@ impl Config {
     }
 
     /// What the coordinator goes by.
-    pub fn settings(&self) -> Settings {
-        Settings {
+    ///
+    /// # Errors
+    /// When a template of the prompts can't be used, or a share is none.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let mut settings = Settings {
             tiers: Tiers::new(self.models.tiers.clone()).unwrap_or_default(),
             memory: self.memory.enabled,
             ..Settings::default()
+        };
+        if let Some(total) = self.memory.budget {
+            settings.budgets.total = total;
         }
+        if let Some(share) = self.memory.hold_out {
+            anyhow::ensure!(
+                (0.0..=1.0).contains(&share),
+                "memory.hold_out is a share, 0 to 1, not {share}"
+            );
+            settings.hold_out = share;
+        }
+        if let Some(folder) = &self.memory.templates {
+            let templates = Templates::load(Some(folder))
+                .context("memory.templates names a folder that can't be used")?;
+            settings.templates = Arc::new(templates);
+        }
+        Ok(settings)
     }
 }
 
@@ -198,14 +231,16 @@ mod tests {
             max_time = \"2h\"
             [memory]
             enabled = false
+            budget = 5000
             [models]
             tiers = [{ name = \"small\" }, { name = \"large\", names = [\"x\"] }]";
         let (config, unknown) = Config::parse(text).unwrap();
         assert_eq!(config.execution.max_retries, Some(5));
         assert_eq!(config.limits.max_time.as_deref(), Some("2h"));
         assert_eq!(unknown, ["colour", "execution.retries"]);
-        let settings = config.settings();
+        let settings = config.settings().unwrap();
         assert!(!settings.memory);
+        assert_eq!(settings.budgets.total, 5_000);
         assert_eq!(settings.tiers.names(), ["small", "large"]);
     }
 
@@ -213,7 +248,7 @@ mod tests {
     fn an_empty_file_is_the_defaults() {
         let (config, unknown) = Config::parse("").unwrap();
         assert_eq!((config, unknown), (Config::default(), Vec::new()));
-        assert_eq!(Config::default().settings().tiers, Tiers::default());
+        assert_eq!(Config::default().settings().unwrap().tiers, Tiers::default());
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct MigrateArgs {
 
 /// Runs a coordinator until SIGTERM or Ctrl+C.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let settings = Config::find()?.settings().with_environment()?;
+    let settings = Config::find()?.settings()?.with_environment()?;
     let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let db = store::connect(&database_url()?, args.db_connections)

@@ -20,7 +20,7 @@ use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
 use crate::faults;
-use crate::prompt::{self, Templates};
+use crate::prompt;
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
@@ -164,7 +164,7 @@ fn render(
     };
     let memory = laid.as_ref().map(|laid| &laid.memory).filter(|_| settings.memory);
     let rendered = prompt::render(
-        Templates::built_in(),
+        &settings.templates,
         &settings.budgets,
         dispatch.kind.into(),
         &context,

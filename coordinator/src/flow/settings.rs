@@ -1,11 +1,12 @@
 //! What every step goes by.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
 use crate::domain::strategy::Tiers;
-use crate::prompt::Budgets;
+use crate::prompt::{Budgets, Templates};
 
 /// Times, limits and names that hold for the whole coordinator.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct Settings {
     pub hold_out: f64,
     /// What memory may take of a prompt.
     pub budgets: Budgets,
+    /// The wording of prompts.
+    pub templates: Arc<Templates>,
 }
 
 impl Default for Settings {
@@ -39,6 +42,7 @@ impl Default for Settings {
             memory: true,
             hold_out: 0.05,
             budgets: Budgets::default(),
+            templates: Templates::built_in(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Value, context};
@@ -67,12 +67,13 @@ pub enum TemplateError {
 
 impl Templates {
     /// Those that are part of the program.
-    pub fn built_in() -> &'static Self {
-        static TEMPLATES: LazyLock<Templates> = LazyLock::new(|| {
+    pub fn built_in() -> Arc<Self> {
+        static TEMPLATES: LazyLock<Arc<Templates>> = LazyLock::new(|| {
             #[allow(clippy::expect_used)]
-            Templates::load(None).expect("the templates are part of the program and tested")
+            let templates = Templates::load(None).expect("the templates are part of the program and tested");
+            Arc::new(templates)
         });
-        &TEMPLATES
+        Arc::clone(&TEMPLATES)
     }
 
     /// Those of the program, but for the files that `folder` holds under the same names.

@@ -28,7 +28,7 @@ fn work(task: &TaskContext, memory: &Memory) -> Rendered {
 
 fn work_within(budgets: &Budgets, task: &TaskContext, memory: &Memory) -> Rendered {
     render(
-        Templates::built_in(),
+        &Templates::built_in(),
         budgets,
         SessionKind::Work,
         task,
@@ -483,7 +483,7 @@ fn a_repeated_prompt_changes_nothing() {
         let memory = (kind == SessionKind::Work).then_some(&memory);
         let task = task("T", "Make it so.");
         let rendered = render(
-            Templates::built_in(),
+            &Templates::built_in(),
             &Budgets::default(),
             kind,
             &task,
@@ -508,7 +508,7 @@ fn the_verifier_gets_no_memory() {
     };
     let judged = Some(Judged { attempt: 2 });
     let rendered = render(
-        Templates::built_in(),
+        &Templates::built_in(),
         &Budgets::default(),
         SessionKind::Verify,
         &task,
