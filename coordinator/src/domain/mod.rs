@@ -4,6 +4,7 @@ pub mod counts;
 pub mod fairness;
 pub mod graph;
 pub mod judge;
+pub mod knowledge_file;
 pub mod names;
 pub mod recall;
 pub mod retry;

@@ -122,7 +122,12 @@ impl Captured {
 /// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
 /// and all of it can be found by others. Their errors are resolved.
 pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
-    let mut released = store::memory::release(conn, tasks).await?;
+    let released = store::memory::release(conn, tasks).await?;
+    admit(conn, released).await
+}
+
+/// Lets released entries in: knowledge takes the place of what it repeats, the rest is indexed.
+pub(super) async fn admit(conn: &mut PgConnection, mut released: Vec<Released>) -> sqlx::Result<()> {
     if released.is_empty() {
         return Ok(());
     }
@@ -135,14 +140,15 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()
         .map(|one| one.id)
         .collect();
     let mut gone = HashSet::new();
-    for &id in &knowledge {
+    for (at, &id) in knowledge.iter().enumerate() {
         let similar = store::library::similar_knowledge(conn, id).await?;
         let Some(new) = released.iter_mut().find(|one| one.id == id) else {
             continue;
         };
+        // Of those that come together, later ones replace earlier ones.
         let replaced: Vec<_> = similar
             .into_iter()
-            .filter(|old| !gone.contains(&old.id) && (old.id < id || !knowledge.contains(&old.id)))
+            .filter(|old| !gone.contains(&old.id) && !knowledge[at..].contains(&old.id))
             .filter(|old| replaces(&new.title, &new.tags, &old.title, &old.tags))
             .collect();
         if replaced.is_empty() {
@@ -162,6 +168,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()
     store::recall::insert(conn, &docs).await
 }
 
+/// What the index gets of an entry.
 fn doc(released: &Released) -> NewDoc {
     let kind = if released.is_knowledge {
         Kind::Knowledge

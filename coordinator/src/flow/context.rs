@@ -113,6 +113,21 @@ pub async fn build(
     Ok(assignments)
 }
 
+/// The prompt of one dispatch that need not exist, with what it shows of other tasks' memory.
+pub(super) async fn render_one(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    opened: &Opened,
+) -> sqlx::Result<Option<(prompt::Rendered, Vec<store::memory::Use>)>> {
+    let facts = read(conn, settings, std::slice::from_ref(opened)).await?;
+    let (Some(task), Some(run)) = (facts.tasks.get(&opened.task), facts.runs.get(&opened.run.0)) else {
+        return Ok(None);
+    };
+    let (rendered, laid) = render(&facts, task, run, opened, settings);
+    let uses = laid.map(|laid| laid.uses(&rendered)).unwrap_or_default();
+    Ok(Some((rendered, uses)))
+}
+
 async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -> sqlx::Result<Facts> {
     let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
     let tasks = store::context::tasks(conn, &ids).await?;

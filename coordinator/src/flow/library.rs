@@ -1,23 +1,23 @@
 //! What people do with the memory: fill it, search it (SPEC 6.5, 9.1).
 
 use serde::{Deserialize, Serialize};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
 
+use super::capture;
 use super::pick::{Picked, pick};
 use super::recall::{Question, calibrate};
-use crate::domain::recall::{Kind, Query, Scope, analyse};
+use crate::domain::recall::{Kind, Query};
 use crate::store;
 use crate::store::library::{Given, Origin};
-use crate::store::recall::NewDoc;
 
 /// Entries of one transaction of an import.
 const CHUNK: usize = 500;
 /// Category of imported learnings that have none.
 const NO_CATEGORY: &str = "other";
 
-/// A line of an import file.
+/// An entry of an import.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ImportLine {
     /// Its name elsewhere; the same name is imported once.
@@ -36,6 +36,19 @@ pub struct ImportLine {
     /// Keywords.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// A learning, or a knowledge entry.
+    #[serde(default = "learning")]
+    pub kind: Kind,
+    /// Of a learning.
+    #[serde(default)]
+    pub category: Option<String>,
+    /// Of a knowledge entry.
+    #[serde(default)]
+    pub feature: Option<String>,
+}
+
+fn learning() -> Kind {
+    Kind::Learning
 }
 
 /// A line of a file of questions.
@@ -53,7 +66,7 @@ pub struct QueryLine {
     pub description: String,
 }
 
-/// Imports lines as learnings of a repository; returns how many were new. Afterwards the memory's words are counted and
+/// Imports entries into the memory of a repository; returns how many were new. Afterwards the memory's words are counted and
 /// its floor is found.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let given: Vec<Given> = lines
@@ -61,14 +74,18 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
         .map(|line| Given {
             id: id_of(line.date),
             repo_id: repo_id.to_owned(),
-            kind: Kind::Learning,
+            // A journal is written by iterations only.
+            kind: match line.kind {
+                Kind::Knowledge => Kind::Knowledge,
+                Kind::Learning | Kind::Journal => Kind::Learning,
+            },
             origin: Origin::Import,
-            category: NO_CATEGORY.to_owned(),
+            category: line.category.clone().unwrap_or_else(|| NO_CATEGORY.to_owned()),
             title: line.title.clone(),
             body: line.body.clone(),
-            tags: line.tags.clone(),
+            tags: line.tags.iter().map(|tag| tag.to_lowercase()).collect(),
             paths: line.paths.clone(),
-            feature: None,
+            feature: line.feature.clone(),
             created_at: line.date,
             external_id: Some(line.id.clone()),
         })
@@ -83,24 +100,7 @@ pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
         let mut tx = db.begin().await?;
         let stored = store::library::insert_given(&mut tx, chunk).await?;
         new += stored.len();
-        let docs: Vec<NewDoc> = chunk
-            .iter()
-            .filter(|given| stored.contains(&given.id))
-            .map(|given| NewDoc {
-                entry: given.id,
-                repo_id: given.repo_id.clone(),
-                kind: given.kind,
-                created_at: given.created_at,
-                words: analyse(
-                    Scope::new(&given.repo_id, given.kind),
-                    &given.title,
-                    &given.body,
-                    &given.paths,
-                    &given.tags,
-                ),
-            })
-            .collect();
-        store::recall::insert(&mut tx, &docs).await?;
+        index(&mut tx, &stored).await?;
         tx.commit().await?;
     }
     if new > 0 {
@@ -143,6 +143,71 @@ pub async fn search(
         .collect();
     let mut conn = db.acquire().await?;
     pick(&mut conn, &questions, |_| limit).await
+}
+
+/// Adds one entry by a person's hand, trusted at once; returns its id.
+pub async fn add_one(db: &PgPool, mut given: Given) -> sqlx::Result<Uuid> {
+    given.id = id_of(given.created_at);
+    add(db, std::slice::from_ref(&given)).await?;
+    Ok(given.id)
+}
+
+/// What an edit changes; `None` leaves a part as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Edit {
+    pub title: Option<String>,
+    pub category: Option<String>,
+    pub body: Option<String>,
+    pub tags: Option<Vec<String>>,
+}
+
+/// Changes what an entry says. Returns whether there is such an entry.
+pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<bool> {
+    let mut tx = db.begin().await?;
+    let found = store::library::edit(
+        &mut tx,
+        id,
+        edit.title.as_deref(),
+        edit.category.as_deref(),
+        edit.body.as_deref(),
+        edit.tags.as_deref(),
+    )
+    .await?;
+    store::recall::remove(&mut tx, &[id]).await?;
+    index(&mut tx, &[id]).await?;
+    tx.commit().await?;
+    Ok(found)
+}
+
+/// Hides entries.
+pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    store::library::prune(&mut tx, ids).await?;
+    store::recall::remove(&mut tx, ids).await?;
+    tx.commit().await
+}
+
+/// Takes back everything that came from a dispatch and everything distilled from it; what it had replaced gets its place
+/// back. Returns how many entries were taken back.
+pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    let revoked = store::library::of_dispatch(&mut tx, dispatch).await?;
+    store::library::prune(&mut tx, &revoked).await?;
+    store::library::forget_words(&mut tx, dispatch).await?;
+    let gone: Vec<Uuid> = revoked.iter().copied().chain([dispatch]).collect();
+    store::recall::remove(&mut tx, &gone).await?;
+    let restored = store::library::restore_replaced(&mut tx, &revoked).await?;
+    index(&mut tx, &restored).await?;
+    tx.commit().await?;
+    Ok(revoked.len())
+}
+
+async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    let mut released = store::library::to_index(conn, ids).await?;
+    released.sort_by_key(|one| (one.created_at, one.id));
+    capture::admit(conn, released).await
 }
 
 /// An id that stands in time where the entry does.

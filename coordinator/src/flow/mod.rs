@@ -9,7 +9,8 @@
 //! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
-//! | [`recall`] | the memory is asked what helps |
+//! | [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
+//! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`apply`] | reports change tasks, a batch a transaction |
 //! | [`cascade`] | what a change of a task does to others |
@@ -40,6 +41,7 @@ pub mod integrate;
 pub mod library;
 pub mod memory;
 pub mod pick;
+pub mod preview;
 pub mod ready;
 pub mod recall;
 pub mod rescue;

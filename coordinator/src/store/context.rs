@@ -12,6 +12,8 @@ use crate::domain::states::{Kind, Outcome};
 pub struct TaskFacts {
     pub task: TaskId,
     pub feature: FeatureId,
+    /// The feature's run.
+    pub run: Option<Uuid>,
     pub title: String,
     pub description: String,
     pub agent: Option<String>,
@@ -47,7 +49,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
     let rows = sqlx::query!(
         r#"select t.id, t.feature_id, x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
-                  px.description as "parent_description?", f.name, f.repo_id, f.repo_address, f.base_commit, f.branch,
+                  px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
                     as "feature_tasks!",
                   ft.description as feature_description, ft.spec, ft.plan
@@ -66,6 +68,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         .map(|row| TaskFacts {
             task: TaskId(row.id),
             feature: FeatureId(row.feature_id),
+            run: row.current_run,
             title: row.title,
             description: row.description,
             agent: row.agent,

@@ -240,3 +240,154 @@ pub async fn replace_knowledge(
     .await?;
     Ok(())
 }
+
+/// Changes what an entry says; `None` leaves a part as it is. Returns whether there is such an entry.
+pub async fn edit(
+    conn: &mut PgConnection,
+    id: Uuid,
+    title: Option<&str>,
+    category: Option<&str>,
+    body: Option<&str>,
+    tags: Option<&[String]>,
+) -> sqlx::Result<bool> {
+    let changed = sqlx::query_scalar!(
+        r#"with learned as (
+             update learnings
+             set title = coalesce($2, title), category = coalesce($3, category), body = coalesce($4, body),
+                 tags = coalesce($5, tags)
+             where id = $1
+             returning id
+           ), known as (
+             update knowledge
+             set title = coalesce($2, title), body = coalesce($4, body), tags = coalesce($5, tags)
+             where id = $1
+             returning id
+           )
+           select (select count(*) from learned) + (select count(*) from known) as "n!""#,
+        id,
+        title,
+        category,
+        body,
+        tags,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(changed > 0)
+}
+
+/// Hides entries: they are never shown again, but stay.
+pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with learned as (
+           update learnings set pruned_at = coalesce(pruned_at, now()) where id = any($1)
+         )
+         update knowledge set pruned_at = coalesce(pruned_at, now()) where id = any($1)",
+        ids,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Live entries of a repository that are older than so many days and were not shown for as long, at most `most`.
+pub async fn unused(conn: &mut PgConnection, repo_id: &str, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"select id as "id!"
+           from (
+             select id, created_at from learnings
+             where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
+             union all
+             select id, created_at from knowledge
+             where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
+           ) e
+           where created_at < now() - $2 * interval '1 day'
+             and not exists (
+               select from memory_uses u
+               where u.entry = e.id and u.left_out is null and u.used_at > now() - $2 * interval '1 day'
+             )
+           order by id
+           limit $3"#,
+        repo_id,
+        days,
+        most,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// What came from a dispatch: its learnings and knowledge, and what was distilled from them.
+pub async fn of_dispatch(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with recursive learned as (
+             select id, superseded_by from learnings where dispatch_id = $1
+             union
+             select l.id, l.superseded_by
+             from learned
+             join learnings l on l.id = learned.superseded_by and l.origin = 'distilled'
+           )
+           select id as "id!" from learned
+           union
+           select id from knowledge where dispatch_id = $1"#,
+        dispatch,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Gives back their place to entries that the given ones had taken; returns them.
+pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with learned as (
+             update learnings set superseded_by = null
+             where superseded_by = any($1) and id <> all($1)
+             returning id, pruned_at
+           ), known as (
+             update knowledge set superseded_by = null
+             where superseded_by = any($1) and id <> all($1)
+             returning id, pruned_at
+           )
+           select id as "id!" from learned where pruned_at is null
+           union all
+           select id from known where pruned_at is null"#,
+        by,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Forgets what a dispatch noted, reported and wrote into the journal.
+pub async fn forget_words(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with notes as (
+           delete from session_memory where dispatch_id = $1
+         ), report as (
+           delete from failure_reports where dispatch_id = $1
+         )
+         update dispatches set journal = '' where id = $1 and journal is not null",
+        dispatch,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Released entries by their ids, as they are indexed.
+pub async fn to_index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<super::memory::Released>> {
+    sqlx::query_as!(
+        super::memory::Released,
+        r#"select id as "id!", repo_id as "repo_id!", is_knowledge as "is_knowledge!", title as "title!",
+                  body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!"
+           from (
+             select id, repo_id, false as is_knowledge, title, body, tags, paths, created_at, released_at, pruned_at,
+                    superseded_by
+             from learnings
+             union all
+             select id, repo_id, true, title, body, tags, paths, created_at, released_at, pruned_at, superseded_by
+             from knowledge
+           ) e
+           where id = any($1) and released_at is not null and pruned_at is null and superseded_by is null"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await
+}

@@ -9,7 +9,8 @@ use ralph_coordinator::flow::library::{self, QueryLine};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
-fn settings() -> Settings {
+/// Short times, and nothing held out.
+pub fn settings() -> Settings {
     Settings {
         heartbeat: Duration::from_millis(200),
         lease: Duration::from_millis(2_000),
@@ -26,6 +27,18 @@ fn asked(title: &str) -> QueryLine {
         title: title.to_owned(),
         description: String::new(),
     }
+}
+
+/// The titles of the entries that a question is shown.
+pub async fn shown(world: &World, kind: Kind, title: &str) -> Vec<String> {
+    let picked = library::search(&world.db, "", kind, &[asked(title)], 5)
+        .await
+        .unwrap();
+    picked[0]
+        .shown
+        .iter()
+        .map(|one| one.entry.title.clone())
+        .collect()
 }
 
 async fn titles(world: &World, title: &str) -> Vec<(String, Vec<String>)> {

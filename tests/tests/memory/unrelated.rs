@@ -1,5 +1,6 @@
 //! A memory full of what has nothing to do with the task at hand.
 
+use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::library::{self, ImportLine};
 use ralph_tests::harness::World;
 use rand::prelude::*;
@@ -78,6 +79,9 @@ pub async fn fill(world: &World, entries: usize) {
                 body: format!("The {one} and the {third} have to {doing} together, number {n}."),
                 paths: vec![format!("app/{one}/{other}.ts")],
                 tags: vec![one.to_owned(), third.to_owned()],
+                kind: Kind::Learning,
+                category: None,
+                feature: None,
             }
         })
         .collect();

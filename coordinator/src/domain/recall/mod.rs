@@ -20,16 +20,20 @@ mod doc;
 mod feedback;
 mod floor;
 mod key;
+mod lift;
 mod merge;
 mod query;
 mod rank;
 mod select;
+#[cfg(test)]
+mod tests;
 
 pub use bm25::Stats;
 pub use doc::{Analysed, Doc, analyse};
 pub use feedback::{FileWeights, first_hits};
 pub use floor::{CALIBRATION_DOCS, Floor, quantile_floor};
 pub use key::{Kind, Scope};
+pub use lift::{Ended, Lift, lift};
 pub use merge::{merged_tags, replaces};
 pub use query::{POSTINGS, Query, Wanted};
 pub use rank::{Hit, Parts, Ranking, rank};

@@ -4,6 +4,8 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 /// Words of a text that count; what stands further down is not looked at.
 pub const MAX_WORDS: usize = 400;
+/// Names are looked for so far. Bytes.
+const MAX_NAMES_BYTES: usize = 20_000;
 
 /// Words that say nothing about what a text is about.
 const STOP: &[&str] = &[
@@ -35,24 +37,22 @@ pub fn hash(text: &str) -> Word {
 pub fn words(text: &str) -> Vec<Word> {
     let stemmer = Stemmer::create(Algorithm::English);
     plain_words(text)
-        .into_iter()
         .take(MAX_WORDS)
         .map(|word| hash(&stemmer.stem(&word)))
         .collect()
 }
 
 /// As [`words`], neither stemmed nor hashed.
-pub fn plain_words(text: &str) -> Vec<String> {
+fn plain_words(text: &str) -> impl Iterator<Item = String> {
     pieces(text)
         .flat_map(cut_case)
-        .map(|word| word.to_lowercase())
+        .map(str::to_lowercase)
         .filter(|word| is_telling(word))
-        .collect()
 }
 
 /// Names of several words as one: `parse_bulk_edit`, `parseBulkEdit` and `parse-bulk-edit` are the same name.
 pub fn names(text: &str) -> Vec<Word> {
-    let mut names: Vec<Word> = text
+    let mut names: Vec<Word> = text[..text.floor_char_boundary(MAX_NAMES_BYTES)]
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
         .filter(|name| pieces(name).flat_map(cut_case).nth(1).is_some())
         .map(joined)
@@ -128,7 +128,7 @@ mod tests {
             ("Über-Größe", vec!["über", "größe"]),
             ("", vec![]),
         ] {
-            assert_eq!(plain_words(text), expected, "{text}");
+            assert_eq!(plain_words(text).collect::<Vec<_>>(), expected, "{text}");
         }
     }
 

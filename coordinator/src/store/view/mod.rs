@@ -7,6 +7,7 @@
 mod dispatch;
 mod feature;
 mod find;
+mod memory;
 mod page;
 mod progress;
 mod run;
@@ -20,6 +21,10 @@ pub use dispatch::{
 };
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{Found, find_feature, find_run, find_task};
+pub use memory::{
+    MemoryFilter, MemoryView, UseView, find_memory, memory_entries, memory_id, memory_page, most_weighed,
+    trials, uses,
+};
 pub use page::{Cursor, MAX_PAGE, Page};
 pub use progress::{Progress, progress};
 pub use run::{RunLimits, RunView, runs, runs_page};

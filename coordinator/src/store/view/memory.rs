@@ -1,0 +1,278 @@
+//! Remembered entries as people look at them, with where they come from and what became of showing them.
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::page::{Cursor, Page, cut};
+use crate::domain::recall::Kind;
+
+/// A learning or a knowledge entry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct MemoryView {
+    /// `l-…` or `k-…`.
+    pub id: String,
+    pub kind: Kind,
+    pub repo: String,
+    /// `live`, `quarantine`, `pruned` or `superseded`.
+    pub status: String,
+    /// Of a learning.
+    pub category: Option<String>,
+    pub title: String,
+    pub body: String,
+    pub tags: Vec<String>,
+    pub paths: Vec<String>,
+    pub feature: Option<String>,
+    /// By verified outcomes, 0.2 to 3.
+    pub weight: f32,
+    /// `attempt`, `manual`, `import` or `distilled`.
+    pub origin: String,
+    /// The name that an import gave it.
+    pub external_id: Option<String>,
+    pub task: Option<String>,
+    pub attempt: Option<i32>,
+    pub dispatch: Option<String>,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    /// Attempts that were shown it, and how they ended.
+    pub shown: i64,
+    pub landed: i64,
+    pub failed: i64,
+    pub superseded_by: Option<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+}
+
+/// Which entries.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct MemoryFilter {
+    pub repo: Option<String>,
+    pub kind: Option<Kind>,
+    /// Those that are not shown any more, or not yet, as well.
+    pub all: bool,
+}
+
+/// The short form of an entry's id.
+pub fn memory_id(kind: Kind, id: Uuid) -> String {
+    let letter = match kind {
+        Kind::Learning => 'l',
+        Kind::Knowledge => 'k',
+        Kind::Journal => 'd',
+    };
+    let hex = id.simple().to_string();
+    format!("{letter}-{}", &hex[20..])
+}
+
+/// Entries, the newest first.
+pub async fn memory_page(
+    conn: &mut PgConnection,
+    filter: &MemoryFilter,
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<MemoryView>> {
+    let ids = sqlx::query_scalar!(
+        r#"select id as "id!"
+           from (
+             select id, 'learning'::memory_kind as kind, repo_id, released_at, pruned_at, superseded_by from learnings
+             union all
+             select id, 'knowledge', repo_id, released_at, pruned_at, superseded_by from knowledge
+           ) e
+           where ($1::text is null or repo_id = $1) and ($2::memory_kind is null or kind = $2)
+             and ($3 or (released_at is not null and pruned_at is null and superseded_by is null))
+             and ($4::uuid is null or id < $4)
+           order by id desc
+           limit $5"#,
+        filter.repo,
+        filter.kind as Option<Kind>,
+        filter.all,
+        cursor.0,
+        limit + 1,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let (ids, next) = cut(ids, limit);
+    let items = memory_entries(conn, &ids).await?;
+    Ok(Page { items, next })
+}
+
+/// Entries by the last digits of their ids, or by their beginning.
+pub async fn find_memory(conn: &mut PgConnection, text: &str) -> sqlx::Result<Vec<Uuid>> {
+    let digits = text
+        .split_once('-')
+        .map_or(text, |(_, digits)| digits)
+        .to_lowercase();
+    let hex = !digits.is_empty() && digits.len() <= 12 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if !hex {
+        return Ok(Vec::new());
+    }
+    sqlx::query_scalar!(
+        r#"select id as "id!"
+           from (select id from learnings union all select id from knowledge) e
+           where right(replace(id::text, '-', ''), 12) like $1 || '%'
+           limit 3"#,
+        digits,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Entries by their ids, the newest first.
+pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<MemoryView>> {
+    let rows = sqlx::query!(
+        r#"select e.id as "id!", e.kind as "kind!: Kind", e.repo_id as "repo_id!", e.category, e.title as "title!",
+                  e.body as "body!", e.tags as "tags!", e.paths as "paths!", e.feature, e.weight as "weight!",
+                  e.origin as "origin!", e.external_id, e.task_id, e.dispatch_id, e.created_at as "created_at!",
+                  e.released_at is not null as "released!", e.pruned_at is not null as "pruned!", e.superseded_by,
+                  d.attempt as "attempt?", d.agent, d.model, u.shown as "shown!", u.landed as "landed!",
+                  u.failed as "failed!"
+           from (
+             select id, 'learning'::memory_kind as kind, repo_id, category, title, body, tags, paths,
+                    null::text as feature, weight, origin::text, external_id, task_id, dispatch_id, created_at,
+                    released_at, pruned_at, superseded_by
+             from learnings
+             where id = any($1)
+             union all
+             select id, 'knowledge', repo_id, null, title, body, tags, paths, feature, weight, origin::text, external_id,
+                    task_id, dispatch_id, created_at, released_at, pruned_at, superseded_by
+             from knowledge
+             where id = any($1)
+           ) e
+           left join dispatches d on d.id = e.dispatch_id
+           cross join lateral (
+             select count(*) as shown, count(*) filter (where outcome = 'landed') as landed,
+                    count(*) filter (where outcome = 'failed') as failed
+             from memory_uses
+             where entry = e.id and left_out is null
+           ) u
+           order by e.id desc"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    let dispatch = |id: Uuid| ralph_shared::ids::DispatchId(id).to_string();
+    Ok(rows
+        .into_iter()
+        .map(|row| MemoryView {
+            id: memory_id(row.kind, row.id),
+            kind: row.kind,
+            repo: row.repo_id,
+            status: match (row.pruned, row.superseded_by.is_some(), row.released) {
+                (true, ..) => "pruned",
+                (_, true, _) => "superseded",
+                (.., false) => "quarantine",
+                _ => "live",
+            }
+            .to_owned(),
+            category: row.category,
+            title: row.title,
+            body: row.body,
+            tags: row.tags,
+            paths: row.paths,
+            feature: row.feature,
+            weight: row.weight,
+            origin: row.origin,
+            external_id: row.external_id,
+            task: row.task_id.map(|id| ralph_shared::ids::TaskId(id).to_string()),
+            attempt: row.attempt,
+            dispatch: row.dispatch_id.map(dispatch),
+            agent: row.agent,
+            model: row.model,
+            shown: row.shown,
+            landed: row.landed,
+            failed: row.failed,
+            superseded_by: row.superseded_by.map(|id| memory_id(row.kind, id)),
+            created_at: row.created_at,
+        })
+        .collect())
+}
+
+/// What was chosen for an attempt's prompt, or why not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct UseView {
+    pub id: String,
+    pub kind: Kind,
+    pub score: f32,
+    pub shown: bool,
+    /// Why it was left out.
+    pub reason: Option<String>,
+    pub title: String,
+}
+
+/// What a dispatch was shown and what was left out, and whether its answer was held out.
+pub async fn uses(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<(Vec<UseView>, Option<bool>)> {
+    let held_out = sqlx::query_scalar!(
+        "select held_out from memory_trials where dispatch_id = $1",
+        dispatch
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let rows = sqlx::query!(
+        r#"select u.entry, u.kind as "kind: Kind", u.score, u.left_out,
+                  coalesce(nullif(l.title, ''), left(l.body, 120), k.title, x.title, '') as "title!"
+           from memory_uses u
+           left join learnings l on u.kind = 'learning' and l.id = u.entry
+           left join knowledge k on u.kind = 'knowledge' and k.id = u.entry
+           left join dispatches d on u.kind = 'journal' and d.id = u.entry
+           left join task_texts x on x.task_id = d.task_id
+           where u.dispatch_id = $1
+           order by u.place"#,
+        dispatch,
+    )
+    .fetch_all(conn)
+    .await?;
+    let uses = rows
+        .into_iter()
+        .map(|row| UseView {
+            id: memory_id(row.kind, row.entry),
+            kind: row.kind,
+            score: row.score,
+            shown: row.left_out.is_none(),
+            reason: row.left_out,
+            title: row.title,
+        })
+        .collect();
+    Ok((uses, held_out))
+}
+
+/// How attempts ended that had memory of other tasks, and those that were held out.
+pub async fn trials(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<[(i64, i64); 2]> {
+    let rows = sqlx::query!(
+        r#"select held_out, count(*) filter (where outcome = 'landed') as "landed!", count(*) as "ended!"
+           from memory_trials
+           where outcome in ('landed', 'failed') and ($1::text is null or repo_id = $1)
+           group by held_out"#,
+        repo,
+    )
+    .fetch_all(conn)
+    .await?;
+    let of = |held_out: bool| {
+        rows.iter()
+            .find(|row| row.held_out == held_out)
+            .map_or((0, 0), |row| (row.landed, row.ended))
+    };
+    Ok([of(false), of(true)])
+}
+
+/// The entries that outcomes moved most, up and down, at most ten of each.
+pub async fn most_weighed(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<Vec<MemoryView>> {
+    let ids = sqlx::query_scalar!(
+        r#"with weighed as (
+             select id, weight from learnings where weight <> 1 and ($1::text is null or repo_id = $1)
+             union all
+             select id, weight from knowledge where weight <> 1 and ($1::text is null or repo_id = $1)
+           )
+           (select id as "id!" from weighed where weight > 1 order by weight desc limit 10)
+           union
+           (select id from weighed where weight < 1 order by weight limit 10)"#,
+        repo,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let mut entries = memory_entries(conn, &ids).await?;
+    entries.sort_by(|one, other| other.weight.total_cmp(&one.weight));
+    Ok(entries)
+}

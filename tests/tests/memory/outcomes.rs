@@ -1,0 +1,177 @@
+//! What became of showing an entry, what earlier runs left, and taking things back.
+
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::library::{self, ImportLine};
+use ralph_coordinator::flow::upkeep;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use time::OffsetDateTime;
+
+use super::trust::{settings, shown};
+
+fn learned(id: &str, title: &str, body: &str) -> ImportLine {
+    ImportLine {
+        id: id.to_owned(),
+        date: OffsetDateTime::now_utc() - time::Duration::days(3),
+        title: title.to_owned(),
+        body: body.to_owned(),
+        paths: Vec::new(),
+        tags: Vec::new(),
+        kind: Kind::Learning,
+        category: Some("pitfall".to_owned()),
+        feature: None,
+    }
+}
+
+fn options(max_retries: i32) -> FeatureOptions {
+    FeatureOptions {
+        max_retries,
+        ..FeatureOptions::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_shown_gains_and_loses_by_how_attempts_ended() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    let lines = [learned("serials", "Serial numbers of zones", "They wrap around.")];
+    library::import(&world.db, "", &lines).await.unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let graph = r"
+- key: use
+  title: Compare the serial numbers of zones
+  description: |
+    @unless-prompt-has They wrap around : @fail not shown
+    @on-attempt 1 @fail still wrong
+    @done
+";
+    let (_, run, _) = world.submit("serials", None, graph, &options(1)).await.unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    // The coordinator may have been quicker.
+    upkeep::tick(&world.db).await.unwrap();
+    let trials: Vec<(String, bool)> =
+        sqlx::query_as("select outcome::text, held_out from memory_trials order by dispatch_id")
+            .fetch_all(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(
+        trials,
+        [("failed".to_owned(), false), ("landed".to_owned(), false)]
+    );
+    let weight: f32 = sqlx::query_scalar("select weight from learnings")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!((weight - 0.88).abs() < 1e-3, "0.8 × 1.1, not {weight}");
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_of_an_ended_run_is_found_by_later_ones() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let first = "
+- key: one
+  title: Tune the garbage collector of the index
+  description: |
+    @say <journal>The collector of the index must pause writers for compaction.</journal>
+    @done
+";
+    let (_, run, _) = world.submit("first", None, first, &options(0)).await.unwrap();
+    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    upkeep::tick(&world.db).await.unwrap();
+    let second = "
+- key: two
+  title: Make the garbage collector of the index quicker
+  description: |
+    @unless-prompt-has must pause writers for compaction : @fail nobody told
+    @done
+";
+    let (_, run, _) = world.submit("second", None, second, &options(0)).await.unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoking_an_attempt_takes_back_what_came_from_it() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let graph = r#"
+- key: one
+  title: Boil water
+  description: |
+    @say <knowledge tags="kettle,water" title="The kettle boils">At 100 degrees.</knowledge>
+    @done
+- key: two
+  title: Boil it wrongly
+  after: [one]
+  description: |
+    @say <knowledge tags="kettle,height" title="the KETTLE boils">At 20 degrees.</knowledge>
+    @done
+"#;
+    let (_, run, _) = world.submit("kettle", None, graph, &options(0)).await.unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    let asked = "How hot the kettle boils";
+    assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["the KETTLE boils"]);
+    let wrong = sqlx::query_scalar("select dispatch_id from knowledge where title = 'the KETTLE boils'");
+    let wrong = wrong.fetch_one(&world.db).await.unwrap();
+    assert_eq!(library::revoke(&world.db, wrong).await.unwrap(), 1);
+    assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["The kettle boils"]);
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
+    let mut settings = settings();
+    settings.hold_out = 1.0;
+    let mut world = World::start_with(settings).await.unwrap();
+    let lines = [learned("serials", "Serial numbers of zones", "They wrap around.")];
+    library::import(&world.db, "", &lines).await.unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let graph = r"
+- key: use
+  title: Compare the serial numbers of zones
+  description: |
+    @unless-prompt-has They wrap around : @fail not shown
+    @done
+";
+    let (_, run, _) = world.submit("serials", None, graph, &options(1)).await.unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    let left_out: Vec<Option<String>> =
+        sqlx::query_scalar("select left_out from memory_uses order by dispatch_id")
+            .fetch_all(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(
+        left_out,
+        [Some("held out to measure what memory is worth".to_owned()), None]
+    );
+    drop(worker);
+    world.stop().await;
+}
