@@ -13,6 +13,7 @@ mod feed;
 mod follow;
 mod health;
 mod locate;
+mod memory;
 mod metrics;
 mod problem;
 mod request;

@@ -135,6 +135,14 @@ impl From<sqlx::Error> for Problem {
             tracing::warn!(%error, "the database did not answer a request");
             return Self::unavailable("the database does not answer; try again in a moment");
         }
+        // 22021 and 22P05: Postgres keeps every character but NUL.
+        let holds_nul = error
+            .as_database_error()
+            .and_then(|e| e.code())
+            .is_some_and(|code| code == "22021" || code == "22P05");
+        if holds_nul {
+            return Self::invalid("a text of the request holds the character NUL; take it out");
+        }
         tracing::error!(%error, "a request failed");
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -15,7 +15,7 @@ use super::app::App;
 use super::feed::Feeds;
 use super::problem::Problem;
 use super::request::MAX_BODY_BYTES;
-use super::{access, features, follow, health, metrics, submit, system, tasks, tokens, transcript};
+use super::{access, features, follow, health, memory, metrics, submit, system, tasks, tokens, transcript};
 use crate::services::Deps;
 
 /// Requests under way may take this long once the server is told to stop; streams end at once.
@@ -66,6 +66,12 @@ fn router(app: App) -> Router {
         .route("/tasks/{id}/prompt", get(transcript::prompt))
         .route("/tasks/{id}/transcript", get(transcript::show))
         .route("/tasks/{id}/transcript/events", get(follow::events))
+        .route("/tasks/{id}/memory", get(memory::explain))
+        .route("/tasks/{id}/preview", get(memory::preview))
+        .route("/memory", get(memory::list))
+        .route("/memory/report", get(memory::report))
+        .route("/memory/search", post(memory::search))
+        .route("/memory/{id}", get(memory::show))
         .route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = Router::new()
         .route("/features", post(submit::feature))
@@ -76,6 +82,11 @@ fn router(app: App) -> Router {
         .route("/tasks", post(submit::task))
         .route("/tasks/{id}", patch(tasks::edit))
         .route("/tasks/{id}/{command}", post(tasks::command))
+        .route("/memory", post(memory::add))
+        .route("/memory/import", post(memory::import))
+        .route("/memory/prune", post(memory::prune))
+        .route("/memory/{id}/edit", post(memory::edit))
+        .route("/tasks/{id}/memory/revoke", post(memory::revoke))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = Router::new()
         .route("/workers/{name}/drain", post(system::drain))

@@ -59,7 +59,11 @@ pub async fn prompt(
     Ok(Json(PromptSent { of, frame, body }))
 }
 
-async fn find(app: &App, task: &str, attempt: Option<i32>) -> Result<(TranscriptOf, DispatchId), Problem> {
+pub(super) async fn find(
+    app: &App,
+    task: &str,
+    attempt: Option<i32>,
+) -> Result<(TranscriptOf, DispatchId), Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
     let found = view::dispatch_of_attempt(&mut conn, id, attempt).await?;

@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
 use super::{
-    completions, context, doctor, feature, init, logs, run, serve, status, submit, task, token, up, worker,
+    completions, context, doctor, feature, init, logs, memory, run, serve, status, submit, task, token, up,
+    worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -72,6 +73,8 @@ pub enum Command {
     Worker(worker::WorkerCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
+    #[command(subcommand)]
+    Memory(memory::MemoryCommand),
     Logs(logs::LogsArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),

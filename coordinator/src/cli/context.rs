@@ -1,4 +1,4 @@
-//! `context`: what an agent was told.
+//! `context`: what an agent was told, or would be told now.
 
 use std::process::ExitCode;
 
@@ -8,25 +8,41 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::output::{self, Format};
 use super::paint::tame;
-use crate::api::body::PromptSent;
+use crate::api::body::{PromptNext, PromptSent};
 use crate::prompt::Prompt;
 
-/// Print the prompt that an agent was sent for a task
+/// Print the prompt that an agent was sent for a task, or would be sent now
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator context t-9f2c
-  ralph-coordinator context t-9f2c --attempt 1 --output json")]
+  ralph-coordinator context t-9f2c --attempt 1 --output json
+  ralph-coordinator context t-9f2c --next --output json")]
 pub struct ContextArgs {
     /// Id of the task, or its beginning
     task: String,
     /// Which attempt; the last session when it isn't given
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
+    /// What the next attempt would be told now; as JSON also what became of each section and entry
+    #[arg(long, conflicts_with = "attempt")]
+    next: bool,
 }
 
 /// Prints it.
 pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
+    if args.next {
+        let next: PromptNext = client
+            .get(&format!("/tasks/{}/preview", escape(&args.task)))
+            .await?;
+        match globals.output {
+            Format::Json => output::json(&next)?,
+            Format::Table | Format::Wide => {
+                output::text(&tame(&format!("{}\n", Prompt::join(&next.frame, &next.body))))?
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let query = args.attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let prompt: PromptSent = client
         .get(&format!("/tasks/{}/prompt{query}", escape(&args.task)))

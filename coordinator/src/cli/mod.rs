@@ -16,6 +16,7 @@ mod feature;
 mod git;
 mod init;
 mod logs;
+mod memory;
 mod output;
 mod paint;
 mod run;

@@ -8,7 +8,8 @@ use ralph_shared::logging::{self, LogFormat};
 use super::args::{Cli, Command};
 use super::client::ApiError;
 use super::{
-    completions, context, doctor, feature, init, logs, run, serve, status, submit, task, token, up, worker,
+    completions, context, doctor, feature, init, logs, memory, run, serve, status, submit, task, token, up,
+    worker,
 };
 
 /// A mistake in how a command was called: exit code 2 (SPEC 3.5).
@@ -53,6 +54,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(command) => run::run(globals, command).await,
         Command::Worker(command) => worker::run(globals, command).await,
         Command::Token(command) => token::run(globals, command).await,
+        Command::Memory(command) => memory::run(globals, command).await,
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,

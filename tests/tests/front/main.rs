@@ -7,3 +7,4 @@ mod caller;
 mod commands;
 mod edits;
 mod machine;
+mod memory;

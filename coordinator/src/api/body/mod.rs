@@ -3,6 +3,7 @@
 
 mod edit;
 mod limits;
+mod memory;
 mod problem;
 mod steer;
 mod submit;
@@ -11,6 +12,10 @@ mod transcript;
 
 pub use edit::EditTask;
 pub use limits::{BadWish, RunWish};
+pub use memory::{
+    AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
+    SearchMemory, SectionView, Taken,
+};
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer};
 pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 pub use limits::RunFlags;
+pub use repo::identity;
 
 use super::args::Globals;
 use super::client::Client;

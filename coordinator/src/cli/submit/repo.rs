@@ -134,22 +134,41 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found>
     )
     .await
     .map_err(|_| unknown_base(&base_ref, &shown.to_string()))?;
-    let origin = git(at, &["config", "--get", "remote.origin.url"]).await.ok();
     let address = top
         .to_str()
         .with_context(|| format!("the path {shown} is not UTF-8; give the repository's address with --repo"))?
         .to_owned();
-    let id = match origin {
-        // An origin that is a path may be relative to the repository.
-        Some(origin) if is_address(&origin) || origin.starts_with('/') => normalised(&origin),
-        Some(_) | None => normalised(&address),
-    };
+    let id = identity_at(&top, &address).await;
     Ok(Found {
         id,
         address,
         base_ref,
         base_commit,
     })
+}
+
+/// The identity of the repository at `top`: its origin's, if it has one elsewhere.
+async fn identity_at(top: &Path, address: &str) -> String {
+    match git(Some(top), &["config", "--get", "remote.origin.url"]).await {
+        // An origin that is a path may be relative to the repository.
+        Ok(origin) if is_address(&origin) || origin.starts_with('/') => normalised(&origin),
+        Ok(_) | Err(_) => normalised(address),
+    }
+}
+
+/// Whose memory is meant: an address or a path stands for its repository, another word is its identity already, and
+/// nothing stands for the repository of this folder. Outside of any it is that of features without code.
+pub async fn identity(given: Option<&str>) -> anyhow::Result<String> {
+    let top = match given {
+        Some(address) if is_address(address) => return Ok(normalised(address)),
+        Some(path) if path.starts_with(['/', '.']) && Path::new(path).exists() => top_level(given).await?,
+        Some(name) => return Ok(name.to_owned()),
+        None => match top_level(None).await {
+            Ok(top) => top,
+            Err(_) => return Ok(String::new()),
+        },
+    };
+    Ok(identity_at(&top, &top.display().to_string()).await)
 }
 
 async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {

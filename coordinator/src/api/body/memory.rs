@@ -1,0 +1,168 @@
+//! What the memory is asked and told.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::recall::{Ended, Kind, Lift, Parts};
+use crate::flow::library::{ImportLine, QueryLine};
+use crate::store::view::{MemoryView, UseView};
+
+/// Entries to import.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportMemory {
+    /// Whose memory: a repository's identity.
+    #[serde(default)]
+    pub repo: String,
+    /// What goes in.
+    pub items: Vec<ImportLine>,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// New entries.
+    pub imported: usize,
+    /// Those that were there already.
+    pub known: usize,
+}
+
+/// Questions, all to the same memory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchMemory {
+    /// Whose memory: a repository's identity.
+    #[serde(default)]
+    pub repo: String,
+    /// Which part of it.
+    pub kind: Kind,
+    /// Entries of an answer, at most.
+    pub limit: usize,
+    /// What is asked.
+    pub queries: Vec<QueryLine>,
+}
+
+/// What one question brought.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// The question.
+    pub query_id: String,
+    /// Best first; empty when nothing is good enough.
+    pub items: Vec<Hit>,
+    /// The next ones, each with the reason.
+    pub left_out: Vec<Hit>,
+    /// How well the best entries answer.
+    pub confidence: f64,
+    /// The confidence below which this memory shows nothing.
+    pub floor: f64,
+}
+
+/// An entry that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Hit {
+    pub id: String,
+    pub external_id: Option<String>,
+    pub kind: Kind,
+    pub title: String,
+    pub score: f64,
+    pub parts: Parts,
+    /// Why it is left out.
+    pub reason: Option<String>,
+}
+
+/// An entry that a person adds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct AddMemory {
+    #[serde(default)]
+    pub repo: String,
+    pub kind: Kind,
+    #[serde(default)]
+    pub category: Option<String>,
+    #[serde(default)]
+    pub title: String,
+    pub body: String,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default)]
+    pub paths: Vec<String>,
+}
+
+/// Which entries to hide: named ones, or those that nobody used for long.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct PruneMemory {
+    #[serde(default)]
+    pub ids: Vec<String>,
+    #[serde(default)]
+    pub repo: Option<String>,
+    /// Older than this, and not shown for as long.
+    #[serde(default)]
+    pub unused_days: Option<f64>,
+    /// Only say which.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Entries that were hidden or taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// How many.
+    pub entries: usize,
+}
+
+/// What an attempt's prompt was chosen from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// The session.
+    pub dispatch: String,
+    /// Its attempt.
+    pub attempt: i32,
+    /// Whether the answer was held out; `None` when there was nothing to ask.
+    pub held_out: Option<bool>,
+    /// What was shown, then what was left out.
+    pub items: Vec<UseView>,
+}
+
+/// What memory is worth.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// Attempts with memory of other tasks that ended.
+    pub with_memory: Ended,
+    /// Those that were held out.
+    pub held_out: Ended,
+    /// The difference; `None` while one side has none.
+    pub lift: Option<Lift>,
+    /// The entries that helped most, and those that harmed most.
+    pub items: Vec<MemoryView>,
+}
+
+/// The prompt that the next attempt would get now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptNext {
+    /// The attempt.
+    pub attempt: i32,
+    /// The instructions that all prompts of the kind share.
+    pub frame: String,
+    /// What would be said to this one.
+    pub body: String,
+    /// What became of each section, the most important first.
+    pub sections: Vec<SectionView>,
+    /// What would be shown of other tasks' memory, then what not.
+    pub items: Vec<UseView>,
+}
+
+/// A section of a prompt that holds memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SectionView {
+    /// Its heading.
+    pub name: String,
+    /// `shown`, `empty`, or `no room`.
+    pub status: String,
+    /// Unicode characters that it takes.
+    pub chars: usize,
+    /// Unicode characters that it could have taken.
+    pub allowed: usize,
+}

@@ -1,0 +1,309 @@
+//! The memory: searched, looked at, filled and corrected.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::app::App;
+use super::body::{
+    AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
+    SearchMemory, SectionView, Taken,
+};
+use super::problem::Problem;
+use super::request::{Asked, Body, PageQuery};
+use super::transcript::{AttemptQuery, find};
+use crate::domain::recall::{Ended, Kind, lift};
+use crate::flow::library::{self, Edit};
+use crate::flow::pick::PickedEntry;
+use crate::flow::preview;
+use crate::prompt::SectionFate;
+use crate::store;
+use crate::store::library::{Given, Origin};
+use crate::store::view::{self, MemoryFilter, MemoryView, Page, UseView};
+
+/// Questions of one request.
+const MAX_QUERIES: usize = 1_000;
+/// Entries of one answer.
+const MAX_LIMIT: usize = 50;
+/// Entries that one request hides.
+const MAX_PRUNED: i64 = 10_000;
+/// Category of a learning that comes without one.
+const NO_CATEGORY: &str = "other";
+
+/// Which entries a list shows.
+#[derive(Debug, Deserialize)]
+pub struct MemoryQuery {
+    repo: Option<String>,
+    kind: Option<Kind>,
+    #[serde(default)]
+    all: bool,
+}
+
+/// Entries, newest first.
+pub async fn list(
+    State(app): State<App>,
+    Asked(query): Asked<MemoryQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<MemoryView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let filter = MemoryFilter {
+        repo: query.repo,
+        kind: query.kind,
+        all: query.all,
+    };
+    Ok(Json(
+        view::memory_page(&mut *app.db().await?, &filter, cursor, limit).await?,
+    ))
+}
+
+/// One entry.
+pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<MemoryView>, Problem> {
+    let id = locate(&app, &id).await?;
+    read(&app, id).await
+}
+
+async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
+    let entries = view::memory_entries(&mut *app.db().await?, &[id]).await?;
+    let entry = entries.into_iter().next();
+    entry
+        .map(Json)
+        .ok_or_else(|| Problem::not_found("the entry was deleted meanwhile"))
+}
+
+async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
+    match view::find_memory(&mut *app.db().await?, text).await?.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(Problem::not_found(format!(
+            "there is no entry `{text}`; `ralph-coordinator memory list --all` shows which there are"
+        ))),
+        _ => Err(Problem::conflict(format!(
+            "`{text}` stands for several entries; give more of the id"
+        ))),
+    }
+}
+
+/// Asks as a claim does.
+pub async fn search(
+    State(app): State<App>,
+    Body(ask): Body<SearchMemory>,
+) -> Result<Json<Page<Answered>>, Problem> {
+    if ask.queries.len() > MAX_QUERIES || !(1..=MAX_LIMIT).contains(&ask.limit) {
+        return Err(Problem::invalid(format!(
+            "a search takes up to {MAX_QUERIES} queries with a limit of 1 to {MAX_LIMIT}"
+        )));
+    }
+    let answers = library::search(&app.deps.db, &ask.repo, ask.kind, &ask.queries, ask.limit).await?;
+    let hit = |one: PickedEntry, reason: Option<&str>| Hit {
+        id: view::memory_id(one.entry.kind, one.entry.id),
+        title: if one.entry.title.is_empty() {
+            one.entry.body.lines().next().unwrap_or_default().to_owned()
+        } else {
+            one.entry.title
+        },
+        external_id: one.entry.external_id,
+        kind: one.entry.kind,
+        score: one.score,
+        parts: one.parts,
+        reason: reason.map(str::to_owned),
+    };
+    let items = ask
+        .queries
+        .into_iter()
+        .zip(answers)
+        .map(|(query, picked)| Answered {
+            query_id: query.query_id,
+            items: picked.shown.into_iter().map(|one| hit(one, None)).collect(),
+            left_out: picked
+                .left_out
+                .into_iter()
+                .map(|(one, why)| hit(one, Some(why.as_str())))
+                .collect(),
+            confidence: picked.confidence,
+            floor: picked.floor,
+        });
+    Ok(Json(Page::whole(items.collect())))
+}
+
+/// Imports entries.
+pub async fn import(
+    State(app): State<App>,
+    Body(import): Body<ImportMemory>,
+) -> Result<Json<Imported>, Problem> {
+    for item in &import.items {
+        check(item.kind, &item.title, &item.body, &item.tags).map_err(|why| {
+            Problem::invalid(format!(
+                "`{}`: {why}; nothing of the request was imported",
+                item.id
+            ))
+        })?;
+    }
+    let imported = library::import(&app.deps.db, &import.repo, &import.items).await?;
+    Ok(Json(Imported {
+        imported,
+        known: import.items.len() - imported,
+    }))
+}
+
+/// Adds an entry.
+pub async fn add(State(app): State<App>, Body(add): Body<AddMemory>) -> Result<Json<MemoryView>, Problem> {
+    check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::invalid)?;
+    let given = Given {
+        id: Uuid::nil(),
+        repo_id: add.repo,
+        kind: add.kind,
+        origin: Origin::Manual,
+        category: add.category.unwrap_or_else(|| NO_CATEGORY.to_owned()),
+        title: add.title,
+        body: add.body,
+        tags: add.tags.iter().map(|tag| tag.to_lowercase()).collect(),
+        paths: add.paths,
+        feature: None,
+        created_at: OffsetDateTime::now_utc(),
+        external_id: None,
+    };
+    let id = library::add_one(&app.deps.db, given).await?;
+    read(&app, id).await
+}
+
+/// Changes an entry.
+pub async fn edit(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Body(edit): Body<Edit>,
+) -> Result<Json<MemoryView>, Problem> {
+    let id = locate(&app, &id).await?;
+    let Json(old) = read(&app, id).await?;
+    check(
+        old.kind,
+        edit.title.as_ref().unwrap_or(&old.title),
+        edit.body.as_ref().unwrap_or(&old.body),
+        edit.tags.as_ref().unwrap_or(&old.tags),
+    )
+    .map_err(Problem::invalid)?;
+    library::edit(&app.deps.db, id, &edit).await?;
+    read(&app, id).await
+}
+
+/// Why a person's entry can't be taken.
+fn check(kind: Kind, title: &str, body: &str, tags: &[String]) -> Result<(), &'static str> {
+    let (titled, tagged) = (
+        !title.trim().is_empty(),
+        tags.iter().any(|tag| !tag.trim().is_empty()),
+    );
+    match kind {
+        Kind::Journal => Err("only iterations write the journal; make it a learning or knowledge"),
+        Kind::Knowledge if !titled || !tagged => Err("a knowledge entry needs a title and at least one tag"),
+        Kind::Learning | Kind::Knowledge if body.trim().is_empty() && !titled => Err("an entry needs a text"),
+        Kind::Learning | Kind::Knowledge => Ok(()),
+    }
+}
+
+/// Hides entries.
+pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Result<Json<Taken>, Problem> {
+    if prune.ids.is_empty() && prune.unused_days.is_none() {
+        return Err(Problem::invalid("say which entries: `ids`, or `unused_days`"));
+    }
+    let mut ids = Vec::new();
+    for text in &prune.ids {
+        ids.push(locate(&app, text).await?);
+    }
+    if let Some(days) = prune.unused_days {
+        let repo = prune.repo.unwrap_or_default();
+        if !days.is_finite() || days < 0.0 {
+            return Err(Problem::invalid("`unused_days` is a number of days, 0 or more"));
+        }
+        ids.extend(store::library::unused(&mut *app.db().await?, &repo, days, MAX_PRUNED).await?);
+    }
+    if !prune.dry_run {
+        library::prune(&app.deps.db, &ids).await?;
+    }
+    Ok(Json(Taken { entries: ids.len() }))
+}
+
+/// Takes back what came from an attempt.
+pub async fn revoke(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Asked(query): Asked<AttemptQuery>,
+) -> Result<Json<Taken>, Problem> {
+    let (_, dispatch) = find(&app, &id, query.attempt).await?;
+    let entries = library::revoke(&app.deps.db, dispatch.0).await?;
+    Ok(Json(Taken { entries }))
+}
+
+/// What an attempt's prompt was chosen from.
+pub async fn explain(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Asked(query): Asked<AttemptQuery>,
+) -> Result<Json<Explained>, Problem> {
+    let (of, dispatch) = find(&app, &id, query.attempt).await?;
+    let (items, held_out) = view::uses(&mut *app.db().await?, dispatch.0).await?;
+    Ok(Json(Explained {
+        dispatch: of.dispatch,
+        attempt: of.attempt,
+        held_out,
+        items,
+    }))
+}
+
+/// What memory is worth.
+pub async fn report(
+    State(app): State<App>,
+    Asked(query): Asked<MemoryQuery>,
+) -> Result<Json<MemoryReport>, Problem> {
+    let mut conn = app.db().await?;
+    let [with, without] = view::trials(&mut conn, query.repo.as_deref()).await?;
+    let ended = |(landed, ended)| Ended { landed, ended };
+    let (with_memory, held_out) = (ended(with), ended(without));
+    let items = view::most_weighed(&mut conn, query.repo.as_deref()).await?;
+    Ok(Json(MemoryReport {
+        with_memory,
+        held_out,
+        lift: lift(with_memory, held_out),
+        items,
+    }))
+}
+
+/// What the next attempt at a task would be told now.
+pub async fn preview(State(app): State<App>, Path(id): Path<String>) -> Result<Json<PromptNext>, Problem> {
+    let task = super::locate::task(&mut *app.db().await?, &id).await?;
+    let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
+    let preview = preview.ok_or_else(|| {
+        Problem::conflict("its feature has no run; `ralph-coordinator feature run` starts one")
+    })?;
+    let ids: Vec<Uuid> = preview.uses.iter().map(|one| one.entry).collect();
+    let entries = view::memory_entries(&mut *app.db().await?, &ids).await?;
+    let items = preview.uses.iter().map(|one| {
+        let id = view::memory_id(one.kind, one.entry);
+        let entry = entries.iter().find(|entry| entry.id == id);
+        UseView {
+            title: entry.map(|entry| entry.title.clone()).unwrap_or_default(),
+            id,
+            kind: one.kind,
+            score: one.score,
+            shown: one.left_out.is_none(),
+            reason: one.left_out.clone(),
+        }
+    });
+    let sections = preview.rendered.account.iter().map(|account| SectionView {
+        name: account.section.as_str().to_owned(),
+        status: match account.fate {
+            SectionFate::Shown => "shown",
+            SectionFate::Empty => "empty",
+            SectionFate::NoRoom => "no room",
+        }
+        .to_owned(),
+        chars: account.chars,
+        allowed: account.allowed,
+    });
+    Ok(Json(PromptNext {
+        attempt: preview.attempt,
+        items: items.collect(),
+        sections: sections.collect(),
+        frame: preview.rendered.prompt.frame,
+        body: preview.rendered.prompt.body,
+    }))
+}

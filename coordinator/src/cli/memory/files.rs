@@ -1,0 +1,168 @@
+//! `memory export | import`: Markdown files with front matter, and JSON lines.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use time::OffsetDateTime;
+
+use super::RepoArgs;
+use crate::api::body::{ImportMemory, Imported};
+use crate::cli::args::Globals;
+use crate::cli::client::{Client, escape};
+use crate::cli::output::{self, Format};
+use crate::cli::start::Usage;
+use crate::domain::knowledge_file::KnowledgeFile;
+use crate::domain::recall::Kind;
+use crate::flow::library::ImportLine;
+use crate::store::view::{MemoryView, Page};
+
+/// Entries that are sent at once.
+const TOGETHER: usize = 5_000;
+/// Files that one folder gets at most.
+const MAX_FILES: usize = 100_000;
+
+/// Where to.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The folder; made if need be
+    #[arg(default_value = ".ralph/knowledge")]
+    folder: PathBuf,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// Exports.
+pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let repo = args.repo.identity().await?;
+    let query = format!("kind=knowledge&repo={}", escape(&repo));
+    let page: Page<MemoryView> = client.list("/memory", &query, MAX_FILES).await?;
+    let folder = &args.folder;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    let mut taken = HashSet::new();
+    // The oldest keeps the plain name, so that a later export finds the same names.
+    for entry in page.items.iter().rev() {
+        let file = KnowledgeFile {
+            title: entry.title.clone(),
+            tags: entry.tags.clone(),
+            feature: entry.feature.clone(),
+            created_at: Some(entry.created_at),
+            body: entry.body.clone(),
+        };
+        let mut name = file.name();
+        for number in 2.. {
+            if taken.insert(name.clone()) {
+                break;
+            }
+            name = format!("{}-{number}.md", file.name().trim_end_matches(".md"));
+        }
+        let path = folder.join(name);
+        std::fs::write(&path, file.text()).with_context(|| format!("failed to write {}", path.display()))?;
+    }
+    match globals.output {
+        Format::Json => output::json(&page),
+        Format::Table | Format::Wide => output::text(&format!(
+            "{} entries written to {}\n",
+            page.items.len(),
+            folder.display()
+        )),
+    }
+}
+
+/// Where from.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter
+    from: PathBuf,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// Imports.
+pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let repo = args.repo.identity().await?;
+    let lines = if args.from.is_dir() {
+        folder(&args.from)?
+    } else {
+        json_lines(&args.from)?
+    };
+    let mut imported = Imported {
+        imported: 0,
+        known: 0,
+    };
+    for items in lines.chunks(TOGETHER) {
+        let body = ImportMemory {
+            repo: repo.clone(),
+            items: items.to_vec(),
+        };
+        let part: Imported = client.post("/memory/import", &body).await?;
+        imported.imported += part.imported;
+        imported.known += part.known;
+    }
+    match globals.output {
+        Format::Json => output::json(&imported),
+        Format::Table | Format::Wide => output::text(&format!(
+            "{} entries imported, {} were there already\n",
+            imported.imported, imported.known
+        )),
+    }
+}
+
+fn json_lines(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_str(line).map_err(|error| {
+                Usage(format!(
+                    "{}:{}: not a line of {{id, date, title, body, paths, tags}}: {error}",
+                    path.display(),
+                    number + 1
+                ))
+                .into()
+            })
+        })
+        .collect()
+}
+
+/// The knowledge files of a folder; what is none is passed over with a message.
+fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
+    let entries =
+        std::fs::read_dir(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let file = entry
+            .with_context(|| format!("failed to read the folder {}", path.display()))?
+            .path();
+        if file.extension().is_some_and(|ending| ending == "md") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    let mut lines = Vec::new();
+    for file in files {
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        match KnowledgeFile::parse(&text) {
+            Ok(knowledge) => lines.push(ImportLine {
+                // A file that was edited is a new entry, which takes the place of the old one.
+                id: format!("file:{}", ralph_shared::wire::sha256_hex(text.as_bytes())),
+                date: knowledge.created_at.unwrap_or_else(OffsetDateTime::now_utc),
+                title: knowledge.title,
+                body: knowledge.body,
+                paths: Vec::new(),
+                tags: knowledge.tags,
+                kind: Kind::Knowledge,
+                category: None,
+                feature: knowledge.feature,
+            }),
+            Err(why) => eprintln!("{} is passed over: {why}", file.display()),
+        }
+    }
+    Ok(lines)
+}

@@ -1,0 +1,216 @@
+//! `memory list | show | explain | report`
+
+use clap::Args;
+
+use super::{KindArg, RepoArgs};
+use crate::api::body::{Explained, MemoryReport};
+use crate::cli::args::Globals;
+use crate::cli::client::{Client, escape};
+use crate::cli::output::{self, Format};
+use crate::cli::paint::tame;
+use crate::cli::table::Table;
+use crate::cli::task_page::when;
+use crate::domain::recall::{Ended, Kind};
+use crate::store::view::{MemoryView, Page};
+
+/// Which entries.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Those as well that are in quarantine, hidden or replaced
+    #[arg(long)]
+    all: bool,
+    /// Only one kind
+    #[arg(long, value_enum)]
+    kind: Option<KindArg>,
+    /// Entries, at most
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    limit: usize,
+    /// Of every repository
+    #[arg(long)]
+    everywhere: bool,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// Lists.
+pub async fn list(globals: &Globals, args: ListArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let mut query = format!("all={}", args.all);
+    if !args.everywhere {
+        query.push_str(&format!("&repo={}", escape(&args.repo.identity().await?)));
+    }
+    if let Some(kind) = args.kind {
+        query.push_str(&format!("&kind={}", Kind::from(kind).as_str()));
+    }
+    let page: Page<MemoryView> = client.list("/memory", &query, args.limit).await?;
+    output::print(globals.output, &page, |wide| table(&page.items, wide))
+}
+
+fn table(entries: &[MemoryView], wide: bool) -> Table {
+    let mut heads = vec!["ID", "STATUS", "WEIGHT", "SHOWN", "TAGS"];
+    if wide {
+        heads.extend(["REPO", "FROM", "LANDED", "FAILED", "CREATED"]);
+    }
+    heads.push("TEXT");
+    let mut table = Table::new(
+        heads,
+        "nothing is remembered here; sessions leave learnings and knowledge, `memory import` reads files",
+    );
+    for entry in entries {
+        let mut row = vec![
+            entry.id.clone(),
+            entry.status.clone(),
+            format!("{:.2}", entry.weight),
+            entry.shown.to_string(),
+            entry.tags.join(","),
+        ];
+        if wide {
+            row.extend([
+                entry.repo.clone(),
+                entry.task.clone().unwrap_or_else(|| entry.origin.clone()),
+                entry.landed.to_string(),
+                entry.failed.to_string(),
+                when(entry.created_at),
+            ]);
+        }
+        row.push(head(entry).to_owned());
+        table.row(row);
+    }
+    table
+}
+
+fn head(entry: &MemoryView) -> &str {
+    if entry.title.is_empty() {
+        entry.body.lines().next().unwrap_or_default()
+    } else {
+        &entry.title
+    }
+}
+
+/// Shows one.
+pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let entry: MemoryView = client.get(&format!("/memory/{}", escape(entry))).await?;
+    tell(globals, &entry)
+}
+
+/// Prints an entry.
+pub(super) fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
+    if globals.output == Format::Json {
+        return output::json(entry);
+    }
+    let mut lines = vec![format!("{} [{}] {}", entry.id, entry.status, entry.title)];
+    let mut line = |label: &str, text: Option<String>| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            lines.push(format!("{label:<12}{text}"));
+        }
+    };
+    line("repository", Some(entry.repo.clone()));
+    line("category", entry.category.clone());
+    line("tags", Some(entry.tags.join(", ")));
+    line("files", Some(entry.paths.join(", ")));
+    line("feature", entry.feature.clone());
+    let attempt = entry
+        .attempt
+        .map(|n| format!(", attempt {n}"))
+        .unwrap_or_default();
+    let origin = match &entry.task {
+        Some(task) => format!("{task}{attempt}"),
+        None => entry.origin.clone(),
+    };
+    line("from", Some(origin));
+    let by = [entry.agent.clone(), entry.model.clone()];
+    line(
+        "by",
+        Some(by.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+    );
+    line("created", Some(when(entry.created_at)));
+    line("weight", Some(format!("{:.2}", entry.weight)));
+    let shown = format!(
+        "{} times, {} landed, {} failed",
+        entry.shown, entry.landed, entry.failed
+    );
+    line("shown", Some(shown));
+    line("replaced by", entry.superseded_by.clone());
+    output::text(&tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body)))
+}
+
+/// Tells what an attempt's prompt was chosen from.
+pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
+    let explained: Explained = client
+        .get(&format!("/tasks/{}/memory{query}", escape(task)))
+        .await?;
+    if globals.output != Format::Json {
+        let memory = match explained.held_out {
+            None => "the memory of other tasks had nothing for it",
+            Some(true) => "held out: it was shown nothing of other tasks, to measure what memory is worth",
+            Some(false) => "it had memory of other tasks",
+        };
+        output::text(&format!(
+            "{}, attempt {}: {memory}\n",
+            explained.dispatch, explained.attempt
+        ))?;
+        if explained.items.is_empty() {
+            return Ok(());
+        }
+    }
+    output::print(globals.output, &explained, |_| {
+        let mut table = Table::new(["ID", "SCORE", "STATUS", "REASON", "TITLE"], "");
+        for one in &explained.items {
+            table.row([
+                one.id.clone(),
+                format!("{:.2}", one.score),
+                if one.shown { "shown" } else { "left out" }.to_owned(),
+                one.reason.clone().unwrap_or_default(),
+                one.title.clone(),
+            ]);
+        }
+        table
+    })
+}
+
+/// Tells what memory is worth.
+pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let query = if all {
+        String::new()
+    } else {
+        format!("?repo={}", escape(&repo.identity().await?))
+    };
+    let report: MemoryReport = client.get(&format!("/memory/report{query}")).await?;
+    if globals.output == Format::Json {
+        return output::json(&report);
+    }
+    let side = |name: &str, ended: Ended| {
+        let share = ended.share().map_or("no attempt yet".to_owned(), |share| {
+            format!(
+                "{} of {} landed ({:.0}%)",
+                ended.landed,
+                ended.ended,
+                share * 100.0
+            )
+        });
+        format!("{name:<14}{share}\n")
+    };
+    let mut text = side("with memory", report.with_memory) + &side("held out", report.held_out);
+    text += &match report.lift {
+        Some(lift) => format!(
+            "{:<14}{:+.0} points, 95% between {:+.0} and {:+.0}\n",
+            "lift",
+            lift.difference * 100.0,
+            lift.low * 100.0,
+            lift.high * 100.0
+        ),
+        None => "lift          unknown until attempts of both kinds have ended\n".to_owned(),
+    };
+    output::text(&text)?;
+    if !report.items.is_empty() {
+        output::text(&format!(
+            "\n{}",
+            table(&report.items, globals.output == Format::Wide)
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! `memory …`: what iterations left for later ones.
+
+mod files;
+mod look;
+mod put;
+mod search;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::args::Globals;
+use super::submit::identity;
+use crate::domain::recall::Kind;
+
+/// Search, look at, fill and correct what iterations left for later ones
+#[derive(Debug, Subcommand)]
+pub enum MemoryCommand {
+    /// Ask the memory as a task would
+    #[command(after_help = "Examples:
+  ralph-coordinator memory search \"Parse the header of a zone file\"
+  ralph-coordinator memory search --batch queries.jsonl --repo NAME --limit 5 --output json")]
+    Search(search::SearchArgs),
+    /// List entries
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  ralph-coordinator memory list
+  ralph-coordinator memory list --all --kind knowledge --output wide"
+    )]
+    List(look::ListArgs),
+    /// Show an entry with where it comes from and what became of showing it
+    #[command(after_help = "Example:
+  ralph-coordinator memory show l-9f2c41aa07be")]
+    Show {
+        /// Id of the entry, or its beginning
+        entry: String,
+    },
+    /// Add an entry by hand; it is trusted at once
+    #[command(after_help = "Examples:
+  ralph-coordinator memory add --category pitfall --tags dns,zone \"Serial numbers wrap around\"
+  ralph-coordinator memory add --kind knowledge --title \"Golden tests need UTC\" --tags golden,tests - < text.md")]
+    Add(put::AddArgs),
+    /// Change what an entry says
+    #[command(after_help = "Example:
+  ralph-coordinator memory edit l-9f2c --tags dns,serial \"Serial numbers wrap around, see RFC 1982\"")]
+    Edit(put::EditArgs),
+    /// Hide entries: named ones, or those that nobody used for long
+    #[command(after_help = "Examples:
+  ralph-coordinator memory prune l-9f2c k-41aa
+  ralph-coordinator memory prune --unused-days 180 --dry-run")]
+    Prune(put::PruneArgs),
+    /// Take back everything that came from an attempt, and everything distilled from it
+    #[command(after_help = "Example:
+  ralph-coordinator memory revoke t-9f2c --attempt 2")]
+    Revoke {
+        /// Id of the task, or its beginning
+        task: String,
+        /// Which attempt; the last session when it isn't given
+        #[arg(long, value_name = "N")]
+        attempt: Option<i32>,
+    },
+    /// Write a repository's knowledge as Markdown files, one an entry
+    #[command(after_help = "Example:
+  ralph-coordinator memory export .ralph/knowledge")]
+    Export(files::ExportArgs),
+    /// Read entries from JSON lines, or from a folder of Markdown files
+    #[command(after_help = "Examples:
+  ralph-coordinator memory import history.jsonl --repo NAME
+  ralph-coordinator memory import .ralph/knowledge")]
+    Import(files::ImportArgs),
+    /// Tell what an attempt's prompt was chosen from, with scores and reasons
+    #[command(after_help = "Example:
+  ralph-coordinator memory explain t-9f2c --attempt 1")]
+    Explain {
+        /// Id of the task, or its beginning
+        task: String,
+        /// Which attempt; the last session when it isn't given
+        #[arg(long, value_name = "N")]
+        attempt: Option<i32>,
+    },
+    /// Tell what memory is worth: attempts that had it against those that were held out
+    #[command(after_help = "Example:
+  ralph-coordinator memory report")]
+    Report {
+        /// Of all repositories together
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        repo: RepoArgs,
+    },
+}
+
+/// Whose memory.
+#[derive(Debug, Args)]
+pub struct RepoArgs {
+    /// Address, path or name of the repository [default: the one of this folder]
+    #[arg(long, value_name = "URL|PATH|NAME")]
+    repo: Option<String>,
+}
+
+impl RepoArgs {
+    /// The repository's identity. Outside of any repository it is that of features without one.
+    async fn identity(&self) -> anyhow::Result<String> {
+        identity(self.repo.as_deref()).await
+    }
+}
+
+/// Kinds that are kept by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum KindArg {
+    /// What helps to do such tasks
+    Learning,
+    /// Facts about the project
+    Knowledge,
+    /// What happened in iterations of earlier runs
+    Journal,
+}
+
+impl From<KindArg> for Kind {
+    fn from(kind: KindArg) -> Self {
+        match kind {
+            KindArg::Learning => Self::Learning,
+            KindArg::Knowledge => Self::Knowledge,
+            KindArg::Journal => Self::Journal,
+        }
+    }
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        MemoryCommand::Search(args) => search::run(globals, args).await?,
+        MemoryCommand::List(args) => look::list(globals, args).await?,
+        MemoryCommand::Show { entry } => look::show(globals, &entry).await?,
+        MemoryCommand::Add(args) => put::add(globals, args).await?,
+        MemoryCommand::Edit(args) => put::edit(globals, args).await?,
+        MemoryCommand::Prune(args) => put::prune(globals, args).await?,
+        MemoryCommand::Revoke { task, attempt } => put::revoke(globals, &task, attempt).await?,
+        MemoryCommand::Export(args) => files::export(globals, args).await?,
+        MemoryCommand::Import(args) => files::import(globals, args).await?,
+        MemoryCommand::Explain { task, attempt } => look::explain(globals, &task, attempt).await?,
+        MemoryCommand::Report { all, repo } => look::report(globals, all, &repo).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

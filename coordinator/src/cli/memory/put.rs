@@ -1,0 +1,154 @@
+//! `memory add | edit | prune | revoke`
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::look::tell;
+use super::{KindArg, RepoArgs};
+use crate::api::body::{AddMemory, PruneMemory, Steer, Taken};
+use crate::cli::args::Globals;
+use crate::cli::client::{Client, escape};
+use crate::cli::output::{self, Format};
+use crate::cli::start::Usage;
+use crate::flow::library::Edit;
+use crate::store::view::MemoryView;
+
+/// What is added.
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// What is so; `-` reads standard input
+    text: String,
+    /// What kind of entry
+    #[arg(long, value_enum, default_value_t = KindArg::Learning)]
+    kind: KindArg,
+    /// Of a learning: success_pattern, pitfall, tool_usage, code_structure, testing_strategy, debugging_technique, …
+    #[arg(long)]
+    category: Option<String>,
+    /// Short title; a knowledge entry needs one
+    #[arg(long, default_value = "")]
+    title: String,
+    /// Keywords with commas between them
+    #[arg(long, value_delimiter = ',')]
+    tags: Vec<String>,
+    /// Files that it is about, with commas between them
+    #[arg(long, value_delimiter = ',')]
+    paths: Vec<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// Adds.
+pub async fn add(globals: &Globals, args: AddArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let body = AddMemory {
+        repo: args.repo.identity().await?,
+        kind: args.kind.into(),
+        category: args.category,
+        title: args.title,
+        body: given(args.text)?,
+        tags: args.tags,
+        paths: args.paths,
+    };
+    let entry: MemoryView = client.post("/memory", &body).await?;
+    tell(globals, &entry)
+}
+
+/// What is changed.
+#[derive(Debug, Args)]
+pub struct EditArgs {
+    /// Id of the entry, or its beginning
+    entry: String,
+    /// What it says from now on; `-` reads standard input
+    text: Option<String>,
+    /// Its title
+    #[arg(long)]
+    title: Option<String>,
+    /// Its category, of a learning
+    #[arg(long)]
+    category: Option<String>,
+    /// All of its keywords, with commas between them
+    #[arg(long, value_delimiter = ',')]
+    tags: Option<Vec<String>>,
+}
+
+/// Edits.
+pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let edit = Edit {
+        title: args.title,
+        category: args.category,
+        body: args.text.map(given).transpose()?,
+        tags: args.tags,
+    };
+    let entry: MemoryView = client
+        .post(&format!("/memory/{}/edit", escape(&args.entry)), &edit)
+        .await?;
+    tell(globals, &entry)
+}
+
+/// What is hidden.
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    /// Ids of entries, or their beginnings
+    #[arg(required_unless_present = "unused_days")]
+    entries: Vec<String>,
+    /// Entries of the repository that are older than so many days and were not shown for as long
+    #[arg(long, value_name = "DAYS")]
+    unused_days: Option<f64>,
+    /// Only say how many
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// Prunes.
+pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let repo = match args.unused_days {
+        Some(_) => Some(args.repo.identity().await?),
+        None => None,
+    };
+    let body = PruneMemory {
+        ids: args.entries,
+        repo,
+        unused_days: args.unused_days,
+        dry_run: args.dry_run,
+    };
+    let taken: Taken = client.post("/memory/prune", &body).await?;
+    let word = if args.dry_run { "would be hidden" } else { "hidden" };
+    said(globals, taken, word)
+}
+
+/// Revokes.
+pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
+    let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
+    let taken: Taken = client.post(&path, &Steer::default()).await?;
+    said(globals, taken, "taken back, with its notes and its journal entry")
+}
+
+fn said(globals: &Globals, taken: Taken, word: &str) -> anyhow::Result<()> {
+    match globals.output {
+        Format::Json => output::json(&taken),
+        Format::Table | Format::Wide => output::text(&format!("{} entries {word}\n", taken.entries)),
+    }
+}
+
+fn given(text: String) -> anyhow::Result<String> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let mut read = String::new();
+    std::io::stdin()
+        .read_to_string(&mut read)
+        .context("failed to read standard input")?;
+    let read = read.trim().to_owned();
+    if read.is_empty() {
+        return Err(Usage("standard input is empty; write the entry's text to it".to_owned()).into());
+    }
+    Ok(read)
+}

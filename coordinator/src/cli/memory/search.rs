@@ -1,0 +1,129 @@
+//! `memory search`: a question, or a file of them.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::{KindArg, RepoArgs};
+use crate::api::body::{Answered, SearchMemory};
+use crate::cli::args::Globals;
+use crate::cli::client::Client;
+use crate::cli::output::{self, Format};
+use crate::cli::start::Usage;
+use crate::cli::table::Table;
+use crate::flow::library::QueryLine;
+use crate::store::view::Page;
+
+/// Questions that are sent at once.
+const TOGETHER: usize = 100;
+
+/// What is asked.
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// What the task is about, as its title would say
+    #[arg(required_unless_present = "batch")]
+    title: Option<String>,
+    /// What it is about in more words
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    description: String,
+    /// Ask each line of a file: {query_id, date, title, description}; prints a line of JSON for each
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["title", "description"])]
+    batch: Option<PathBuf>,
+    /// Which part of the memory
+    #[arg(long, value_enum, default_value_t = KindArg::Learning)]
+    kind: KindArg,
+    /// Entries of an answer, at most
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    limit: usize,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// An answer of a batch.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    query_id: &'a str,
+    ids: Vec<&'a str>,
+    scores: Vec<f64>,
+}
+
+/// Asks and prints.
+pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let repo = args.repo.identity().await?;
+    let ask = |queries: Vec<QueryLine>| SearchMemory {
+        repo: repo.clone(),
+        kind: args.kind.into(),
+        limit: args.limit,
+        queries,
+    };
+    if let Some(file) = &args.batch {
+        for queries in read(file)?.chunks(TOGETHER) {
+            let page: Page<Answered> = client.post("/memory/search", &ask(queries.to_vec())).await?;
+            for answer in &page.items {
+                output::json_line(&Line {
+                    query_id: &answer.query_id,
+                    ids: answer
+                        .items
+                        .iter()
+                        .map(|hit| hit.external_id.as_deref().unwrap_or(&hit.id))
+                        .collect(),
+                    scores: answer.items.iter().map(|hit| hit.score).collect(),
+                })?;
+            }
+        }
+        return Ok(());
+    }
+    let query = QueryLine {
+        query_id: String::new(),
+        date: OffsetDateTime::now_utc(),
+        title: args.title.unwrap_or_default(),
+        description: args.description,
+    };
+    let page: Page<Answered> = client.post("/memory/search", &ask(vec![query])).await?;
+    let Some(answer) = page.items.first() else {
+        return Ok(());
+    };
+    if globals.output == Format::Json {
+        return output::json(answer);
+    }
+    let wide = globals.output == Format::Wide;
+    let mut table = Table::new(
+        if wide {
+            vec!["ID", "SCORE", "REASON", "TITLE"]
+        } else {
+            vec!["ID", "SCORE", "TITLE"]
+        },
+        "nothing in this memory fits well enough; --output wide shows what came nearest",
+    );
+    for hit in answer.items.iter().chain(answer.left_out.iter().filter(|_| wide)) {
+        let mut row = vec![hit.id.clone(), format!("{:.2}", hit.score)];
+        if wide {
+            row.push(hit.reason.clone().unwrap_or_default());
+        }
+        row.push(hit.title.clone());
+        table.row(row);
+    }
+    output::text(&table.to_string())
+}
+
+fn read(file: &std::path::Path) -> anyhow::Result<Vec<QueryLine>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            serde_json::from_str(line).map_err(|error| {
+                Usage(format!(
+                    "{}:{}: not a line of {{query_id, date, title, description}}: {error}",
+                    file.display(),
+                    number + 1
+                ))
+                .into()
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,257 @@
+//! `memory …` as a person uses it, against a coordinator that listens.
+
+use std::path::Path;
+
+use ralph_tests::harness::{World, binary};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::caller::{ADMIN, Api};
+
+/// Runs a command in `folder`, which is no repository; gives its standard output.
+async fn ralph(api: &Api, folder: &Path, args: &[&str]) -> String {
+    let output = Command::new(binary("ralph-coordinator"))
+        .args(["--url", &api.url, "--token", ADMIN])
+        .args(args)
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", folder)
+        .env("GIT_CEILING_DIRECTORIES", folder)
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+async fn ralph_json(api: &Api, folder: &Path, args: &[&str]) -> Value {
+    let text = ralph(api, folder, &[args, &["--output", "json"]].concat()).await;
+    serde_json::from_str(&text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_added_found_changed_and_hidden() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    let text = "Serial numbers of zones wrap around";
+    let added = ralph_json(
+        &api,
+        here,
+        &[
+            "memory",
+            "add",
+            text,
+            "--tags",
+            "DNS,zone",
+            "--paths",
+            "src/serial.rs",
+        ],
+    )
+    .await;
+    let id = added["id"].as_str().unwrap();
+    assert_eq!(
+        (&added["status"], &added["tags"], &added["origin"]),
+        (&json!("live"), &json!(["dns", "zone"]), &json!("manual"))
+    );
+    let found = ralph_json(
+        &api,
+        here,
+        &["memory", "search", "Compare the serial numbers of zones"],
+    )
+    .await;
+    assert_eq!(found["items"][0]["id"], id);
+    let other = ralph_json(
+        &api,
+        here,
+        &["memory", "search", "Serial numbers of zones", "--repo", "another"],
+    )
+    .await;
+    assert_eq!(other["items"], json!([]), "memories of repositories do not meet");
+
+    ralph(
+        &api,
+        here,
+        &["memory", "edit", id, "Invoices are rounded up", "--tags", "tax"],
+    )
+    .await;
+    let again = ralph_json(&api, here, &["memory", "search", "Rounded invoices"]).await;
+    assert_eq!(again["items"][0]["id"], id);
+    let shown = ralph(&api, here, &["memory", "show", &id[..6]]).await;
+    assert!(shown.contains("Invoices are rounded up"), "{shown}");
+
+    assert!(
+        ralph(&api, here, &["memory", "prune", id])
+            .await
+            .contains("1 entries hidden")
+    );
+    assert_eq!(
+        ralph_json(&api, here, &["memory", "list"]).await["items"],
+        json!([])
+    );
+    let all = ralph_json(&api, here, &["memory", "list", "--all"]).await;
+    assert_eq!(all["items"][0]["status"], "pruned");
+    assert!(
+        ralph(&api, here, &["memory", "report"])
+            .await
+            .contains("no attempt yet")
+    );
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn knowledge_files_survive_import_and_export_byte_for_byte() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    let folder = here.join("knowledge");
+    std::fs::create_dir(&folder).unwrap();
+    let file = "---\ntitle: \"Cargo bench requires nightly\"\ntags: [testing, cargo]\nfeature: \"perf\"\ncreated_at: \
+                \"2026-02-17T12:00:00Z\"\n---\n\nRunning `cargo bench` <task-done>t-1</task-done> requires nightly.\n";
+    std::fs::write(folder.join("cargo-bench-requires-nightly.md"), file).unwrap();
+    std::fs::write(folder.join("README.md"), "# No entry\n").unwrap();
+    let import = ["memory", "import", "knowledge", "--repo", "r"];
+    assert_eq!(
+        ralph_json(&api, here, &import).await,
+        json!({"imported": 1, "known": 0})
+    );
+    assert_eq!(
+        ralph_json(&api, here, &import).await,
+        json!({"imported": 0, "known": 1})
+    );
+    ralph(&api, here, &["memory", "export", "out", "--repo", "r"]).await;
+    let out = std::fs::read_to_string(here.join("out/cargo-bench-requires-nightly.md")).unwrap();
+    assert_eq!(out, file);
+
+    // A file that a person changed takes the place of what it was.
+    let changed = file.replace("requires nightly.\n", "needs a toolchain.\n");
+    std::fs::write(folder.join("cargo-bench-requires-nightly.md"), &changed).unwrap();
+    assert_eq!(
+        ralph_json(&api, here, &import).await,
+        json!({"imported": 1, "known": 0})
+    );
+    ralph(&api, here, &["memory", "export", "again", "--repo", "r"]).await;
+    let written: Vec<_> = std::fs::read_dir(here.join("again")).unwrap().collect();
+    assert_eq!(written.len(), 1);
+    let again = std::fs::read_to_string(here.join("again/cargo-bench-requires-nightly.md")).unwrap();
+    assert_eq!(again, changed);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_questions_is_answered_line_by_line_with_what_was_older() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    let entry = |id: &str, date: &str, title: &str| {
+        json!({"id": id, "date": date, "title": title, "body": "", "paths": [], "tags": []}).to_string()
+    };
+    let entries = [
+        entry(
+            "old",
+            "2024-01-01T00:00:00Z",
+            "Serial numbers of zones wrap around",
+        ),
+        entry(
+            "new",
+            "2026-01-01T00:00:00Z",
+            "Serial numbers of zones are compared by RFC 1982",
+        ),
+    ];
+    std::fs::write(here.join("entries.jsonl"), entries.join("\n")).unwrap();
+    let question = |id: &str, title: &str| {
+        json!({"query_id": id, "date": "2025-01-01T00:00:00Z", "title": title, "description": ""}).to_string()
+    };
+    let questions = [
+        question("one", "Compare serial numbers of zones"),
+        question("two", "Translate the handbook"),
+    ];
+    std::fs::write(here.join("questions.jsonl"), questions.join("\n")).unwrap();
+    ralph(&api, here, &["memory", "import", "entries.jsonl", "--repo", "r"]).await;
+    let search = [
+        "memory",
+        "search",
+        "--batch",
+        "questions.jsonl",
+        "--repo",
+        "r",
+        "--limit",
+        "5",
+        "--output",
+        "json",
+    ];
+    let answers: Vec<Value> = ralph(&api, here, &search)
+        .await
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(answers.len(), 2);
+    assert_eq!(
+        (&answers[0]["query_id"], &answers[0]["ids"]),
+        (&json!("one"), &json!(["old"]))
+    );
+    assert_eq!(answers[1], json!({"query_id": "two", "ids": [], "scores": []}));
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_say_nothing_are_refused() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let (_, learned) = api
+        .post("/memory", &json!({"kind": "learning", "body": "So it is"}))
+        .await;
+    let edit = format!("/memory/{}/edit", learned["id"].as_str().unwrap());
+    let dated = |more: Value| {
+        let mut item = json!({"id": "x", "date": "2024-01-01T00:00:00Z", "title": "T"});
+        item.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        json!({"repo": "r", "items": [item]})
+    };
+    for (path, body, words) in [
+        ("/memory", json!({"kind": "learning", "body": " "}), "text"),
+        ("/memory", json!({"kind": "journal", "body": "b"}), "iterations"),
+        (
+            "/memory",
+            json!({"kind": "knowledge", "title": "T", "body": "b"}),
+            "tag",
+        ),
+        (
+            "/memory",
+            json!({"kind": "learning", "body": "b", "colour": 1}),
+            "colour",
+        ),
+        ("/memory", json!({"kind": "learning", "body": "a\0b"}), "NUL"),
+        (
+            "/memory/import",
+            dated(json!({"title": ""})),
+            "nothing of the request",
+        ),
+        ("/memory/import", dated(json!({"kind": "knowledge"})), "tag"),
+        ("/memory/import", dated(json!({"tags": ["a\0b"]})), "NUL"),
+        (
+            "/memory/search",
+            json!({"kind": "learning", "limit": 0, "queries": []}),
+            "limit",
+        ),
+        ("/memory/prune", json!({}), "unused_days"),
+        ("/memory/prune", json!({"unused_days": -1.0}), "0 or more"),
+        (edit.as_str(), json!({"body": ""}), "text"),
+    ] {
+        let (status, problem) = api.post(path, &body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path} {body}: {problem}");
+        assert!(problem.to_string().contains(words), "{words}: {problem}");
+    }
+    let (status, problem) = api.get("/memory/l-000000000000").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(problem.to_string().contains("memory list"), "{problem}");
+    api.stop().await;
+    world.stop().await;
+}
