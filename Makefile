@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-agents bench compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test test-agents bench bench-memory compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -28,6 +28,9 @@ test-agents: setup ## Run the tests with real agents, which are installed from n
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)
 	@cargo build --release -p ralph-bench -p ralph-worker
 	@target/release/ralph-bench all --runs $(or $(RUNS),1)
+
+bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and the rule of counted tags
+	@scripts/bench-memory.py $(or $(DIR),../shared/bench/memory)
 
 compose-test: setup ## Run docker-compose.yml in containers, from submit to Complete, with killed workers (Linux, root)
 	@scripts/compose-test.sh

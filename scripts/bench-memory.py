@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Recall on public histories, through the product's own commands.
+
+    scripts/bench-memory.py DIR [--keep FOLDER] [--times 100]
+
+DIR holds evaluate.py, baselines.py and a folder for each history: entries, queries, qrels (JSON lines, .gz or not). Starts a
+coordinator of its own in a temporary folder, imports each history (`memory import`), asks its queries (`memory search
+--batch`), and prints the scores, the difference to BM25 and to the rule of counted tags, and what it took. The baselines need
+`pip install bm25s PyStemmer numpy`; without them their part is left out. RALPH_COORDINATOR names another program.
+"""
+import argparse, gzip, json, os, pathlib, shutil, signal, statistics, subprocess, sys, tempfile, time, urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = os.environ.get('RALPH_COORDINATOR', str(ROOT / 'target/debug/ralph-coordinator'))
+START_SECONDS = 60
+
+
+class Coordinator:
+    """`up` without workers, in a folder that goes with it."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='ralph-recall-')
+        os.chmod(self.folder, 0o755)  # Postgres runs as another user when this is root.
+        self.env = {k: v for k, v in os.environ.items() if k not in ('DATABASE_URL', 'NATS_URL', 'RALPH_URL', 'RALPH_TOKEN')}
+        self.env['RALPH_DATA'] = self.folder + '/data'
+        self.log = open(self.folder + '/log', 'wb')
+        self.process = subprocess.Popen([PROGRAM, 'up', '--workers', '0'], cwd=self.folder, env=self.env, stdout=self.log,
+                                        stderr=self.log)
+
+    def __enter__(self):
+        until = time.monotonic() + START_SECONDS
+        while subprocess.run([PROGRAM, 'status'], cwd=self.folder, env=self.env, capture_output=True).returncode:
+            if self.process.poll() is not None or time.monotonic() > until:
+                text = pathlib.Path(self.folder, 'log').read_text(errors='replace')
+                self.__exit__()
+                raise SystemExit(f'the coordinator did not start:\n{text}')
+            time.sleep(0.2)
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        self.process.wait(START_SECONDS)
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, *args):
+        """A command's standard output, and the seconds that it took."""
+        begin = time.monotonic()
+        done = subprocess.run([PROGRAM, *args], cwd=self.folder, env=self.env, stdout=subprocess.PIPE, check=True)
+        return done.stdout.decode(), time.monotonic() - begin
+
+    def latencies(self, repo, queries):
+        """Milliseconds of single questions over HTTP."""
+        published = json.loads(pathlib.Path(self.env['RALPH_DATA'], 'api.json').read_text())
+        taken = []
+        for query in queries:
+            body = {'repo': repo, 'kind': 'learning', 'limit': 5, 'queries': [query]}
+            request = urllib.request.Request(published['url'] + '/api/v1/memory/search', json.dumps(body).encode(),
+                                             {'Authorization': 'Bearer ' + published['token']})
+            begin = time.monotonic()
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request).read()
+            taken.append((time.monotonic() - begin) * 1000)
+        return taken
+
+
+def entries(folder, to):
+    packed = folder / 'entries.jsonl.gz'
+    source = gzip.open(packed, 'rb') if packed.exists() else open(folder / 'entries.jsonl', 'rb')
+    with source, open(to, 'wb') as target:
+        shutil.copyfileobj(source, target)
+
+
+def main():
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument('dir', type=pathlib.Path)
+    asked.add_argument('--keep', type=pathlib.Path, help='keep the answers here, one file a history')
+    asked.add_argument('--times', type=int, default=100, help='single questions that are timed, of each history')
+    asked = asked.parse_args()
+    root = asked.dir.resolve()
+    histories = [folder for folder in sorted(root.iterdir()) if (folder / 'queries.jsonl').exists()] if root.is_dir() else []
+    if not histories:
+        raise SystemExit(f'{root} holds no history: a folder with entries.jsonl, queries.jsonl and qrels.jsonl')
+    with tempfile.TemporaryDirectory() as out:
+        out = (asked.keep or pathlib.Path(out)).resolve()
+        out.mkdir(parents=True, exist_ok=True)
+        pairs = []
+        with Coordinator() as coordinator:
+            print('| history | entries | import s | 1 question p50 ms | p99 ms | batch ms a question |\n|---|---|---|---|---|---|')
+            for folder in histories:
+                name, queries = folder.name, folder / 'queries.jsonl'
+                path = pathlib.Path(coordinator.folder, name + '.entries')
+                entries(folder, path)
+                told, import_s = coordinator.run('memory', 'import', str(path), '--repo', name, '--output', 'json')
+                answers, batch_s = coordinator.run('memory', 'search', '--batch', str(queries), '--repo', name, '--limit', '5',
+                                                   '--output', 'json')
+                (out / (name + '.jsonl')).write_text(answers)
+                lines = [json.loads(line) for line in queries.read_text().splitlines()]
+                taken = sorted(coordinator.latencies(name, lines[:asked.times])) or [float('nan')]
+                print(f"| {name} | {json.loads(told)['imported']} | {import_s:.1f} | {statistics.median(taken):.1f} | "
+                      f'{taken[int(0.99 * len(taken))]:.1f} | {batch_s / len(lines) * 1000:.1f} |', flush=True)
+                pairs += [folder / 'qrels.jsonl', out / (name + '.jsonl')]
+        evaluate = [sys.executable, root / 'evaluate.py', *pairs]
+        made = subprocess.run([sys.executable, root / 'baselines.py', *histories, '--runs', out / 'baselines'],
+                              capture_output=True, text=True)
+        if made.returncode:
+            print(f'\nno baselines: {made.stderr.strip().splitlines()[-1]}', file=sys.stderr)
+            subprocess.run(evaluate, check=True)
+            return
+        print('\nRecall; the difference is to BM25\n', flush=True)
+        against = [[out / 'baselines' / f'{folder.name}-{letter}.jsonl' for folder in histories] for letter in 'ba']
+        subprocess.run([*evaluate, '--against', *against[0]], check=True)
+        print('\nThe rule of counted tags\n', flush=True)
+        tagged = [part for folder, run in zip(histories, against[1]) for part in (folder / 'qrels.jsonl', run)]
+        subprocess.run([sys.executable, root / 'evaluate.py', *tagged], check=True)
+
+
+if __name__ == '__main__':
+    main()
