@@ -329,12 +329,20 @@ pub async fn count_keys(conn: &mut PgConnection, most: i64, settled_seconds: f64
     Ok(u64::try_from(counted).unwrap_or(0))
 }
 
-/// Memories that grew by a quarter since their floor was found, and have enough entries for one.
+/// Memories that grew by a quarter since their floor was found, have enough entries for one, and whose words are counted but
+/// for a twentieth of the entries: to a memory that wasn't counted every word is rare, and its floor would be none.
 pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<Vec<(String, Kind)>> {
     let rows = sqlx::query!(
         r#"select repo_id, kind as "kind: Kind"
-           from memory_stats
+           from memory_stats s
            where entries >= $1 and entries >= calibrated_at_entries * 5 / 4
+             and entries >= 20 * (
+               select count(*)
+               from memory_docs d
+               join memory_words w on w.doc_id = d.id
+               where w.repo_id = s.repo_id and w.kind = s.kind
+                 and d.id > coalesce((select value::bigint from system_state where key = 'memory_keys_counted'), 0)
+             )
            order by entries
            limit 10"#,
         least,

@@ -2,6 +2,7 @@
 //! agents.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod floor;
 mod outcomes;
 mod sources;
 mod trust;

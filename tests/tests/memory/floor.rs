@@ -1,0 +1,35 @@
+//! The confidence below which a memory shows nothing.
+
+use ralph_coordinator::flow::{library, upkeep};
+use ralph_tests::harness::World;
+
+use super::unrelated;
+
+async fn floor(world: &World) -> Option<f64> {
+    sqlx::query_scalar("select floor from memory_stats")
+        .fetch_one(&world.db)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_floor_is_found_while_an_import_is_under_way() {
+    let world = World::start().await.unwrap();
+    unrelated::fill(&world, 300).await;
+    let found = floor(&world).await;
+    assert!(found.is_some());
+    // As it stands between an import's transactions and the count of its words.
+    for forget in [
+        "update memory_stats set floor = null, calibrated_at_entries = 0",
+        "update system_state set value = '0' where key = 'memory_keys_counted'",
+        "truncate memory_keys",
+        "update memory_docs set indexed_at = now()",
+    ] {
+        sqlx::query(forget).execute(&world.db).await.unwrap();
+    }
+    assert_eq!(upkeep::tick(&world.db).await.unwrap().calibrated, 0);
+    assert_eq!(floor(&world).await, None);
+    library::settle(&world.db).await.unwrap();
+    assert_eq!(floor(&world).await, found);
+    world.stop().await;
+}
