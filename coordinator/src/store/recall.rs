@@ -282,7 +282,7 @@ pub async fn candidates(
 /// Counts the keys of entries that were indexed at least `settled_seconds` ago and not counted yet, at most `most` of them;
 /// returns how many. One at a time does this.
 pub async fn count_keys(conn: &mut PgConnection, most: i64, settled_seconds: f64) -> sqlx::Result<u64> {
-    let counted = sqlx::query_scalar!(
+    let counted = sqlx::query!(
         r#"with mark as (
              insert into system_state (key, at, value) values ('memory_keys_counted', now(), '0')
              on conflict (key) do update set at = now()
@@ -300,33 +300,21 @@ pub async fn count_keys(conn: &mut PgConnection, most: i64, settled_seconds: f64
              select key, entries from counts
              on conflict (key) do update set entries = k.entries + excluded.entries
            )
-           select count(*) as "n!" from docs"#,
+           select count(*) as "docs!", max(id)::text as upto from docs"#,
         most,
         settled_seconds,
     )
     .fetch_one(&mut *conn)
     .await?;
-    if counted > 0 {
+    if let Some(upto) = counted.upto {
         sqlx::query!(
-            "update system_state
-             set value = (
-               select max(id)::text
-               from (
-                 select id
-                 from memory_docs
-                 where id > system_state.value::bigint and indexed_at <= now() - $2 * interval '1 second'
-                 order by id
-                 limit $1
-               ) d
-             )
-             where key = 'memory_keys_counted'",
-            most,
-            settled_seconds,
+            "update system_state set value = $1 where key = 'memory_keys_counted'",
+            upto,
         )
         .execute(conn)
         .await?;
     }
-    Ok(u64::try_from(counted).unwrap_or(0))
+    Ok(u64::try_from(counted.docs).unwrap_or(0))
 }
 
 /// Memories that grew by a quarter since their floor was found, have enough entries for one, and whose words are counted but
@@ -366,6 +354,7 @@ pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i6
            join memory_docs d on d.id = n.doc_id
            join memory_words w on w.doc_id = n.doc_id
            where n.number > n.entries / 3 and n.number % greatest(1, n.entries * 2 / 3 / $3) = 0
+           order by n.number desc
            limit $3"#,
         repo_id,
         kind as Kind,
