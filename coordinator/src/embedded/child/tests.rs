@@ -89,15 +89,20 @@ async fn a_killed_child_comes_back_with_another_pid_and_a_stopped_one_does_not()
     let Phase::Running { pid: first, .. } = reaches(&mut phases, running(1)).await else {
         unreachable!()
     };
+    let log = folder.path().join("log");
+    let trapped = |times, log: &str| log.matches("up").count() == times;
+    until("the first trap", || {
+        trapped(1, &fs::read_to_string(&log).unwrap())
+    })
+    .await;
     kill(Pid::from_raw(first.cast_signed()), Signal::SIGKILL).unwrap();
     let Phase::Running { pid: second, .. } = reaches(&mut phases, running(2)).await else {
         unreachable!()
     };
     assert_ne!(first, second);
 
-    let log = folder.path().join("log");
-    until("the trap", || {
-        fs::read_to_string(&log).unwrap().matches("up").count() == 2
+    until("the second trap", || {
+        trapped(2, &fs::read_to_string(&log).unwrap())
     })
     .await;
     supervised.stop().await;
