@@ -81,6 +81,8 @@ pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::R
             description: String::new(),
             spec: None,
             plan: None,
+            approve: Vec::new(),
+            review_rounds: 0,
         },
         graph,
         defaults: TaskDefaults {
@@ -100,6 +102,8 @@ pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::R
             model: None,
             model_strategy: "cost-optimized".to_owned(),
             agent: None,
+            gate: Vec::new(),
+            limit_grows: false,
         }),
     };
     let (submitted, signals) = submit::submit(db, &submission).await?;

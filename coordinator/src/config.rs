@@ -25,6 +25,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[memory]`: read by the coordinator.
     pub memory: Memory,
+    /// `[verify]`: of a run, read by the client when it submits.
+    pub verify: Verify,
 }
 
 /// `[execution]`
@@ -35,6 +37,14 @@ pub struct Execution {
     pub max_retries: Option<i32>,
     /// Whether attempts are verified; they are when it isn't given.
     pub verify: Option<bool>,
+}
+
+/// `[verify]`
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Verify {
+    /// Commands that must succeed on exactly the commit that lands: `commands = ["cargo test"]`.
+    pub commands: Vec<String>,
 }
 
 /// `[models]`
@@ -114,7 +124,7 @@ const KNOWN: [(&str, &[&str]); 10] = [
     ("agent", &[]),
     ("agents", &[]),
     ("workspace", &[]),
-    ("verify", &[]),
+    ("verify", &["commands"]),
     ("telemetry", &[]),
     ("sandbox", &[]),
 ];

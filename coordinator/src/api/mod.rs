@@ -21,6 +21,7 @@ mod server;
 mod submit;
 mod system;
 mod tasks;
+mod texts;
 mod tokens;
 mod transcript;
 

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch, post, put};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::trace::TraceLayer;
@@ -15,7 +15,9 @@ use super::app::App;
 use super::feed::Feeds;
 use super::problem::Problem;
 use super::request::MAX_BODY_BYTES;
-use super::{access, features, follow, health, memory, metrics, submit, system, tasks, tokens, transcript};
+use super::{
+    access, features, follow, health, memory, metrics, submit, system, tasks, texts, tokens, transcript,
+};
 use crate::services::Deps;
 
 /// Requests under way may take this long once the server is told to stop; streams end at once.
@@ -57,6 +59,7 @@ fn router(app: App) -> Router {
         .route("/features", get(features::list))
         .route("/features/{id}", get(features::show))
         .route("/features/{id}/progress", get(features::progress))
+        .route("/features/{id}/texts", get(texts::show))
         .route("/features/{id}/tasks", get(features::tasks))
         .route("/features/{id}/events", get(features::events))
         .route("/tasks", get(tasks::list))
@@ -76,6 +79,7 @@ fn router(app: App) -> Router {
     let submits = Router::new()
         .route("/features", post(submit::feature))
         .route("/features/{id}/run", post(features::run))
+        .route("/features/{id}/texts/{which}", put(texts::store))
         .route("/features/{id}/pause", post(features::pause))
         .route("/features/{id}/resume", post(features::resume))
         .route("/features/{id}/cancel", post(features::cancel))

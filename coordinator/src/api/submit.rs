@@ -13,6 +13,8 @@ use super::problem::Problem;
 use super::request::Body;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
+use crate::domain::states::Kind;
+use crate::domain::steps::{self, Given};
 use crate::flow::add::{self, Added, Addition};
 use crate::flow::submit::{self, Submission, Submitted, TaskDefaults};
 use crate::store;
@@ -21,6 +23,8 @@ use crate::store::view;
 
 const DEFAULT_MAX_PARALLEL: i32 = 4;
 const DEFAULT_MAX_RETRIES: i32 = 3;
+const DEFAULT_REVIEW_ROUNDS: i32 = 2;
+const MOST_REVIEW_ROUNDS: i32 = 20;
 const DEFAULT_POOL: &str = "default";
 
 type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
@@ -30,13 +34,24 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
     check_name(&request.name)?;
     let graph = match request.tasks {
         Some(text) => read_graph(text).await?,
-        None if request.draft => no_tasks(),
-        None => {
-            return Err(Problem::invalid(
-                "there is nothing to run: give the feature's tasks (--tasks FILE), or only create it (--draft)",
-            ));
-        }
+        None => no_tasks(),
     };
+    let given = Given::new(
+        request.description.as_deref().unwrap_or_default(),
+        request.spec.as_deref(),
+        request.plan.as_deref(),
+        graph.nodes.len(),
+    );
+    let Some(steps) = steps::left(given).or(request.draft.then_some(&[])) else {
+        return Err(Problem::invalid(steps::NOTHING_TO_START_WITH));
+    };
+    let review_rounds = match request.review_rounds {
+        None if steps.is_empty() => 0,
+        None => DEFAULT_REVIEW_ROUNDS,
+        Some(rounds @ 0..=MOST_REVIEW_ROUNDS) => rounds,
+        Some(_) => return Err(Problem::invalid("`review_rounds` is 0 to 20")),
+    };
+    let approve = approved(&request.approve)?;
     let tasks = graph.nodes.len();
     let warnings = graph
         .warnings
@@ -64,6 +79,8 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
     let mut feature = new_feature(&request.name, texts, request.repo)?;
     feature.max_parallel = max_parallel;
     feature.failure_policy = request.failure_policy;
+    feature.approve = approve;
+    feature.review_rounds = review_rounds;
     let submission = Submission {
         feature,
         graph,
@@ -267,7 +284,20 @@ fn new_feature(name: &str, texts: Texts, repo: Option<RepoRef>) -> Result<NewFea
         description: texts.description,
         spec: texts.spec,
         plan: texts.plan,
+        approve: Vec::new(),
+        review_rounds: 0,
     })
+}
+
+fn approved(results: &[String]) -> Result<Vec<Kind>, Problem> {
+    let steps = results.iter().map(|result| {
+        steps::of_result(result).ok_or_else(|| {
+            Problem::invalid(format!(
+                "`{result}` can't be approved; choose from spec, plan and tasks"
+            ))
+        })
+    });
+    steps.collect()
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {

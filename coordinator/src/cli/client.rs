@@ -128,6 +128,12 @@ impl Client {
         self.answer(request).await
     }
 
+    /// Stores.
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let request = self.request(Method::PUT, path).timeout(ANSWER_WITHIN).json(body);
+        self.answer(request).await
+    }
+
     /// Deletes.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.answer(self.request(Method::DELETE, path).timeout(ANSWER_WITHIN))

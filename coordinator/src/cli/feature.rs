@@ -8,11 +8,12 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::duration::show_ms;
+use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
-use super::{branch, wait};
+use super::{branch, feature_text, wait};
 use crate::api::body::{Done, Started, Steer};
 use crate::store::view::{FeatureView, Page, Progress};
 
@@ -39,6 +40,22 @@ pub enum FeatureCommand {
   ralph-coordinator feature show todo
   ralph-coordinator feature show f-3a1 --output json")]
     Show(Named),
+    /// Print the specification of a feature, or write it
+    #[command(after_help = "Examples:
+  ralph-coordinator feature spec todo
+  ralph-coordinator feature spec todo --edit
+  ralph-coordinator feature spec todo --file spec.md")]
+    Spec(TextArgs),
+    /// Print the plan of a feature, or write it
+    #[command(after_help = "Examples:
+  ralph-coordinator feature plan todo
+  ralph-coordinator feature plan todo --edit
+  ralph-coordinator feature plan todo --file - < plan.md")]
+    Plan(TextArgs),
+    /// Print the task graph that a session made and that waits for approval
+    #[command(after_help = "Example:
+  ralph-coordinator feature tasks todo")]
+    Tasks(Named),
     /// Start a run of a feature that doesn't run
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
@@ -123,6 +140,11 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 Format::Json => output::json(&progress)?,
                 Format::Table | Format::Wide => output::text(&page(&progress))?,
             }
+        }
+        FeatureCommand::Spec(args) => feature_text::run(&client, format, "spec", args).await?,
+        FeatureCommand::Plan(args) => feature_text::run(&client, format, "plan", args).await?,
+        FeatureCommand::Tasks(named) => {
+            feature_text::show(&client, format, &named.feature, "tasks").await?;
         }
         FeatureCommand::Run { named, run, wait } => {
             let path = format!("/features/{}/run", escape(&named.feature));

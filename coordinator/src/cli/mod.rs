@@ -13,6 +13,7 @@ mod doctor;
 mod duration;
 mod endpoint;
 mod feature;
+mod feature_text;
 mod git;
 mod init;
 mod logs;

@@ -20,6 +20,8 @@ pub enum Step {
     Landed,
     /// The task becomes the parent of the graph that the agent sent.
     Split,
+    /// The text that the session wrote becomes the feature's.
+    Wrote,
     /// The attempt is over; the retry rules say what follows.
     Retry,
     /// The same kind of dispatch again, without a new attempt: a verification or an integration that came to nothing.
@@ -37,6 +39,8 @@ pub struct Judgement {
     pub reason: Option<String>,
     /// The agent promised that the feature can't be done.
     pub run_failed: bool,
+    /// The graph that the agent sent, or the changes that it asks for, become tasks of the feature.
+    pub grows: bool,
 }
 
 /// Facts about the attempt that a work session belongs to.
@@ -50,6 +54,10 @@ pub struct AttemptFacts {
     pub pushed: bool,
     /// Verify sessions without a verdict so far.
     pub verify_tries: i16,
+    /// Whether the session left files changed.
+    pub changed: bool,
+    /// Whether it wrote a document.
+    pub wrote: bool,
 }
 
 impl Judgement {
@@ -59,6 +67,7 @@ impl Judgement {
             step,
             reason: reason.into(),
             run_failed: false,
+            grows: false,
         }
     }
 }
@@ -73,24 +82,71 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
             verification_came_to_nothing(ended, facts)
         };
     }
-    let mut judgement = if ended_in_order {
-        worked(sigils, facts)
-    } else {
-        broke_off(ended)
+    let mut judgement = match kind {
+        _ if !ended_in_order => broke_off(ended),
+        SessionKind::Spec | SessionKind::Plan => wrote(facts),
+        SessionKind::Build => built(sigils),
+        SessionKind::Review => reviewed(sigils, facts),
+        _ => worked(sigils, facts),
     };
     judgement.run_failed = ended_in_order && sigils.promise == Some(Promise::Failure);
     judgement
 }
 
+/// What follows an attempt that its agent takes for done.
+fn done(facts: AttemptFacts) -> Judgement {
+    if facts.needs_push && !facts.pushed {
+        let reason = "the work could not be pushed".to_owned();
+        return Judgement::new(Outcome::Error, Step::Retry, reason);
+    }
+    let step = if facts.verify { Step::Verify } else { Step::Land };
+    Judgement::new(Outcome::Done, step, None)
+}
+
+fn wrote(facts: AttemptFacts) -> Judgement {
+    if facts.wrote {
+        Judgement::new(Outcome::Done, Step::Wrote, None)
+    } else {
+        let reason = "the agent ended its turn without writing the text".to_owned();
+        Judgement::new(Outcome::NoSigil, Step::Retry, reason)
+    }
+}
+
+fn built(sigils: &Sigils) -> Judgement {
+    match sigils.verdict(SessionKind::Build) {
+        Verdict::Graph => Judgement {
+            grows: true,
+            ..Judgement::new(Outcome::Done, Step::Landed, None)
+        },
+        _ => Judgement::new(
+            Outcome::NoSigil,
+            Step::Retry,
+            "the agent ended its turn without a task graph".to_owned(),
+        ),
+    }
+}
+
+/// A review may also have corrected something itself: that is judged and lands like other work (SPEC 5).
+fn reviewed(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
+    let verdict = sigils.verdict(SessionKind::Review);
+    if !matches!(verdict, Verdict::ReviewPass | Verdict::ReviewChanges) {
+        let reason = "the reviewer ended its turn without a verdict".to_owned();
+        return Judgement::new(Outcome::NoSigil, Step::Retry, reason);
+    }
+    let own = if facts.changed {
+        done(facts)
+    } else {
+        Judgement::new(Outcome::Done, Step::Landed, None)
+    };
+    Judgement {
+        grows: verdict == Verdict::ReviewChanges && own.outcome == Outcome::Done,
+        ..own
+    }
+}
+
 fn worked(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
     match sigils.verdict(SessionKind::Work) {
-        Verdict::Done if facts.needs_push && !facts.pushed => Judgement::new(
-            Outcome::Error,
-            Step::Retry,
-            "the work could not be pushed".to_owned(),
-        ),
-        Verdict::Done if facts.verify => Judgement::new(Outcome::Done, Step::Verify, None),
-        Verdict::Done => Judgement::new(Outcome::Done, Step::Land, None),
+        Verdict::Done => done(facts),
         Verdict::Split => Judgement::new(Outcome::Split, Step::Split, None),
         Verdict::Failed => Judgement::new(Outcome::Failed, Step::Retry, None),
         _ => Judgement::new(
@@ -364,6 +420,97 @@ mod tests {
             message: "no such file".into(),
         };
         check(Work, door, "", plain, Outcome::Door, Step::Retry);
+    }
+
+    #[test]
+    fn sessions_that_write_a_text_or_a_graph() {
+        let wrote = AttemptFacts {
+            wrote: true,
+            ..AttemptFacts::default()
+        };
+        let nothing = AttemptFacts::default();
+        for kind in [SessionKind::Spec, SessionKind::Plan] {
+            check(kind, turn("end_turn"), "# It", wrote, Outcome::Done, Step::Wrote);
+            check(kind, turn("end_turn"), "", nothing, Outcome::NoSigil, Step::Retry);
+            check(
+                kind,
+                turn("max_tokens"),
+                "# It",
+                wrote,
+                Outcome::NoSigil,
+                Step::Retry,
+            );
+        }
+        let graph = "<task-graph>[{key: a, title: A}]</task-graph>";
+        use SessionKind::Build;
+        check(
+            Build,
+            turn("end_turn"),
+            graph,
+            nothing,
+            Outcome::Done,
+            Step::Landed,
+        );
+        check(
+            Build,
+            turn("end_turn"),
+            "later",
+            nothing,
+            Outcome::NoSigil,
+            Step::Retry,
+        );
+    }
+
+    #[test]
+    fn review_sessions() {
+        use SessionKind::Review;
+        let (pass, changes) = ("<review-pass/>", "<review-changes>name it</review-changes>");
+        let nothing = AttemptFacts::default();
+        let corrected = AttemptFacts {
+            changed: true,
+            needs_push: true,
+            pushed: true,
+            verify: true,
+            ..nothing
+        };
+        let unpushed = AttemptFacts {
+            pushed: false,
+            ..corrected
+        };
+        for text in [pass, changes] {
+            check(
+                Review,
+                turn("end_turn"),
+                text,
+                nothing,
+                Outcome::Done,
+                Step::Landed,
+            );
+            check(
+                Review,
+                turn("end_turn"),
+                text,
+                corrected,
+                Outcome::Done,
+                Step::Verify,
+            );
+            check(
+                Review,
+                turn("end_turn"),
+                text,
+                unpushed,
+                Outcome::Error,
+                Step::Retry,
+            );
+        }
+        check(
+            Review,
+            turn("end_turn"),
+            "fine",
+            nothing,
+            Outcome::NoSigil,
+            Step::Retry,
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Decisions as plain functions of values: no I/O, no async, `now` as an argument (DESIGN 1.4).
 
 pub mod counts;
+pub mod document;
 pub mod fairness;
 pub mod graph;
 pub mod judge;
@@ -11,4 +12,5 @@ pub mod retry;
 pub mod run;
 pub mod run_end;
 pub mod states;
+pub mod steps;
 pub mod strategy;

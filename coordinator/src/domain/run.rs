@@ -20,6 +20,10 @@ pub struct RunSettings {
     pub model: Option<String>,
     pub model_strategy: String,
     pub agent: Option<String>,
+    /// Commands that must succeed on exactly the commit that lands.
+    pub gate: Vec<String>,
+    /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
+    pub limit_grows: bool,
 }
 
 /// A run with what it used.

@@ -156,6 +156,8 @@ mod tests {
                 model: None,
                 model_strategy: "cost-optimized".into(),
                 agent: None,
+                gate: Vec::new(),
+                limit_grows: false,
             },
             iterations: 0,
             succeeded: 0,

@@ -242,7 +242,8 @@ impl Outcome {
 }
 
 /// [`ralph_shared::kind::SessionKind`] as the database has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[serde(rename_all = "snake_case")]
 #[sqlx(type_name = "session_kind", rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -254,6 +255,23 @@ pub enum Kind {
     Review,
     Distill,
     Integrate,
+}
+
+impl Kind {
+    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one (SPEC 1).
+    pub fn begins_attempt(self) -> bool {
+        !matches!(self, Self::Verify | Self::Integrate)
+    }
+
+    /// Whether its sessions may change the files of their workspace, which then count as work (SPEC 5).
+    pub fn changes_files(self) -> bool {
+        matches!(self, Self::Work | Self::Review)
+    }
+
+    /// The word in messages and on screens.
+    pub fn as_str(self) -> &'static str {
+        ralph_shared::kind::SessionKind::from(self).as_str()
+    }
 }
 
 impl From<Kind> for ralph_shared::kind::SessionKind {

@@ -1,5 +1,7 @@
 //! Which model an attempt gets, and why in words (SPEC 7.1).
 
+use super::states::Kind;
+
 /// Where the models of the configuration stand, weakest first (SPEC 7.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiers(Vec<Tier>);
@@ -103,6 +105,8 @@ pub struct Facts<'a> {
     pub easy_streak: u32,
     /// Whether this is the run's first iteration of a feature whose spec and plan were given.
     pub first_of_given_plan: bool,
+    /// What the session does, where that is not work on a task.
+    pub step: Option<Kind>,
 }
 
 /// A model and why.
@@ -124,6 +128,15 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
     };
     if let Some(model) = facts.task_model {
         return choice(model, "the task names it");
+    }
+    let strongest = |reason| choice(tiers.at(tiers.strongest()), reason);
+    match (strategy, facts.step) {
+        (Strategy::Fixed, _) => {}
+        (_, Some(Kind::Review)) => return strongest("strongest to review the whole"),
+        (Strategy::PlanThenExecute, Some(Kind::Spec | Kind::Plan | Kind::Build)) => {
+            return strongest("strongest to plan");
+        }
+        _ => {}
     }
     match strategy {
         Strategy::Fixed => choice(facts.run_model?, "the run's fixed model"),
@@ -172,6 +185,20 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_get_the_strongest_where_it_matters() {
+        let step = |step| Facts {
+            run_model: Some("own"),
+            step: Some(step),
+            ..Facts::default()
+        };
+        check(Strategy::CostOptimized, step(Kind::Review), "opus");
+        check(Strategy::Escalate, step(Kind::Review), "opus");
+        check(Strategy::Fixed, step(Kind::Review), "own");
+        check(Strategy::PlanThenExecute, step(Kind::Spec), "opus");
+        check(Strategy::CostOptimized, step(Kind::Spec), "sonnet");
+    }
 
     fn check(strategy: Strategy, facts: Facts<'_>, model: &str) {
         let choice = choose(strategy, &Tiers::default(), &facts);

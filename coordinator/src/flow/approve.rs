@@ -1,15 +1,20 @@
-//! A person approves what waits for them: the last attempt lands as it was pushed (SPEC 7.4).
+//! A person approves what waits for them: the last attempt lands as it was pushed (SPEC 7.4); the specification, the plan
+//! or the tasks count, and the next step starts.
 
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
-use sqlx::PgPool;
+use sqlx::{PgPool, Postgres, Transaction};
+use uuid::Uuid;
 
-use super::cascade::{self, moved};
+use super::cascade::{self, Features, moved};
 use super::steer::Steered;
-use super::{Signals, integrate};
+use super::{Signals, capture, finish, integrate, submit};
+use crate::domain::retry::Trouble;
 use crate::domain::states::{Kind, TaskState, Verification};
 use crate::store;
+use crate::store::feature::Text;
+use crate::store::task::Task;
 
 /// Sends the last pushed attempt of a task that needs a person into its feature's queue of integrations. A feature that
 /// doesn't run lands it with its next run.
@@ -35,6 +40,9 @@ pub async fn approve(
             format!("only what needs a person can be approved, and {id} is {state}"),
             signals,
         );
+    }
+    if !task.role.changes_files() {
+        return step(tx, features, task, actor, why).await;
     }
     let Some(pushed) = store::dispatch::last_pushed(&mut tx, id).await? else {
         return refused(
@@ -62,6 +70,57 @@ pub async fn approve(
     store::task::log(&mut tx, id, actor, "approve", why).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     integrate::promote(&mut tx, &BTreeSet::from([feature]), &mut signals).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(1), signals))
+}
+
+/// The result of a step counts: a text that was stored already, or a graph that becomes tasks now.
+async fn step(
+    mut tx: Transaction<'_, Postgres>,
+    mut features: Features,
+    mut task: Task,
+    actor: &str,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let (id, feature) = (task.id, task.feature);
+    let texts = store::feature::texts(&mut tx, feature).await?.unwrap_or_default();
+    let (text, result) = match task.role {
+        Kind::Spec => (texts.spec, "specification"),
+        Kind::Plan => (texts.plan, "plan"),
+        _ => (texts.proposed_graph, "graph"),
+    };
+    let Some(text) = text else {
+        let why = format!(
+            "no session of {id} left a {result} that could be approved; `task retry {id}` tries again"
+        );
+        return Ok((Steered::Refused(why), signals));
+    };
+    if task.role == Kind::Build {
+        let children = match submit::grow(&mut tx, &task, &text).await? {
+            Ok(children) => children,
+            Err(problem) => return Ok((Steered::Refused(problem), signals)),
+        };
+        if let Some(held) = features.get_mut(&feature) {
+            for child in &children {
+                held.counts.add(child.state, 1);
+            }
+        }
+        let ready: Vec<Uuid> = children.iter().filter(|c| c.ready).map(|c| c.id.0).collect();
+        let delays = vec![0; ready.len()];
+        signals.got_work(store::ready::enqueue(&mut tx, &ready, &delays).await?);
+        store::feature::write(&mut tx, feature, Text::ProposedGraph, None).await?;
+    }
+    moved(&mut features, feature, task.state, TaskState::Done);
+    task.state = TaskState::Done;
+    task.trouble = Trouble::default();
+    store::task::save(&mut tx, &[&task]).await?;
+    store::task::explain(&mut tx, id, None).await?;
+    store::task::log(&mut tx, id, actor, "approve", why).await?;
+    capture::release(&mut tx, &[id.0]).await?;
+    cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
+    finish::check(&mut tx, &mut features, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), signals))
 }

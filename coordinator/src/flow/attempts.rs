@@ -19,13 +19,13 @@ pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
 }
 
 fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
-    let work = dispatches.iter().rev().find(|d| d.kind == Kind::Work)?;
+    let work = dispatches.iter().rev().find(|d| d.kind.begins_attempt())?;
     // A failure at the door is nobody's attempt (SPEC 7.3).
     if work.outcome == Outcome::Door {
         return None;
     }
     let against = dispatches.iter().rev().find(|d| {
-        d.kind != Kind::Work
+        !d.kind.begins_attempt()
             && matches!(
                 d.outcome,
                 Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error

@@ -236,7 +236,7 @@ async fn dispatch(
             if taken.kind == Kind::Integrate {
                 return None;
             }
-            choose_model(settings, facts, task.trouble.failures)
+            choose_model(settings, facts, taken.kind, task.trouble.failures)
         });
         if taken.kind == Kind::Integrate {
             turns.0.push(taken.task.0);
@@ -279,6 +279,7 @@ async fn dispatch(
 fn choose_model(
     settings: &Settings,
     facts: &store::context::ModelFacts,
+    kind: Kind,
     failures: i16,
 ) -> Option<strategy::Choice> {
     let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
@@ -288,6 +289,7 @@ fn choose_model(
         failures,
         recent: (facts.recent, facts.recent_done),
         easy_streak: facts.easy_streak,
+        step: matches!(kind, Kind::Spec | Kind::Plan | Kind::Build | Kind::Review).then_some(kind),
         first_of_given_plan: facts.plan_given && facts.iterations == 0,
     };
     strategy::choose(strategy, &settings.tiers, &facts)

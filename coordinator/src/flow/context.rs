@@ -63,7 +63,7 @@ pub async fn build(
             let Some(integration) = facts.integrations.get(&dispatch.task) else {
                 continue;
             };
-            Work::Integrate(integrate_order(task, dispatch, integration))
+            Work::Integrate(integrate_order(task, run, dispatch, integration))
         } else {
             let (rendered, laid) = render(&facts, task, run, dispatch, settings);
             if let Some(laid) = laid {
@@ -211,9 +211,15 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
             })
             .collect(),
         feature: task.feature_name.clone(),
-        feature_description: task.feature_description.clone(),
+        // A step's own description is the feature's: once is enough.
+        feature_description: if task.description == task.feature_description {
+            String::new()
+        } else {
+            task.feature_description.clone()
+        },
         spec: task.spec.clone(),
         plan: task.plan.clone(),
+        base: task.base_commit.clone(),
     }
 }
 
@@ -239,10 +245,10 @@ fn session_order(
             grace_ms: settings.grace.as_millis() as u64,
             ..SessionLimits::default()
         },
-        access: if dispatch.kind == Kind::Verify {
-            Access::Commands
-        } else {
-            Access::Workspace
+        access: match dispatch.kind {
+            Kind::Verify => Access::Commands,
+            kind if kind.changes_files() => Access::Workspace,
+            _ => Access::ReadOnly,
         },
         iteration: u32::try_from(run.iterations + 1).unwrap_or(1),
         total: u32::try_from(run.settings.max_iterations.unwrap_or(task.feature_tasks)).unwrap_or(0),
@@ -265,7 +271,12 @@ fn model_choice(settings: &Settings, choice: &Choice) -> ModelChoice {
     }
 }
 
-fn integrate_order(task: &TaskFacts, dispatch: &Opened, integration: &Integration) -> IntegrateOrder {
+fn integrate_order(
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    integration: &Integration,
+) -> IntegrateOrder {
     let resume = match (&integration.old, &integration.new, &integration.new_ref) {
         (Some(old), Some(new), Some(new_ref)) => Some(Decided {
             old: old.clone(),
@@ -278,7 +289,7 @@ fn integrate_order(task: &TaskFacts, dispatch: &Opened, integration: &Integratio
         commit: integration.source_commit.clone(),
         subject: task.title.clone(),
         body: format!("Attempt {} of task {}.", dispatch.attempt, task.task),
-        gate: Vec::new(),
+        gate: run.settings.gate.clone(),
         resume,
     }
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgPool;
 
-use super::steer::Steered;
+use super::steer::{self, Steered, TaskCommand};
 use super::{Signals, cascade};
-use crate::domain::states::{FeatureState, TaskState};
+use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::domain::steps;
 use crate::store;
 use crate::store::edit::TaskEdit;
+use crate::store::feature::Text;
 
 /// Changes a task. One that is worked on, or done, is refused: what runs was told something else.
 pub async fn task(db: &PgPool, id: TaskId, edit: &TaskEdit, actor: &str) -> sqlx::Result<(Steered, Signals)> {
@@ -39,6 +41,61 @@ pub async fn task(db: &PgPool, id: TaskId, edit: &TaskEdit, actor: &str) -> sqlx
     tx.commit().await?;
     signals.features.insert(feature);
     Ok((Steered::Done(1), signals))
+}
+
+/// Stores the specification or the plan that a person wrote; the step that would have written it is done. `before` is the text
+/// that they started from: when it changed meanwhile, nothing is stored.
+pub async fn text(
+    db: &PgPool,
+    id: FeatureId,
+    step: Kind,
+    text: &str,
+    before: Option<&str>,
+    actor: &str,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(texts) = store::feature::texts(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, Signals::default()));
+    };
+    let result = steps::result(step);
+    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let (which, stored) = match step {
+        Kind::Plan => (Text::Plan, texts.plan),
+        _ => (Text::Spec, texts.spec),
+    };
+    if let Some(before) = before
+        && before != stored.as_deref().unwrap_or_default()
+    {
+        return refused(format!(
+            "the {result} was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
+        ));
+    }
+    let task = store::feature::step(&mut tx, id, step).await?;
+    let state = match task {
+        Some(task) => store::task::state_of(&mut tx, task).await?,
+        None => None,
+    };
+    if let (Some(task), Some(TaskState::InProgress)) = (task, state) {
+        return refused(format!(
+            "a session writes the {result} right now; wait for it, or `task interrupt {task}` first"
+        ));
+    }
+    store::feature::write(&mut tx, id, which, Some(text)).await?;
+    tx.commit().await?;
+    match task.zip(state) {
+        Some((task, state)) if !state.is_resolved() => {
+            let why = format!("a person wrote the {result}");
+            steer::task(db, task, TaskCommand::Done, actor, Some(&why)).await
+        }
+        _ => Ok((
+            Steered::Done(1),
+            Signals {
+                features: BTreeSet::from([id]),
+                ..Signals::default()
+            },
+        )),
+    }
 }
 
 fn words(edit: &TaskEdit) -> String {

@@ -6,8 +6,8 @@ use ralph_shared::ids::FeatureId;
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 
-use super::Signals;
 use super::cascade::{self, Features};
+use super::{Signals, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -58,6 +58,15 @@ pub async fn check(
                         },
                     );
                 }
+            }
+            Decision::End {
+                outcome: RunOutcome::Complete,
+                ..
+            } if submit::review(conn, feature, signals).await? => {
+                tracing::info!(
+                    feature = feature.name,
+                    "every task is resolved: the feature is reviewed"
+                );
             }
             Decision::End { outcome, reason } => {
                 tracing::info!(

@@ -15,7 +15,7 @@ use super::pick::{Picked, pick, prompt_limit};
 use super::recall::Question;
 use crate::domain::recall::{Kind as EntryKind, Query};
 use crate::domain::run::Run;
-use crate::domain::states::{Kind, Outcome};
+use crate::domain::states::Outcome;
 use crate::prompt::{self, Rendered, Section};
 use crate::store;
 use crate::store::context::{Earlier, JournalEntry, TaskFacts};
@@ -75,7 +75,7 @@ impl Remembered {
         opened: &[Opened],
         tasks: &[TaskFacts],
     ) -> sqlx::Result<Self> {
-        let working: Vec<&Opened> = opened.iter().filter(|d| d.kind == Kind::Work).collect();
+        let working: Vec<&Opened> = opened.iter().filter(|d| d.kind.begins_attempt()).collect();
         if working.is_empty() {
             return Ok(Self::default());
         }
@@ -259,7 +259,7 @@ impl Remembered {
         let blocked = earlier
             .iter()
             .rev()
-            .find(|e| e.kind == Kind::Work)
+            .find(|e| e.kind.begins_attempt())
             .filter(|e| e.difficulty.as_deref() == Some("blocked"))
             .and_then(|e| e.report.as_ref())
             .map(|report| report.why_failed.clone());

@@ -88,7 +88,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         }
         match next {
             Next::Again(_) => {
-                if task.next_kind == Some(Kind::Work) {
+                if task.next_kind == Some(task.role) {
                     moved(&mut features, task.feature, task.state, TaskState::Pending);
                     task.state = TaskState::Pending;
                 }
@@ -97,7 +97,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
             Next::NeedsReview => {
                 moved(&mut features, task.feature, task.state, TaskState::NeedsReview);
                 task.state = TaskState::NeedsReview;
-                task.next_kind = Some(Kind::Work);
+                task.next_kind = Some(task.role);
                 explained.push(one.task);
             }
         }

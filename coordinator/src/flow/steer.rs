@@ -14,7 +14,7 @@ use super::cascade::{self, Features, moved};
 use super::{Signals, finish, submit};
 use crate::domain::retry::Trouble;
 use crate::domain::run::RunSettings;
-use crate::domain::states::{FeatureState, Kind, RunOutcome, TaskState};
+use crate::domain::states::{FeatureState, RunOutcome, TaskState};
 use crate::store;
 use crate::store::integration::IntegrationState;
 use crate::store::task::Task;
@@ -148,7 +148,7 @@ pub async fn task(
     let from = task.state;
     moved(&mut features, feature, from, to);
     task.state = to;
-    task.next_kind = (task.children == 0).then_some(Kind::Work);
+    task.next_kind = (task.children == 0).then_some(task.role);
     if command == TaskCommand::Retry {
         task.trouble = Trouble::default();
         store::task::explain(&mut tx, id, None).await?;
@@ -225,7 +225,7 @@ async fn retry_below(
         };
         moved(features, task.feature, task.state, to);
         task.state = to;
-        task.next_kind = Some(Kind::Work);
+        task.next_kind = Some(task.role);
         task.trouble = Trouble::default();
     }
     store::task::save(conn, &tasks.iter().collect::<Vec<_>>()).await?;

@@ -8,7 +8,8 @@ use sqlx::{PgConnection, PgPool};
 use super::{Signals, finish};
 use crate::domain::graph::{self, Graph, Limits};
 use crate::domain::run::RunSettings;
-use crate::domain::states::{FeatureState, TaskState};
+use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::domain::steps::{self, Given};
 use crate::store;
 use crate::store::feature::NewFeature;
 use crate::store::task::{NewTask, Task};
@@ -18,7 +19,7 @@ use crate::store::task::{NewTask, Task};
 pub struct Submission {
     /// The feature.
     pub feature: NewFeature,
-    /// Its tasks.
+    /// Its tasks; without any, the steps that are left become tasks (SPEC 2.1).
     pub graph: Graph,
     /// What a task gets that doesn't say otherwise.
     pub defaults: TaskDefaults,
@@ -59,17 +60,33 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
         return Ok((Submitted::NameTaken, signals));
     }
     let feature = submission.feature.id;
-    let (tasks, edges) = rows(&submission.graph, &submission.defaults);
+    let (mut tasks, mut edges) = rows(&submission.graph, &submission.defaults);
+    let texts = &submission.feature;
+    let given = Given::new(
+        &texts.description,
+        texts.spec.as_deref(),
+        texts.plan.as_deref(),
+        tasks.len(),
+    );
+    let steps = steps::left(given).unwrap_or_default();
+    chain(
+        steps,
+        &submission.feature.description,
+        &submission.defaults,
+        &mut tasks,
+        &mut edges,
+    );
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
     let mut features = super::cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
     if let Some(held) = features.get_mut(&feature) {
         for task in &tasks {
             held.counts.add(task.state(), 1);
         }
-        held.state = if tasks.is_empty() {
-            FeatureState::Draft
-        } else {
-            FeatureState::Ready
+        held.state = match steps {
+            _ if tasks.is_empty() => FeatureState::Draft,
+            [] => FeatureState::Ready,
+            [Kind::Build] => FeatureState::Planned,
+            _ => FeatureState::Draft,
         };
     }
     super::cascade::save_features(&mut tx, &features, &mut signals).await?;
@@ -100,10 +117,12 @@ pub async fn start(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(None);
     };
-    if !matches!(
-        held.state,
-        FeatureState::Ready | FeatureState::Planned | FeatureState::Failed
-    ) {
+    let startable = match held.state {
+        FeatureState::Ready | FeatureState::Planned | FeatureState::Failed => true,
+        FeatureState::Draft => held.counts.total() > 0,
+        _ => false,
+    };
+    if !startable {
         return Ok(None);
     }
     let run = RunId::new();
@@ -146,10 +165,118 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
                 children: i32::try_from(node.open_children).unwrap_or(i32::MAX),
                 start_commit: None,
                 start_ref: None,
+                role: Kind::Work,
             }
         })
         .collect();
     (tasks, edges)
+}
+
+/// A step's task; `round` counts reviews.
+fn step(role: Kind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
+    let (key, title) = steps::name(role, round);
+    NewTask {
+        id: TaskId::new(),
+        parent: None,
+        key,
+        title,
+        description: description.to_owned(),
+        priority: 0,
+        pool: defaults.pool.clone(),
+        agent: None,
+        model: None,
+        max_retries: defaults.max_retries,
+        verify: defaults.verify,
+        open_blockers: 0,
+        children: 0,
+        start_commit: None,
+        start_ref: None,
+        role,
+    }
+}
+
+/// Adds the steps, each after the one before.
+fn chain(
+    steps: &[Kind],
+    description: &str,
+    defaults: &TaskDefaults,
+    tasks: &mut Vec<NewTask>,
+    edges: &mut Vec<(TaskId, TaskId)>,
+) {
+    let mut before = None;
+    for &role in steps {
+        let mut task = step(role, 0, description, defaults);
+        if let Some(before) = before.replace(task.id) {
+            edges.push((task.id, before));
+            task.open_blockers = 1;
+        }
+        tasks.push(task);
+    }
+}
+
+/// Adds a review of the whole feature when everything is resolved, its rounds aren't used up, and something was done since
+/// the last one. Whether it did.
+pub(super) async fn review(
+    conn: &mut PgConnection,
+    held: &mut store::feature::Locked,
+    signals: &mut Signals,
+) -> sqlx::Result<bool> {
+    if held.review_rounds == 0 {
+        return Ok(false);
+    }
+    let Some(newest) = store::feature::newest_task(conn, held.id).await? else {
+        return Ok(false);
+    };
+    if newest.role != Kind::Work || newest.reviews >= i64::from(held.review_rounds) {
+        return Ok(false);
+    }
+    let defaults = TaskDefaults {
+        max_retries: newest.max_retries,
+        verify: newest.verify,
+        pool: newest.pool,
+    };
+    let texts = store::feature::texts(conn, held.id).await?.unwrap_or_default();
+    let task = step(Kind::Review, newest.reviews + 1, &texts.description, &defaults);
+    store::task::insert(conn, held.id, std::slice::from_ref(&task), &[]).await?;
+    held.counts.add(TaskState::Pending, 1);
+    signals.got_work(store::ready::enqueue(conn, &[task.id.0], &[0]).await?);
+    Ok(true)
+}
+
+/// Checks a graph that a session of `task` sent.
+pub(super) fn check(text: &str) -> Result<Graph, String> {
+    graph::load("the task-graph sigil", text, &Limits::agent())
+        .map_err(|errors| format!("the task graph can't be used:\n{errors}"))
+}
+
+/// Adds the graph that a session of `step` sent to its feature; the run gets iterations for it. The inner error is for the
+/// agent's next attempt.
+pub(super) async fn grow(
+    conn: &mut PgConnection,
+    step: &Task,
+    text: &str,
+) -> sqlx::Result<Result<Vec<Child>, String>> {
+    let graph = match check(text) {
+        Ok(graph) => graph,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let defaults = TaskDefaults {
+        max_retries: step.max_retries,
+        verify: step.verify,
+        pool: store::task::pool_of(conn, step.id).await?,
+    };
+    let (tasks, edges) = rows(&graph, &defaults);
+    store::task::insert(conn, step.feature, &tasks, &edges).await?;
+    allow(conn, step.feature, tasks.len()).await?;
+    Ok(Ok(tasks.iter().map(Child::of).collect()))
+}
+
+/// Iterations that each task adds to a limit that nobody chose (SPEC 3.4).
+pub const ITERATIONS_A_TASK: usize = 5;
+
+async fn allow(conn: &mut PgConnection, feature: FeatureId, tasks: usize) -> sqlx::Result<()> {
+    let more = i32::try_from(tasks.saturating_mul(ITERATIONS_A_TASK)).unwrap_or(i32::MAX);
+    store::run::allow(conn, feature, more).await
 }
 
 /// A child that a split made.
@@ -161,15 +288,25 @@ pub struct Child {
     pub ready: bool,
 }
 
+impl Child {
+    fn of(task: &NewTask) -> Self {
+        Self {
+            id: task.id,
+            state: task.state(),
+            ready: task.open_blockers == 0 && task.children == 0,
+        }
+    }
+}
+
 /// Hangs the graph that an agent sent under its task. The inner error is for the agent's next attempt.
 pub async fn split(
     conn: &mut PgConnection,
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    let graph = match graph::load("the task-graph sigil", text, &Limits::agent()) {
+    let graph = match check(text) {
         Ok(graph) => graph,
-        Err(errors) => return Ok(Err(format!("the task graph can't be used:\n{errors}"))),
+        Err(problem) => return Ok(Err(problem)),
     };
     let pool = store::task::pool_of(conn, parent.id).await?;
     let defaults = TaskDefaults {
@@ -188,12 +325,6 @@ pub async fn split(
     }
     store::task::insert(conn, parent.feature, &tasks, &edges).await?;
     store::task::become_parent(conn, parent.id, top).await?;
-    Ok(Ok(tasks
-        .iter()
-        .map(|task| Child {
-            id: task.id,
-            state: task.state(),
-            ready: task.open_blockers == 0 && task.children == 0,
-        })
-        .collect()))
+    allow(conn, parent.feature, tasks.len()).await?;
+    Ok(Ok(tasks.iter().map(Child::of).collect()))
 }

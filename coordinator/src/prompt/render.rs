@@ -95,7 +95,7 @@ pub fn render(
     memory: Option<&Memory>,
     judged: Option<Judged>,
 ) -> Rendered {
-    let mut blocks = vec![assigned(templates, task, judged)];
+    let mut blocks = vec![assigned(templates, kind, task, judged)];
     let mut account = Vec::new();
     if let Some(memory) = memory {
         let mut written = written(templates, budgets, task, memory, &mut account);
@@ -158,7 +158,7 @@ fn written(
     written
 }
 
-fn assigned(templates: &Templates, task: &TaskContext, judged: Option<Judged>) -> String {
+fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged: Option<Judged>) -> String {
     let reference = |text: &str| cut(text, REFERENCE_CHARS);
     templates.part(
         "task",
@@ -182,6 +182,7 @@ fn assigned(templates: &Templates, task: &TaskContext, judged: Option<Judged>) -
             spec => task.spec.as_deref().map(reference),
             plan => task.plan.as_deref().map(reference),
             judged => judged.map(|judged| judged.attempt),
+            reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )
 }

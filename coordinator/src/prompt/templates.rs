@@ -13,9 +13,13 @@ use ralph_shared::sigil::SigilName;
 const PART: &str = "=== ";
 
 /// File name without `.md`, and what it holds.
-const BUILT_IN: [(&str, &str); 9] = [
+const BUILT_IN: [(&str, &str); 13] = [
+    ("spec.frame", include_str!("templates/spec.frame.md")),
+    ("plan.frame", include_str!("templates/plan.frame.md")),
+    ("build.frame", include_str!("templates/build.frame.md")),
     ("work.frame", include_str!("templates/work.frame.md")),
     ("verify.frame", include_str!("templates/verify.frame.md")),
+    ("review.frame", include_str!("templates/review.frame.md")),
     ("task", include_str!("templates/task.md")),
     ("attempts", include_str!("templates/attempts.md")),
     ("session", include_str!("templates/session.md")),
@@ -121,7 +125,11 @@ impl Templates {
             .map(|name| (name.as_str(), name.form()))
             .collect();
         let mut frames = BTreeMap::new();
-        for name in ["work.frame", "verify.frame"] {
+        for name in BUILT_IN
+            .map(|(name, _)| name)
+            .into_iter()
+            .filter(|name| name.ends_with(".frame"))
+        {
             let frame = env
                 .get_template(name)
                 .and_then(|template| template.render(context! { sigil => &sigils }))
@@ -134,6 +142,10 @@ impl Templates {
     /// The frame of a kind's prompts.
     pub(super) fn frame(&self, kind: SessionKind) -> &str {
         let name = match kind {
+            SessionKind::Spec => "spec.frame",
+            SessionKind::Plan => "plan.frame",
+            SessionKind::Build => "build.frame",
+            SessionKind::Review => "review.frame",
             SessionKind::Verify => "verify.frame",
             _ => "work.frame",
         };

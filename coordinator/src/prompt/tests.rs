@@ -501,6 +501,38 @@ fn a_repeated_prompt_changes_nothing() {
 }
 
 #[test]
+fn every_kind_has_a_frame_of_its_own() {
+    let context = task("Write the specification", "A due date for each item.");
+    let context = TaskContext {
+        base: Some("4b825dc6".to_owned()),
+        ..context
+    };
+    for kind in [
+        SessionKind::Spec,
+        SessionKind::Plan,
+        SessionKind::Build,
+        SessionKind::Review,
+    ] {
+        let rendered = render(
+            &Templates::built_in(),
+            &Budgets::default(),
+            kind,
+            &context,
+            None,
+            None,
+        );
+        let whole = rendered.prompt.whole();
+        insta::assert_snapshot!(format!("the_prompt_of_a_{kind}_session"), whole);
+        let repeated = sigil::Context {
+            kind,
+            task_id: &context.id,
+            model_tiers: &[],
+        };
+        assert_eq!(sigil::parse(&whole, &repeated), Sigils::default(), "{whole}");
+    }
+}
+
+#[test]
 fn the_verifier_gets_no_memory() {
     let task = TaskContext {
         spec: Some("Parsers say why.".to_owned()),

@@ -16,6 +16,8 @@ pub struct TaskContext {
     pub feature_description: String,
     pub spec: Option<String>,
     pub plan: Option<String>,
+    /// The commit that the feature started from.
+    pub base: Option<String>,
 }
 
 /// A parent task.

@@ -267,7 +267,7 @@ pub async fn journal(
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
                   exists (
                     select from dispatches v
-                    where v.task_id = d.task_id and v.attempt = d.attempt and v.kind <> 'work'
+                    where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
                       and v.outcome in ('failed', 'conflict', 'no_sigil')
                   ) as "sent_back!"
            from entries d

@@ -454,7 +454,7 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
         Pushed,
         r#"select attempt, commit as "commit!", pushed_ref as "pushed_ref!"
            from dispatches
-           where task_id = $1 and kind = 'work' and commit is not null and pushed_ref is not null
+           where task_id = $1 and kind in ('work', 'review') and commit is not null and pushed_ref is not null
            order by id desc
            limit 1"#,
         task.0,
@@ -468,7 +468,12 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
     sqlx::query!(
         "update dispatches
          set feedback = $2
-         where id = (select id from dispatches where task_id = $1 and kind = 'work' order by id desc limit 1)",
+         where id = (
+           select id from dispatches
+           where task_id = $1 and kind not in ('verify', 'integrate')
+           order by id desc
+           limit 1
+         )",
         task.0,
         feedback,
     )

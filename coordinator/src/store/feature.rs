@@ -1,11 +1,11 @@
 //! Features: their row with its counters, and their texts.
 
-use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::counts::Counts;
-use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
+use crate::domain::states::{FailurePolicy, FeatureState, Kind, TaskState};
 
 /// What a new feature is made of.
 #[derive(Debug, Clone)]
@@ -23,14 +23,19 @@ pub struct NewFeature {
     pub description: String,
     pub spec: Option<String>,
     pub plan: Option<String>,
+    /// Steps whose result a person approves.
+    pub approve: Vec<Kind>,
+    /// How often it is reviewed at most.
+    pub review_rounds: i32,
 }
 
 /// Inserts a feature as a draft. `false` when its name is taken in its repository.
 pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(
         "insert into features
-           (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy)
-         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9)
+           (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
+            approve, review_rounds)
+         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11)
          on conflict (repo_id, name) do nothing",
         new.id.0,
         new.name,
@@ -41,6 +46,8 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         new.branch,
         new.max_parallel,
         new.failure_policy as FailurePolicy,
+        &new.approve as &[Kind],
+        new.review_rounds,
     )
     .execute(&mut *conn)
     .await?;
@@ -70,6 +77,8 @@ pub struct Locked {
     pub state: FeatureState,
     pub failure_policy: FailurePolicy,
     pub current_run: Option<RunId>,
+    pub approve: Vec<Kind>,
+    pub review_rounds: i32,
     pub counts: Counts,
 }
 
@@ -92,7 +101,8 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
     let rows = sqlx::query!(
         r#"select id, name, repo_id, repo_address is not null as "has_repository!",
                   state as "state: FeatureState", failure_policy as "failure_policy: FailurePolicy", current_run,
-                  pending, blocked, done, failed, cancelled, skipped, needs_review
+                  approve as "approve: Vec<Kind>", review_rounds, pending, blocked, done, failed, cancelled, skipped,
+                  needs_review
            from features
            where id = any($1)
            order by id
@@ -112,6 +122,8 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
             state: row.state,
             failure_policy: row.failure_policy,
             current_run: row.current_run.map(RunId),
+            approve: row.approve,
+            review_rounds: row.review_rounds,
         })
         .collect())
 }
@@ -138,6 +150,103 @@ pub async fn save(conn: &mut PgConnection, feature: &Locked) -> sqlx::Result<()>
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// The text of a feature that a step writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Text {
+    Spec,
+    Plan,
+    /// A graph that waits for approval.
+    ProposedGraph,
+}
+
+/// Stores a text of a feature; `None` takes it away.
+pub async fn write(
+    conn: &mut PgConnection,
+    id: FeatureId,
+    which: Text,
+    text: Option<&str>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update feature_texts
+         set spec = case when $2 = 'spec' then $3 else spec end,
+             plan = case when $2 = 'plan' then $3 else plan end,
+             proposed_graph = case when $2 = 'graph' then $3 else proposed_graph end
+         where feature_id = $1",
+        id.0,
+        match which {
+            Text::Spec => "spec",
+            Text::Plan => "plan",
+            Text::ProposedGraph => "graph",
+        },
+        text,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The long texts of a feature.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct Texts {
+    pub description: String,
+    pub spec: Option<String>,
+    pub plan: Option<String>,
+    pub proposed_graph: Option<String>,
+}
+
+/// Reads the texts of a feature.
+pub async fn texts(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Texts>> {
+    sqlx::query_as!(
+        Texts,
+        "select description, spec, plan, proposed_graph from feature_texts where feature_id = $1",
+        id.0
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// The newest task of a feature, whose settings further ones get, and how many reviews it had.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Newest {
+    pub role: Kind,
+    pub verify: bool,
+    pub max_retries: i32,
+    pub pool: String,
+    pub reviews: i64,
+}
+
+/// The newest task of a feature.
+pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Newest>> {
+    sqlx::query_as!(
+        Newest,
+        r#"select t.role as "role: Kind", t.verify, t.max_retries, x.pool,
+                  (select count(*) from tasks r where r.feature_id = $1 and r.role = 'review') as "reviews!"
+           from tasks t
+           join task_texts x on x.task_id = t.id
+           where t.feature_id = $1
+           order by t.id desc
+           limit 1"#,
+        id.0
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// A step's task of a feature, if it has one.
+pub async fn step(conn: &mut PgConnection, id: FeatureId, role: Kind) -> sqlx::Result<Option<TaskId>> {
+    let id = sqlx::query_scalar!(
+        "select id from tasks where feature_id = $1 and role = $2 order by id desc limit 1",
+        id.0,
+        role as Kind,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(id.map(TaskId))
 }
 
 /// Features that run now.

@@ -393,7 +393,7 @@ pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> 
                     t.attempt as task_attempt,
                     exists (
                       select from dispatches v
-                      where v.task_id = d.task_id and v.attempt = d.attempt and v.kind <> 'work'
+                      where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
                         and v.outcome in ('failed', 'conflict')
                     ) as sent_back
              from memory_trials m

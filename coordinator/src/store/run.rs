@@ -17,8 +17,8 @@ pub async fn insert(
     sqlx::query!(
         "insert into runs
            (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-            backoff_ms, model, model_strategy, agent)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            backoff_ms, model, model_strategy, agent, gate, limit_grows)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         id.0,
         feature.0,
         settings.max_iterations,
@@ -32,6 +32,8 @@ pub async fn insert(
         settings.model,
         settings.model_strategy,
         settings.agent,
+        &settings.gate,
+        settings.limit_grows,
     )
     .execute(conn)
     .await?;
@@ -42,7 +44,7 @@ pub async fn insert(
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run>> {
     let rows = sqlx::query!(
         r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
-                  output_bytes, backoff_ms, model, model_strategy, agent, iterations, succeeded, input_tokens,
+                  output_bytes, backoff_ms, model, model_strategy, agent, gate, limit_grows, iterations, succeeded, input_tokens,
                   output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
                   now() as "now!"
            from runs
@@ -68,6 +70,8 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                 model: row.model,
                 model_strategy: row.model_strategy,
                 agent: row.agent,
+                gate: row.gate,
+                limit_grows: row.limit_grows,
             },
             iterations: row.iterations,
             succeeded: row.succeeded,
@@ -81,6 +85,19 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             now: row.now,
         })
         .collect())
+}
+
+/// Gives the open run of a feature more iterations, if nobody chose their limit.
+pub async fn allow(conn: &mut PgConnection, feature: FeatureId, iterations: i32) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs set max_iterations = max_iterations + $2
+         where feature_id = $1 and ended_at is null and limit_grows and max_iterations is not null",
+        feature.0,
+        iterations,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Adds to what a run used.

@@ -26,6 +26,8 @@ pub struct NewTask {
     pub children: i32,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
+    /// What its own sessions are.
+    pub role: Kind,
 }
 
 impl NewTask {
@@ -53,18 +55,18 @@ pub async fn insert(
         let ids: Vec<Uuid> = chunk.iter().map(|task| task.id.0).collect();
         let next: Vec<Option<Kind>> = chunk
             .iter()
-            .map(|task| (task.children == 0).then_some(Kind::Work))
+            .map(|task| (task.children == 0).then_some(task.role))
             .collect();
         sqlx::query!(
             "insert into tasks
                (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
-                open_children, start_commit, start_ref)
+                open_children, start_commit, start_ref, role)
              select $1, t.id, t.parent_id, t.state, t.next_kind, t.verify, t.priority, t.max_retries, t.open_blockers,
-                    t.children, t.children, t.start_commit, t.start_ref
+                    t.children, t.children, t.start_commit, t.start_ref, t.role
              from unnest($2::uuid[], $3::uuid[], $4::task_state[], $5::session_kind[], $6::bool[], $7::int[],
-                         $8::int[], $9::int[], $10::int[], $11::text[], $12::text[])
+                         $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[])
                as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
-                    start_commit, start_ref)",
+                    start_commit, start_ref, role)",
             feature.0,
             &ids,
             &chunk.iter().map(|task| task.parent.map(|p| p.0)).collect::<Vec<_>>() as &[Option<Uuid>],
@@ -77,6 +79,7 @@ pub async fn insert(
             &chunk.iter().map(|task| task.children).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
             &chunk.iter().map(|task| task.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.role).collect::<Vec<_>>() as &[Kind],
         )
         .execute(&mut *conn)
         .await?;
@@ -116,6 +119,7 @@ pub struct Task {
     pub feature: FeatureId,
     pub parent: Option<TaskId>,
     pub state: TaskState,
+    pub role: Kind,
     pub next_kind: Option<Kind>,
     pub verify: bool,
     pub verification: Verification,
@@ -135,7 +139,7 @@ pub struct Task {
 /// Locks tasks in the order of their ids. The caller holds their features, unless it only claims.
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Task>> {
     let rows = sqlx::query!(
-        r#"select id, feature_id, parent_id, state as "state: TaskState", next_kind as "next_kind: Kind", verify,
+        r#"select id, feature_id, parent_id, state as "state: TaskState", role as "role: Kind", next_kind as "next_kind: Kind", verify,
                   verification as "verification: Verification", held, priority, max_retries, open_blockers, children,
                   attempt, dispatch_id, failures, no_sigils, door_failures, lost_alone, conflicts, verify_tries,
                   start_commit, start_ref
@@ -154,6 +158,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Tas
             feature: FeatureId(row.feature_id),
             parent: row.parent_id.map(TaskId),
             state: row.state,
+            role: row.role,
             next_kind: row.next_kind,
             verify: row.verify,
             verification: row.verification,

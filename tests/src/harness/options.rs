@@ -141,6 +141,8 @@ impl Default for FeatureOptions {
                 model: None,
                 model_strategy: "cost-optimized".into(),
                 agent: None,
+                gate: Vec::new(),
+                limit_grows: false,
             },
             failure_policy: FailurePolicy::Continue,
         }

@@ -243,6 +243,8 @@ impl World {
             description: String::new(),
             spec: None,
             plan: None,
+            approve: Vec::new(),
+            review_rounds: 0,
         };
         let id = feature.id;
         let defaults = TaskDefaults {

@@ -1,17 +1,7 @@
 use ralph_tests::harness::{Repository, WorkerOptions, World};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::caller::Api;
-
-/// Waits for the run's end: the event stream ends with it.
-async fn ended(api: &Api, feature: &str) -> Value {
-    let path = format!("/api/v1/features/{feature}/events");
-    let stream = api
-        .send(reqwest::Method::GET, &path, Some(crate::caller::ADMIN), None)
-        .await;
-    stream.text().await.unwrap();
-    api.get(&format!("/features/{feature}/progress")).await.1
-}
+use crate::caller::{Api, ended};
 
 #[tokio::test]
 async fn a_person_approves_one_task_and_sends_another_back_with_feedback() {

@@ -90,3 +90,11 @@ impl Api {
         answer
     }
 }
+
+/// Waits for the run's end: the event stream ends with it.
+pub async fn ended(api: &Api, feature: &str) -> Value {
+    let path = format!("/api/v1/features/{feature}/events");
+    let stream = api.send(reqwest::Method::GET, &path, Some(ADMIN), None).await;
+    stream.text().await.unwrap();
+    api.get(&format!("/features/{feature}/progress")).await.1
+}

@@ -6,5 +6,6 @@ mod approval;
 mod caller;
 mod commands;
 mod edits;
+mod idea;
 mod machine;
 mod memory;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::run::RunSettings;
 use crate::domain::strategy::Strategy;
+use crate::flow::submit::ITERATIONS_A_TASK;
 
 const SECOND_MS: i64 = 1000;
 const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * SECOND_MS;
@@ -50,6 +51,9 @@ pub struct RunWish {
     /// A configured agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Commands that must succeed on exactly the commit that lands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate: Vec<String>,
 }
 
 /// A wish that can't be granted.
@@ -64,6 +68,9 @@ pub enum BadWish {
     /// The strategy that needs a model.
     #[error("the model strategy `fixed` needs a model; give one with --model")]
     FixedNeedsModel,
+    /// A command of the gate that is none.
+    #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
+    EmptyCommand,
 }
 
 impl RunWish {
@@ -72,6 +79,9 @@ impl RunWish {
     /// # Errors
     /// When a wish can't be granted.
     pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
+        if self.gate.iter().any(|command| command.trim().is_empty()) {
+            return Err(BadWish::EmptyCommand);
+        }
         let strategy = match (&self.model_strategy, &self.model) {
             (Some(word), model) => {
                 let strategy = Strategy::from_word(word).ok_or_else(|| BadWish::Strategy(word.clone()))?;
@@ -83,10 +93,8 @@ impl RunWish {
             (None, Some(_)) => "fixed".to_owned(),
             (None, None) => "cost-optimized".to_owned(),
         };
-        let default_iterations = i64::try_from(tasks)
-            .unwrap_or(i64::MAX)
-            .saturating_mul(5)
-            .saturating_add(20);
+        let iterations = tasks.saturating_mul(ITERATIONS_A_TASK).saturating_add(20);
+        let default_iterations = i64::try_from(iterations).unwrap_or(i64::MAX);
         let iterations = limit("iterations", self.iterations, Some(default_iterations))?;
         let cost_usd = self.cost_usd.unwrap_or(DEFAULT_COST_USD);
         if cost_usd.is_nan() || cost_usd < 0.0 {
@@ -105,6 +113,8 @@ impl RunWish {
             model: self.model.clone(),
             model_strategy: strategy,
             agent: self.agent.clone(),
+            gate: self.gate.clone(),
+            limit_grows: self.iterations.is_none(),
         })
     }
 }
@@ -134,6 +144,19 @@ mod tests {
         assert_eq!((settings.session_ms, settings.idle_ms), (3_600_000, 600_000));
         assert_eq!((settings.output_bytes, settings.backoff_ms), (52_428_800, 10_000));
         assert_eq!(settings.model_strategy, "cost-optimized");
+    }
+
+    #[test]
+    fn a_gate_has_commands() {
+        let gate = |command: &str| {
+            let wish = RunWish {
+                gate: vec![command.to_owned()],
+                ..RunWish::default()
+            };
+            wish.settings(1).map(|settings| settings.gate)
+        };
+        assert_eq!(gate("cargo test"), Ok(vec!["cargo test".to_owned()]));
+        assert_eq!(gate(" "), Err(BadWish::EmptyCommand));
     }
 
     #[test]

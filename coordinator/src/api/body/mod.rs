@@ -7,6 +7,7 @@ mod memory;
 mod problem;
 mod steer;
 mod submit;
+mod texts;
 mod token;
 mod transcript;
 
@@ -19,5 +20,6 @@ pub use memory::{
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer};
 pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
+pub use texts::{TextsView, WriteText};
 pub use token::{CreateToken, CreatedToken};
 pub use transcript::{Following, PromptSent, Transcript};

@@ -48,9 +48,16 @@ pub struct SubmitFeature {
     /// The plan, whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Its tasks.
+    /// Its tasks. Without them, sessions write what is missing: the specification, the plan, the tasks (SPEC 2.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<GraphText>,
+    /// Results that a person approves before the next step starts: `spec`, `plan`, `tasks`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approve: Vec<String>,
+    /// How often the whole is reviewed at most when its tasks are done; 2 when it isn't given and there are no tasks,
+    /// else 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review_rounds: Option<i32>,
     /// Its repository; none for a feature without code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoRef>,

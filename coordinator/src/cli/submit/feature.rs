@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::domain::graph::{self, Limits};
 use crate::domain::names;
 use crate::domain::states::FailurePolicy;
+use crate::domain::steps::{self, Given};
 
 /// Submit a feature: a graph of tasks that many agents work on
 #[derive(Debug, Args)]
@@ -25,22 +26,30 @@ use crate::domain::states::FailurePolicy;
   ralph-coordinator submit feature todo --tasks tasks.yaml --wait
   ralph-coordinator submit feature todo --tasks tasks.yaml --dry-run          check and draw the graph
   ralph-coordinator submit feature todo --tasks - --repo https://host/team/todo.git --base main < tasks.yaml
-  ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8")]
+  ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
+  ralph-coordinator submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
+  ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on")]
 pub struct FeatureArgs {
     /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
     name: String,
     /// File with the tasks, YAML or JSON; `-` for standard input
     #[arg(long, value_name = "FILE")]
     tasks: Option<PathBuf>,
-    /// What it is about
-    #[arg(long, value_name = "TEXT")]
+    /// What it is about, in a sentence or more; alone, sessions write its specification, plan and tasks
+    #[arg(long, value_name = "TEXT", visible_alias = "describe")]
     description: Option<String>,
-    /// File with the specification, which agents get to see
+    /// File with the specification, which agents get to see; without a plan or tasks, a session plans it
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// File with the plan, which agents get to see
+    /// File with the plan, which agents get to see; without tasks, a session breaks it into tasks
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+    /// What a person approves before the next step starts, with commas between: spec, plan, tasks
+    #[arg(long, value_name = "RESULTS", value_delimiter = ',')]
+    approve: Vec<String>,
+    /// Rounds of reviewing the whole when its tasks are done; 0 is none [default: 2 without --tasks, else 0]
+    #[arg(long, value_name = "N")]
+    review: Option<i32>,
     #[command(flatten)]
     repo: RepoFlags,
     /// Sessions that may run at once [default: 4]
@@ -93,8 +102,22 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     if args.dry_run {
         return dry_run(tasks);
     }
-    if tasks.is_none() && !args.draft {
-        return Err(Usage("there is nothing to run: give the feature's tasks with --tasks FILE, or only create it with --draft".into()).into());
+    let spec = args.spec.as_deref().map(read_text).transpose()?;
+    let plan = args.plan.as_deref().map(read_text).transpose()?;
+    let (spec, plan) = if tasks.is_none() && spec.is_none() && plan.is_none() {
+        (written(&args.name, "spec")?, written(&args.name, "plan")?)
+    } else {
+        (spec, plan)
+    };
+    let description = args.description.as_deref().unwrap_or_default();
+    let given = Given::new(
+        description,
+        spec.as_deref(),
+        plan.as_deref(),
+        usize::from(tasks.is_some()),
+    );
+    if steps::left(given).is_none() && !args.draft {
+        return Err(Usage(steps::NOTHING_TO_START_WITH.to_owned()).into());
     }
     let file = Config::find()?;
     let client = Client::find(globals)?;
@@ -102,9 +125,11 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let request = SubmitFeature {
         name: args.name,
         description: args.description,
-        spec: args.spec.as_deref().map(read_text).transpose()?,
-        plan: args.plan.as_deref().map(read_text).transpose()?,
+        spec,
+        plan,
         tasks,
+        approve: args.approve,
+        review_rounds: args.review,
         repo,
         max_parallel: args.max_parallel.or(file.limits.max_parallel),
         failure_policy: match args.on_failure {
@@ -152,6 +177,18 @@ fn read_graph(path: &Path) -> anyhow::Result<GraphText> {
         source: path.display().to_string(),
         text: read_text(path)?,
     })
+}
+
+/// The text that was written beside the project for this feature (SPEC 2.1).
+fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
+    let path = Path::new(".ralph/features")
+        .join(feature)
+        .join(format!("{which}.md"));
+    if !path.is_file() {
+        return Ok(None);
+    }
+    eprintln!("the {which} is read from {}", path.display());
+    read_text(&path).map(Some)
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {

@@ -44,6 +44,9 @@ pub struct RunFlags {
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// A command that must succeed on exactly the commit that lands; may be repeated [default: `[verify] commands`]
+    #[arg(long, value_name = "COMMAND")]
+    pub gate: Vec<String>,
 }
 
 impl RunFlags {
@@ -52,7 +55,12 @@ impl RunFlags {
     /// # Errors
     /// When the file can't be used.
     pub fn wish(&self) -> anyhow::Result<RunWish> {
-        self.wish_with(&Config::find()?.limits)
+        let file = Config::find()?;
+        let mut wish = self.wish_with(&file.limits)?;
+        if wish.gate.is_empty() {
+            wish.gate = file.verify.commands;
+        }
+        Ok(wish)
     }
 
     fn wish_with(&self, file: &Limits) -> anyhow::Result<RunWish> {
@@ -82,6 +90,7 @@ impl RunFlags {
             model: self.model.clone(),
             model_strategy: self.model_strategy.clone(),
             agent: self.agent.clone(),
+            gate: self.gate.clone(),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::{self, Difficulty};
+use ralph_shared::sigil::{self, Difficulty, Sigils};
 use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, Report, SessionReport};
 use uuid::Uuid;
 
@@ -14,10 +14,12 @@ use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
+use crate::domain::document::document;
 use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
 use crate::domain::states::{Kind, Outcome, Verification};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
+use crate::store::feature::Text;
 use crate::store::integration::{Integration, IntegrationState};
 use crate::store::memory::Source;
 use crate::store::task::Task;
@@ -51,6 +53,9 @@ pub(super) struct Batch<'a> {
     pub requeued: Vec<(TaskId, String)>,
     pub explained: Vec<(TaskId, Option<String>)>,
     pub split: Vec<(TaskId, String)>,
+    /// Graphs that become tasks of the feature, and what the session's own task does then.
+    pub grown: Vec<(TaskId, String, Step)>,
+    pub written: Vec<(FeatureId, Text, String)>,
     pub next_models: Vec<(TaskId, String)>,
     pub failed_runs: BTreeSet<FeatureId>,
     pub turns: BTreeSet<FeatureId>,
@@ -83,6 +88,8 @@ impl<'a> Batch<'a> {
             requeued: Vec::new(),
             explained: Vec::new(),
             split: Vec::new(),
+            grown: Vec::new(),
+            written: Vec::new(),
             next_models: Vec::new(),
             failed_runs: BTreeSet::new(),
             turns: BTreeSet::new(),
@@ -151,6 +158,7 @@ impl Batch<'_> {
             step: Step::Retry,
             reason: Some(reason.to_owned()),
             run_failed: false,
+            grows: false,
         };
         self.ends.push(end(
             dispatch,
@@ -180,11 +188,14 @@ impl Batch<'_> {
         };
         let sigils = sigil::parse(text, &context);
         let has_repository = self.features.get(&task.feature).is_some_and(|f| f.has_repository);
+        let document = document(text).filter(|_| matches!(dispatch.kind, Kind::Spec | Kind::Plan));
         let facts = AttemptFacts {
             verify: task.verify && has_repository,
             needs_push: has_repository,
             pushed: session.snapshot.pushed_ref.is_some(),
             verify_tries: task.verify_tries,
+            changed: session.snapshot.files_changed_count > 0,
+            wrote: document.is_some(),
         };
         let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
         if judgement.outcome == Outcome::Error
@@ -196,7 +207,7 @@ impl Batch<'_> {
             kind == SessionKind::Work && !matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
         let source = self.source(dispatch);
-        if kind == SessionKind::Work {
+        if dispatch.kind.begins_attempt() {
             self.captured
                 .learn(&source, &sigils, &session.snapshot.files_changed);
             let reason = judgement.reason.as_deref();
@@ -207,6 +218,8 @@ impl Batch<'_> {
             {
                 self.next_models.push((task.id, model.clone()));
             }
+        }
+        if dispatch.kind.changes_files() {
             keep_start(&mut task, session, &judgement);
         }
         if judgement.run_failed {
@@ -227,16 +240,20 @@ impl Batch<'_> {
         }
         self.ends.push(end);
         let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
+        if judgement.grows {
+            self.grown.push((task.id, asked_for(&sigils), judgement.step));
+            self.tasks.insert(task.id, task);
+            return;
+        }
         match judgement.step {
-            Step::Verify => self.verify(task),
-            Step::Land if has_repository => self.queue_integration(task),
-            Step::Land | Step::Landed => self.land(task),
+            Step::Verify | Step::Land | Step::Landed => self.go_on(task, judgement.step),
+            Step::Wrote => self.wrote(task, document.unwrap_or_default()),
             Step::Split => {
                 self.split
                     .push((task.id, sigils.task_graph.clone().unwrap_or_default()));
                 self.tasks.insert(task.id, task);
             }
-            Step::Retry if blocked && kind == SessionKind::Work => {
+            Step::Retry if blocked => {
                 let reason = "the agent says that it is blocked".to_owned();
                 self.needs_person(task, reason);
             }
@@ -342,6 +359,20 @@ impl Batch<'_> {
         let cost_usd = session.usage.cost_usd.filter(|usd| *usd >= 0.0);
         spent.cost_usd += cost_usd.map_or(0.0, |usd| usd.min(MOST_USD));
     }
+}
+
+/// The graph that a session sent, or a graph of one task that holds the changes which a review asks for without one.
+fn asked_for(sigils: &Sigils) -> String {
+    if let Some(graph) = &sigils.task_graph {
+        return graph.clone();
+    }
+    let changes = sigils.review_changes.as_deref().unwrap_or_default();
+    serde_json::json!([{
+        "key": "changes",
+        "title": "Make the changes that the review asks for",
+        "description": changes,
+    }])
+    .to_string()
 }
 
 /// More than a session can cost; bounded, so that an agent's nonsense can't overflow a run's sums.

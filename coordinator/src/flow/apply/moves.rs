@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::super::cascade;
 use super::batch::Batch;
-use crate::domain::judge::Judgement;
+use crate::domain::judge::{Judgement, Step};
 use crate::domain::retry::{self, Next, Trouble};
 use crate::domain::states::{Kind, Outcome, TaskState, Verification};
+use crate::domain::steps;
 use crate::store::dispatch::Dispatch;
+use crate::store::feature::Text;
 use crate::store::task::Task;
 
 impl Batch<'_> {
@@ -23,6 +25,48 @@ impl Batch<'_> {
         task.verify_tries = 0;
         self.enqueue.push((task.id, Duration::ZERO));
         self.tasks.insert(task.id, task);
+    }
+
+    /// What an attempt that its agent takes for done does next.
+    pub(super) fn go_on(&mut self, task: Task, step: Step) {
+        let has_repository = self.features.get(&task.feature).is_some_and(|f| f.has_repository);
+        match step {
+            Step::Verify => self.verify(task),
+            Step::Land if has_repository => self.queue_integration(task),
+            _ => self.land(task),
+        }
+    }
+
+    /// Whether a person looks at what this task's sessions made before the next step starts.
+    pub(super) fn is_approved_by_a_person(&self, task: &Task) -> bool {
+        self.features
+            .get(&task.feature)
+            .is_some_and(|f| f.approve.contains(&task.role))
+    }
+
+    /// A text of the feature was written.
+    pub(super) fn wrote(&mut self, task: Task, document: &str) {
+        let which = if task.role == Kind::Plan {
+            Text::Plan
+        } else {
+            Text::Spec
+        };
+        self.written.push((task.feature, which, document.to_owned()));
+        if self.is_approved_by_a_person(&task) {
+            self.waits_for_approval(task);
+        } else {
+            self.land(task);
+        }
+    }
+
+    pub(super) fn waits_for_approval(&mut self, task: Task) {
+        let feature = self.features.get(&task.feature).map_or("", |f| f.name.as_str());
+        let (result, id) = (steps::result(task.role), task.id);
+        let reason = format!(
+            "the {result} of {feature} waits for approval: read with `feature {result} {feature}`, go on with `task approve \
+             {id}` and `feature run {feature}`, or have it made anew with `task retry {id} --feedback TEXT`"
+        );
+        self.needs_person(task, reason);
     }
 
     pub(super) fn repeat_verify(&mut self, mut task: Task, judgement: &Judgement) {
@@ -66,7 +110,7 @@ impl Batch<'_> {
     pub(super) fn land(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::Done);
         task.trouble = Trouble::default();
-        task.next_kind = Some(Kind::Work);
+        task.next_kind = Some(task.role);
         self.landed.push(task.id);
         self.explained.push((task.id, None));
         self.tasks.insert(task.id, task);
@@ -97,7 +141,7 @@ impl Batch<'_> {
             jitter(),
         );
         task.trouble = trouble;
-        task.next_kind = Some(Kind::Work);
+        task.next_kind = Some(task.role);
         match next {
             Next::Again(delay) => {
                 self.move_to(&mut task, TaskState::Pending);
@@ -116,7 +160,7 @@ impl Batch<'_> {
 
     pub(super) fn needs_person(&mut self, mut task: Task, reason: String) {
         self.move_to(&mut task, TaskState::NeedsReview);
-        task.next_kind = Some(Kind::Work);
+        task.next_kind = Some(task.role);
         self.explained.push((task.id, Some(reason)));
         self.tasks.insert(task.id, task);
     }

@@ -9,10 +9,12 @@ use uuid::Uuid;
 use super::super::{Signals, capture, cascade, finish, integrate, submit};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
+use crate::domain::judge::Step;
 use crate::domain::retry::{self, Next};
 use crate::domain::run::Spent;
-use crate::domain::states::{Outcome, TaskState};
+use crate::domain::states::{Kind, Outcome, TaskState};
 use crate::store;
+use crate::store::feature::Text;
 use crate::store::task::Task;
 
 impl Batch<'_> {
@@ -20,6 +22,12 @@ impl Batch<'_> {
     pub(super) async fn write(mut self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
         for (id, graph) in std::mem::take(&mut self.split) {
             self.split_task(conn, id, &graph).await?;
+        }
+        for (id, graph, step) in std::mem::take(&mut self.grown) {
+            self.grow(conn, id, &graph, step).await?;
+        }
+        for (feature, which, text) in &self.written {
+            store::feature::write(conn, *feature, *which, Some(text)).await?;
         }
         let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
         store::task::save(conn, &changed).await?;
@@ -114,31 +122,72 @@ impl Batch<'_> {
                 );
                 self.tasks.insert(id, task);
             }
-            Err(problem) => {
-                if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id.0) == task.dispatch) {
-                    end.outcome = Outcome::Failed;
-                    end.reason = Some(problem.clone());
-                }
-                let base = self.backoff(&task);
-                let (next, trouble) = retry::decide(
-                    Outcome::Failed,
-                    false,
-                    task.max_retries,
-                    task.trouble,
-                    base,
-                    jitter(),
-                );
-                task.trouble = trouble;
-                match next {
-                    Next::Again(delay) => {
-                        self.move_to(&mut task, TaskState::Pending);
-                        self.enqueue.push((id, delay));
-                        self.tasks.insert(id, task);
-                    }
-                    Next::NeedsReview => self.needs_person(task, problem),
-                }
-            }
+            Err(problem) => self.refuse_graph(task, problem),
         }
         Ok(())
+    }
+
+    /// Adds the graph that a build or a review sent to its feature; its own task then goes on as judged.
+    async fn grow(
+        &mut self,
+        conn: &mut PgConnection,
+        id: TaskId,
+        graph: &str,
+        step: Step,
+    ) -> sqlx::Result<()> {
+        let Some(task) = self.tasks.get(&id).cloned() else {
+            return Ok(());
+        };
+        if task.role == Kind::Build && self.is_approved_by_a_person(&task) {
+            match submit::check(graph) {
+                Ok(_) => {
+                    self.written
+                        .push((task.feature, Text::ProposedGraph, graph.to_owned()));
+                    self.waits_for_approval(task);
+                }
+                Err(problem) => self.refuse_graph(task, problem),
+            }
+            return Ok(());
+        }
+        match submit::grow(conn, &task, graph).await? {
+            Ok(children) => {
+                if let Some(feature) = self.features.get_mut(&task.feature) {
+                    for child in &children {
+                        feature.counts.add(child.state, 1);
+                    }
+                }
+                let ready = children.iter().filter(|c| c.ready);
+                self.enqueue.extend(ready.map(|c| (c.id, Duration::ZERO)));
+                self.go_on(task, step);
+            }
+            Err(problem) => self.refuse_graph(task, problem),
+        }
+        Ok(())
+    }
+
+    /// A graph that can't be used fails the attempt that sent it.
+    fn refuse_graph(&mut self, mut task: Task, problem: String) {
+        if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id.0) == task.dispatch) {
+            end.outcome = Outcome::Failed;
+            end.reason = Some(problem.clone());
+        }
+        let base = self.backoff(&task);
+        let (next, trouble) = retry::decide(
+            Outcome::Failed,
+            false,
+            task.max_retries,
+            task.trouble,
+            base,
+            jitter(),
+        );
+        task.trouble = trouble;
+        match next {
+            Next::Again(delay) => {
+                self.move_to(&mut task, TaskState::Pending);
+                self.enqueue.push((task.id, delay));
+                self.tasks.insert(task.id, task);
+            }
+            Next::NeedsReview => self.needs_person(task, problem),
+        }
     }
 }

@@ -1,0 +1,27 @@
+//! The long texts of a feature.
+
+use serde::{Deserialize, Serialize};
+
+/// What a feature is about (SPEC 2.1).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextsView {
+    /// As it was submitted.
+    pub description: String,
+    /// The specification.
+    pub spec: Option<String>,
+    /// The plan.
+    pub plan: Option<String>,
+    /// A task graph that waits for approval.
+    pub tasks: Option<String>,
+}
+
+/// `PUT /api/v1/features/{id}/texts/spec` and `…/plan`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteText {
+    /// The whole text.
+    pub text: String,
+    /// The text that the change started from; when it isn't the stored one any more, nothing is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+}

@@ -1,0 +1,64 @@
+//! The long texts of a feature: read, and written by a person.
+
+use axum::Json;
+use axum::extract::{Path, State};
+
+use super::app::App;
+use super::body::{Done, TextsView, WriteText};
+use super::locate;
+use super::problem::Problem;
+use super::request::Body;
+use crate::domain::states::Kind;
+use crate::domain::steps;
+use crate::flow::edit;
+use crate::flow::steer::Steered;
+use crate::store;
+
+/// The texts.
+pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<TextsView>, Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::feature(&mut conn, &id).await?;
+    let texts = store::feature::texts(&mut conn, id).await?.ok_or_else(gone)?;
+    Ok(Json(TextsView {
+        description: texts.description,
+        spec: texts.spec,
+        plan: texts.plan,
+        tasks: texts.proposed_graph,
+    }))
+}
+
+/// Stores the specification or the plan; the step that would have written it is done.
+pub async fn store(
+    State(app): State<App>,
+    Path((id, which)): Path<(String, String)>,
+    Body(body): Body<WriteText>,
+) -> Result<Json<Done>, Problem> {
+    let step = steps::of_result(&which)
+        .filter(|step| *step != Kind::Build)
+        .ok_or_else(|| {
+            Problem::not_found(format!(
+                "a feature has a `spec` and a `plan` that can be written, no `{which}`"
+            ))
+        })?;
+    if body.text.trim().is_empty() {
+        return Err(Problem::invalid(format!(
+            "the {which} is empty; nothing was stored"
+        )));
+    }
+    let id = locate::feature(&mut *app.db().await?, &id).await?;
+    let (db, before) = (&app.deps.db, body.before.as_deref());
+    let stored = || edit::text(db, id, step, &body.text, before, "a person");
+    let (steered, signals) = store::retry_serialization(stored).await?;
+    match steered {
+        Steered::Done(count) => {
+            app.deps.bus.emit(signals).await;
+            Ok(Json(Done { count }))
+        }
+        Steered::NotFound => Err(gone()),
+        Steered::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+fn gone() -> Problem {
+    Problem::not_found("the feature was deleted meanwhile")
+}

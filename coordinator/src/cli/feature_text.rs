@@ -1,0 +1,138 @@
+//! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::client::{Client, escape};
+use super::output::{self, Format};
+use super::start::Usage;
+use crate::api::body::{Done, TextsView, WriteText};
+
+/// The editor where the environment names none.
+const EDITOR: &str = "vi";
+
+/// Which feature's, and what to do with it.
+#[derive(Debug, Args)]
+pub struct TextArgs {
+    /// Name of the feature, or the beginning of its id
+    #[arg(value_name = "FEATURE")]
+    feature: String,
+    /// Store what this file holds, `-` for standard input; the step that would have written it is done
+    #[arg(long, value_name = "FILE", conflicts_with = "edit")]
+    file: Option<PathBuf>,
+    /// Write it with $VISUAL or $EDITOR, from what stands
+    #[arg(long)]
+    edit: bool,
+}
+
+/// Prints the text, or stores another one.
+pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -> anyhow::Result<()> {
+    let path = format!("/features/{}/texts", escape(&args.feature));
+    let texts: TextsView = client.get(&path).await?;
+    let stored = if which == "plan" { texts.plan } else { texts.spec };
+    let (text, before) = match &args.file {
+        Some(file) => (read(file)?, None),
+        None if args.edit => {
+            let before = stored.unwrap_or_default();
+            let text = edited(which, &before)?;
+            if text == before {
+                eprintln!("nothing was changed");
+                return Ok(());
+            }
+            (text, Some(before))
+        }
+        None => return print(format, &args.feature, which, stored),
+    };
+    let written = WriteText { text, before };
+    let request = client.put::<Done>(&format!("{path}/{which}"), &written).await;
+    if let (Err(_), true) = (&request, args.edit) {
+        let kept = keep(which, &written.text)?;
+        eprintln!("what you wrote is kept in {}", kept.display());
+    }
+    let done = request?;
+    match format {
+        Format::Json => output::json(&done),
+        Format::Table | Format::Wide => output::text(&format!("the {which} of {} is stored\n", args.feature)),
+    }
+}
+
+/// Prints a text of a feature; `tasks` is the graph that waits for approval.
+pub async fn show(client: &Client, format: Format, feature: &str, which: &str) -> anyhow::Result<()> {
+    let texts: TextsView = client
+        .get(&format!("/features/{}/texts", escape(feature)))
+        .await?;
+    let text = match which {
+        "spec" => texts.spec,
+        "plan" => texts.plan,
+        _ => texts.tasks,
+    };
+    print(format, feature, which, text)
+}
+
+fn print(format: Format, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
+    match (format, text) {
+        (Format::Json, text) => output::json(&serde_json::json!({ which: text })),
+        (_, Some(text)) => output::text(&format!("{}\n", text.trim_end())),
+        (_, None) if which == "tasks" => Err(anyhow::anyhow!(
+            "no task graph of {feature} waits for approval; `ralph-coordinator task tree {feature}` shows its tasks"
+        )),
+        (_, None) => Err(anyhow::anyhow!(
+            "{feature} has no {which}; write it with `ralph-coordinator feature {which} {feature} --edit`"
+        )),
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("failed to read the text from standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file)
+        .map_err(|error| Usage(format!("failed to read {}: {error}", file.display())).into())
+}
+
+/// Lets the person change a text with their editor.
+fn edited(which: &str, before: &str) -> anyhow::Result<String> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Usage("--edit needs a terminal; give the text with --file FILE".into()).into());
+    }
+    let mut file = tempfile::Builder::new()
+        .prefix(&format!("ralph-{which}-"))
+        .suffix(".md")
+        .tempfile()
+        .context("failed to make a file to edit")?;
+    file.write_all(before.as_bytes())
+        .context("failed to write the file to edit")?;
+    let editor = ["VISUAL", "EDITOR"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
+        .unwrap_or_else(|| EDITOR.to_owned());
+    // As git does it: the variable may hold arguments.
+    let status = Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "editor"])
+        .arg(file.path())
+        .status()
+        .with_context(|| format!("failed to start the editor `{editor}`"))?;
+    if !status.success() {
+        anyhow::bail!("the editor `{editor}` ended with {status}; nothing was stored");
+    }
+    std::fs::read_to_string(file.path()).context("failed to read what the editor left")
+}
+
+/// Keeps a text that could not be stored.
+fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let (mut file, path) = tempfile::Builder::new()
+        .prefix(&format!("ralph-{which}-"))
+        .suffix(".md")
+        .tempfile()?
+        .keep()?;
+    file.write_all(text.as_bytes())?;
+    Ok(path)
+}

@@ -1,0 +1,114 @@
+//! The steps that lead from an idea to a graph, and the review at the end (SPEC 2.1, 5).
+
+use super::states::Kind;
+
+/// What a feature was submitted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct Given {
+    pub description: bool,
+    pub spec: bool,
+    pub plan: bool,
+    pub tasks: bool,
+}
+
+/// What to do about a submission without anything in it.
+pub const NOTHING_TO_START_WITH: &str = "there is nothing to start with: say what the feature is about (--description TEXT), \
+     give its specification (--spec FILE), plan (--plan FILE) or tasks (--tasks FILE), or only create it (--draft)";
+
+impl Given {
+    /// What these texts and so many tasks give; a blank text gives nothing.
+    pub fn new(description: &str, spec: Option<&str>, plan: Option<&str>, tasks: usize) -> Self {
+        let filled = |text: &str| !text.trim().is_empty();
+        Self {
+            description: filled(description),
+            spec: spec.is_some_and(filled),
+            plan: plan.is_some_and(filled),
+            tasks: tasks > 0,
+        }
+    }
+}
+
+/// The steps that are left, in their order: none once there are tasks, else from the first text that is missing. `None`
+/// when there is nothing to start with (SPEC 2.1).
+pub fn left(given: Given) -> Option<&'static [Kind]> {
+    const ALL: [Kind; 3] = [Kind::Spec, Kind::Plan, Kind::Build];
+    match given {
+        Given { tasks: true, .. } => Some(&[]),
+        Given { plan: true, .. } => Some(&ALL[2..]),
+        Given { spec: true, .. } => Some(&ALL[1..]),
+        Given {
+            description: true, ..
+        } => Some(&ALL),
+        _ => None,
+    }
+}
+
+/// Key and title of a step's task; `round` counts reviews, from 1.
+pub fn name(step: Kind, round: i64) -> (String, String) {
+    match step {
+        Kind::Spec => ("spec".to_owned(), "Write the specification".to_owned()),
+        Kind::Plan => ("plan".to_owned(), "Write the plan".to_owned()),
+        Kind::Build => ("build".to_owned(), "Break the plan into tasks".to_owned()),
+        _ => (
+            format!("review-{round}"),
+            format!("Review the feature, round {round}"),
+        ),
+    }
+}
+
+/// What a step's result is called where people approve it, on the command line and in messages.
+pub fn result(step: Kind) -> &'static str {
+    match step {
+        Kind::Spec => "spec",
+        Kind::Plan => "plan",
+        _ => "tasks",
+    }
+}
+
+/// The step whose result has this name.
+pub fn of_result(name: &str) -> Option<Kind> {
+    [Kind::Spec, Kind::Plan, Kind::Build]
+        .into_iter()
+        .find(|step| result(*step) == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_begin_with_the_first_text_that_is_missing() {
+        let none = Given::default();
+        let check = |given, expected: Option<&[Kind]>| assert_eq!(left(given), expected, "{given:?}");
+        check(none, None);
+        let description = Given {
+            description: true,
+            ..none
+        };
+        check(description, Some(&[Kind::Spec, Kind::Plan, Kind::Build]));
+        check(
+            Given {
+                spec: true,
+                ..description
+            },
+            Some(&[Kind::Plan, Kind::Build]),
+        );
+        check(Given { plan: true, ..none }, Some(&[Kind::Build]));
+        check(
+            Given {
+                tasks: true,
+                ..description
+            },
+            Some(&[]),
+        );
+    }
+
+    #[test]
+    fn a_result_names_its_step() {
+        for step in [Kind::Spec, Kind::Plan, Kind::Build] {
+            assert_eq!(of_result(result(step)), Some(step));
+        }
+        assert_eq!(of_result("work"), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! From an idea to a reviewed branch: the steps of a feature, and the people who look in between (SPEC 2.1, 5).
+
+use ralph_tests::harness::{Repository, Spawned, WorkerOptions, World};
+use serde_json::{Value, json};
+
+use crate::caller::{Api, ended};
+
+struct Stage {
+    world: World,
+    repository: Repository,
+    api: Api,
+    worker: Spawned,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let mut world = World::start().await.unwrap();
+        let repository = Repository::create(world.dir(), &[("README.md", "begin\n")]).unwrap();
+        world.coordinator().await.unwrap();
+        let api = Api::start(&world).await;
+        let worker = world.worker(&WorkerOptions::named("w")).unwrap();
+        Self {
+            world,
+            repository,
+            api,
+            worker,
+        }
+    }
+
+    /// Submits the feature `f`, whose base is the repository.
+    async fn submit(&self, more: Value) {
+        let mut body = json!({
+            "name": "f",
+            "verify": false,
+            "repo": {
+                "address": self.repository.path(),
+                "id": "r",
+                "base_ref": "main",
+                "base_commit": self.repository.head("main").unwrap(),
+            },
+            "run": {"backoff_ms": 0},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        let (status, answer) = self.api.post("/features", &body).await;
+        assert_eq!(status.as_u16(), 201, "{answer}");
+    }
+
+    /// Waits for the run's end, which is as expected.
+    async fn ends(&self, outcome: &str) -> Value {
+        let over = ended(&self.api, "f").await;
+        let tell = self.world.tell().await;
+        assert_eq!(
+            over["feature"]["run"]["outcome"],
+            outcome,
+            "{tell}\n{}",
+            self.worker.output()
+        );
+        over
+    }
+
+    async fn runs_on(&self) {
+        let (status, answer) = self.api.post("/features/f/run", &json!({"backoff_ms": 0})).await;
+        assert_eq!(status.as_u16(), 200, "{answer}");
+    }
+
+    /// Titles of the tasks with their attempts, in the order in which they were made.
+    async fn titles(&self) -> Vec<(String, u64)> {
+        let (_, page) = self.api.get("/features/f/tasks").await;
+        let tasks = page["items"].as_array().unwrap().iter();
+        let mut tasks: Vec<_> = tasks
+            .map(|task| (task["id"].as_str().unwrap().to_owned(), task.clone()))
+            .collect();
+        tasks.sort_by_key(|(id, _)| id.clone());
+        let of = |task: &Value| {
+            (
+                task["title"].as_str().unwrap().to_owned(),
+                task["attempt"].as_u64().unwrap(),
+            )
+        };
+        let mut titles: Vec<_> = tasks.iter().map(|(_, task)| of(task)).collect();
+        titles.sort();
+        titles
+    }
+
+    async fn texts(&self) -> Value {
+        self.api.get("/features/f/texts").await.1
+    }
+
+    fn file(&self, path: &str) -> String {
+        self.repository
+            .git(&["show", &format!("ralph/f:{path}")])
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+
+    async fn strike(self) {
+        self.api.stop().await;
+        drop(self.worker);
+        self.world.stop().await;
+    }
+}
+
+const IDEA: &str = r#"A program that greets.
+@on-kind spec @say I look around.
+@on-kind spec @say <document>
+@on-kind spec @say # Greeting: hello.txt says hello
+@on-kind spec @say </document>
+@on-kind spec @run touch stray.txt
+@on-kind plan @if-prompt-has hello.txt says hello : @say <document>one task writes hello.txt</document>
+@on-kind build @if-prompt-has one task writes hello.txt : @say <<GRAPH
+<task-graph>
+- key: hello
+  title: Say hello
+  description: |
+    @write hello.txt hello
+    @done
+- key: more
+  title: Say more
+  after: [hello]
+  description: |
+    @run cat hello.txt > more.txt
+    @done
+</task-graph>
+GRAPH
+@on-kind review @if-prompt-has Title: Review the feature, round 1 : @write note.txt reviewed
+@on-kind review @if-prompt-has Title: Review the feature, round 1 : @say <<CHANGES
+<review-changes>
+It has to part as well.
+@write bye.txt bye
+@done
+</review-changes>
+CHANGES
+@on-kind review @if-prompt-has Title: Review the feature, round 2 : @expect-pass test -f bye.txt
+@on-kind review @if-prompt-has Title: Review the feature, round 2 : @say <review-pass/>
+"#;
+
+#[tokio::test]
+async fn an_idea_becomes_a_reviewed_branch() {
+    let stage = Stage::set().await;
+    stage.submit(json!({"description": IDEA})).await;
+    let over = stage.ends("complete").await;
+    let expected = [
+        "Break the plan into tasks",
+        "Make the changes that the review asks for",
+        "Review the feature, round 1",
+        "Review the feature, round 2",
+        "Say hello",
+        "Say more",
+        "Write the plan",
+        "Write the specification",
+    ];
+    let titles = stage.titles().await;
+    let expected: Vec<_> = expected.map(|title| (title.to_owned(), 1)).into();
+    assert_eq!(titles, expected);
+    let texts = stage.texts().await;
+    assert_eq!(texts["spec"], "# Greeting: hello.txt says hello");
+    assert_eq!(texts["plan"], "one task writes hello.txt");
+    for (path, text) in [
+        ("hello.txt", "hello"),
+        ("more.txt", "hello"),
+        ("bye.txt", "bye"),
+        ("note.txt", "reviewed"),
+    ] {
+        assert_eq!(stage.file(path), text, "{path}");
+    }
+    let stray = stage.repository.git(&["cat-file", "-e", "ralph/f:stray.txt"]);
+    assert!(
+        stray.is_err(),
+        "a session that only writes a text changed the branch"
+    );
+    // Iterations are attempts at work; the limit is 20, and 5 for each of the 3 tasks that agents added.
+    assert_eq!(over["feature"]["run"]["limits"]["iterations"], 35, "{over}");
+    assert_eq!(over["feature"]["run"]["iterations"], 3, "{over}");
+    stage.strike().await;
+}
+
+const APPROVED: &str = r#"A program that greets.
+@on-kind spec @say vague
+@on-kind plan @if-prompt-has in a file : @say one task
+@on-kind build @unless-prompt-has shorter : @say <task-graph>[{key: a, title: A, description: "@fail no"}]</task-graph>
+@on-kind build @if-prompt-has shorter : @say <<GRAPH
+<task-graph>
+- key: hi
+  title: Say hi
+  description: |
+    @write hi.txt hi
+    @done
+</task-graph>
+GRAPH
+"#;
+
+#[tokio::test]
+async fn people_approve_write_and_send_back_what_the_steps_made() {
+    let stage = Stage::set().await;
+    let more = json!({"description": APPROVED, "approve": ["spec", "tasks"], "review_rounds": 0});
+    stage.submit(more).await;
+
+    // The specification waits; a person writes a better one, from what stands.
+    let blocked = stage.ends("blocked").await;
+    let attention = blocked["attention"][0].clone();
+    assert!(
+        attention["reason"].as_str().unwrap().contains("feature spec f"),
+        "{attention}"
+    );
+    assert_eq!(stage.texts().await["spec"], "vague");
+    let put = async |body: Value| {
+        let method = reqwest::Method::PUT;
+        let path = "/api/v1/features/f/texts/spec";
+        let answer = stage
+            .api
+            .send(method, path, Some(crate::caller::ADMIN), Some(body.to_string()))
+            .await;
+        answer.status().as_u16()
+    };
+    assert_eq!(put(json!({"text": "else", "before": "older"})).await, 409);
+    assert_eq!(put(json!({"text": " "})).await, 400);
+    assert_eq!(
+        put(json!({"text": "it greets in a file", "before": "vague"})).await,
+        200
+    );
+    stage.runs_on().await;
+
+    // The graph waits; it is sent back with a word, and then approved.
+    let blocked = stage.ends("blocked").await;
+    let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(stage.texts().await["plan"], "one task");
+    let graph = stage.texts().await["tasks"].as_str().unwrap().to_owned();
+    assert!(graph.contains("title: A"), "{graph}");
+    let back = json!({"reason": "shorter, please"});
+    let (status, answer) = stage.api.post(&format!("/tasks/{id}/retry"), &back).await;
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    stage.runs_on().await;
+    stage.ends("blocked").await;
+    let (status, answer) = stage.api.post(&format!("/tasks/{id}/approve"), &json!({})).await;
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    stage.runs_on().await;
+    stage.ends("complete").await;
+    assert_eq!(stage.file("hi.txt"), "hi");
+    assert_eq!(stage.texts().await["tasks"], Value::Null);
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn what_is_no_text_or_graph_fails_the_attempt_and_is_told_to_the_next() {
+    let stage = Stage::set().await;
+    let description = r#"It.
+@on-attempt 1 @on-kind build @say <task-graph>[{key: a, title: A, after: [b]}]</task-graph>
+@on-attempt 2 @on-kind build @if-prompt-has the key of no task : @say <task-graph>[{key: a, title: A, description: "@done"}]</task-graph>
+"#;
+    stage
+        .submit(json!({"description": description, "plan": "one", "review_rounds": 0}))
+        .await;
+    stage.ends("complete").await;
+    let titles = stage.titles().await;
+    assert_eq!(
+        titles,
+        [("A".to_owned(), 1), ("Break the plan into tasks".to_owned(), 2)]
+    );
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
+    let stage = Stage::set().await;
+    let tasks = r#"
+- key: a
+  title: Right
+  description: |
+    @on-attempt 1 @write a.txt wrong
+    @on-attempt 2 @if-prompt-has not right yet : @write a.txt right
+    @done
+"#;
+    let gate = "grep -q right a.txt || { echo not right yet; exit 1; }";
+    let tasks = json!({"source": "tasks.yaml", "text": tasks});
+    stage
+        .submit(json!({"tasks": tasks, "run": {"backoff_ms": 0, "gate": [gate]}}))
+        .await;
+    stage.ends("complete").await;
+    assert_eq!(stage.titles().await, [("Right".to_owned(), 2)]);
+    assert_eq!(stage.file("a.txt"), "right");
+    stage.strike().await;
+}
