@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-agents bench bench-memory compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test test-agents bench bench-memory fuzz compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -31,6 +31,9 @@ bench: setup ## Measure against the targets; RUNS=5 takes turns five times (defa
 
 bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and the rule of counted tags
 	@scripts/bench-memory.py $(or $(DIR),../shared/bench/memory)
+
+fuzz: ## Feed hostile texts to what reads agents; FUZZ_SECONDS=60 (needs nightly and `cargo install cargo-fuzz`)
+	@cargo +nightly fuzz run sigils -- -dict=fuzz/sigils.dict -max_len=4096 -max_total_time=$(or $(FUZZ_SECONDS),60)
 
 compose-test: setup ## Run docker-compose.yml in containers, from submit to Complete, with killed workers (Linux, root)
 	@scripts/compose-test.sh
