@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::app::App;
 use super::body::{
     AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
-    SearchMemory, SectionView, Taken,
+    PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
 use super::problem::Problem;
 use super::request::{Asked, Body, PageQuery};
@@ -82,6 +82,14 @@ async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
             "`{text}` stands for several entries; give more of the id"
         ))),
     }
+}
+
+async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
+    let mut ids = Vec::with_capacity(texts.len());
+    for text in texts {
+        ids.push(locate(app, text).await?);
+    }
+    Ok(ids)
 }
 
 /// Asks as a claim does.
@@ -205,10 +213,7 @@ pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Re
     if prune.ids.is_empty() && prune.unused_days.is_none() {
         return Err(Problem::invalid("say which entries: `ids`, or `unused_days`"));
     }
-    let mut ids = Vec::new();
-    for text in &prune.ids {
-        ids.push(locate(&app, text).await?);
-    }
+    let mut ids = locate_all(&app, &prune.ids).await?;
     if let Some(days) = prune.unused_days {
         let repo = prune.repo.unwrap_or_default();
         if !days.is_finite() || days < 0.0 {
@@ -220,6 +225,16 @@ pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Re
         library::prune(&app.deps.db, &ids).await?;
     }
     Ok(Json(Taken { entries: ids.len() }))
+}
+
+/// Deletes entries for good.
+pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Result<Json<Purged>, Problem> {
+    if purge.ids.is_empty() {
+        return Err(Problem::invalid("say which entries: `ids`"));
+    }
+    let ids = locate_all(&app, &purge.ids).await?;
+    let (entries, prompts) = library::purge(&app.deps.db, &ids).await?;
+    Ok(Json(Purged { entries, prompts }))
 }
 
 /// Takes back what came from an attempt.

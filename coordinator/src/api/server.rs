@@ -95,6 +95,7 @@ fn router(app: App) -> Router {
     let administers = Router::new()
         .route("/workers/{name}/drain", post(system::drain))
         .route("/features/{id}", delete(features::remove))
+        .route("/memory/purge", post(memory::purge))
         .route("/tokens", get(tokens::list).post(tokens::create))
         .route("/tokens/{name}", delete(tokens::revoke))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));

@@ -270,6 +270,13 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_text_is_read_or_refused(text in "(---\n)?((title|tags|: |\\[|\\]|'|\"|,|#|- |\n|---\n|a|ü){0,40})") {
+            if let Ok(file) = KnowledgeFile::parse(&text) {
+                prop_assert!(!file.title.trim().is_empty() && !file.tags.is_empty());
+            }
+        }
+
+        #[test]
         fn any_entry_survives(title in "\\PC{1,40}", tags in proptest::collection::vec("[a-zß\"', :#\\[\\]-]{1,12}", 1..5), body in "[a-z#\\n -]{0,200}") {
             let file = KnowledgeFile {
                 title: title.clone(),

@@ -189,6 +189,18 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
+/// Deletes entries for good, with the prompts of ended attempts that showed them; what they had replaced gets its place back.
+/// Returns how many entries and prompts are gone.
+pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
+    let mut tx = db.begin().await?;
+    store::recall::remove(&mut tx, ids).await?;
+    let restored = store::library::restore_replaced(&mut tx, ids).await?;
+    let gone = store::library::purge(&mut tx, ids).await?;
+    index(&mut tx, &restored).await?;
+    tx.commit().await?;
+    Ok(gone)
+}
+
 /// Takes back everything that came from a dispatch and everything distilled from it; what it had replaced gets its place
 /// back. Returns how many entries were taken back.
 pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<usize> {

@@ -289,6 +289,29 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Deletes entries, and the prompts that showed them to attempts that have ended; returns how many of each.
+pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
+    let gone = sqlx::query!(
+        r#"with learned as (
+             delete from learnings where id = any($1) returning id
+           ), known as (
+             delete from knowledge where id = any($1) returning id
+           ), shown as (
+             delete from prompts p
+             using memory_uses u, dispatches d
+             where u.entry = any($1) and u.left_out is null and p.dispatch_id = u.dispatch_id
+               and d.id = u.dispatch_id and d.state <> 'live'
+             returning p.dispatch_id
+           )
+           select (select count(*) from learned) + (select count(*) from known) as "entries!",
+                  (select count(*) from shown) as "prompts!""#,
+        ids,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok((gone.entries, gone.prompts))
+}
+
 /// Live entries of a repository that are older than so many days and were not shown for as long, at most `most`.
 pub async fn unused(conn: &mut PgConnection, repo_id: &str, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(

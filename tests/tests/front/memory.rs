@@ -94,6 +94,10 @@ async fn an_entry_is_added_found_changed_and_hidden() {
     );
     let all = ralph_json(&api, here, &["memory", "list", "--all"]).await;
     assert_eq!(all["items"][0]["status"], "pruned");
+    let purged = ralph_json(&api, here, &["memory", "purge", id]).await;
+    assert_eq!(purged, json!({"entries": 1, "prompts": 0}));
+    let all = ralph_json(&api, here, &["memory", "list", "--all"]).await;
+    assert_eq!(all["items"], json!([]));
     assert!(
         ralph(&api, here, &["memory", "report"])
             .await

@@ -68,6 +68,21 @@ async fn what_was_shown_gains_and_loses_by_how_attempts_ended() {
         .await
         .unwrap();
     assert!((weight - 0.88).abs() < 1e-3, "0.8 × 1.1, not {weight}");
+    let entry = sqlx::query_scalar("select id from learnings")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 2));
+    let left: i64 = sqlx::query_scalar("select count(*) from prompts where body like '%wrap around%'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(left, 0, "no prompt keeps what was purged");
+    assert!(
+        shown(&world, Kind::Learning, "Serial numbers of zones")
+            .await
+            .is_empty()
+    );
     drop(worker);
     world.stop().await;
 }

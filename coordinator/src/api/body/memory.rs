@@ -106,6 +106,23 @@ pub struct PruneMemory {
     pub dry_run: bool,
 }
 
+/// Which entries to delete.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PurgeMemory {
+    /// Their ids.
+    pub ids: Vec<String>,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    /// Entries.
+    pub entries: i64,
+    /// Prompts that had shown them.
+    pub prompts: i64,
+}
+
 /// Entries that were hidden or taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {

@@ -15,7 +15,7 @@ pub use edit::EditTask;
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
-    SearchMemory, SectionView, Taken,
+    PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer};

@@ -50,6 +50,18 @@ pub enum MemoryCommand {
   ralph-coordinator memory prune l-9f2c k-41aa
   ralph-coordinator memory prune --unused-days 180 --dry-run")]
     Prune(put::PruneArgs),
+    /// Delete entries for good, with the prompts of ended attempts that showed them: a leaked secret, say
+    #[command(
+        after_help = "Transcripts of the attempt that wrote it keep it until their retention ends.
+
+Example:
+  ralph-coordinator memory purge l-9f2c41aa07be"
+    )]
+    Purge {
+        /// Ids of entries, or their beginnings
+        #[arg(required = true)]
+        entries: Vec<String>,
+    },
     /// Take back everything that came from an attempt, and everything distilled from it
     #[command(after_help = "Example:
   ralph-coordinator memory revoke t-9f2c --attempt 2")]
@@ -136,6 +148,7 @@ pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<Ex
         MemoryCommand::Add(args) => put::add(globals, args).await?,
         MemoryCommand::Edit(args) => put::edit(globals, args).await?,
         MemoryCommand::Prune(args) => put::prune(globals, args).await?,
+        MemoryCommand::Purge { entries } => put::purge(globals, entries).await?,
         MemoryCommand::Revoke { task, attempt } => put::revoke(globals, &task, attempt).await?,
         MemoryCommand::Export(args) => files::export(globals, args).await?,
         MemoryCommand::Import(args) => files::import(globals, args).await?,

@@ -1,4 +1,4 @@
-//! `memory add | edit | prune | revoke`
+//! `memory add | edit | prune | purge | revoke`
 
 use std::io::Read as _;
 
@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::look::tell;
 use super::{KindArg, RepoArgs};
-use crate::api::body::{AddMemory, PruneMemory, Steer, Taken};
+use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, Steer, Taken};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::output::{self, Format};
@@ -120,6 +120,19 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     let taken: Taken = client.post("/memory/prune", &body).await?;
     let word = if args.dry_run { "would be hidden" } else { "hidden" };
     said(globals, taken, word)
+}
+
+/// Purges.
+pub async fn purge(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let purged: Purged = client.post("/memory/purge", &PurgeMemory { ids }).await?;
+    match globals.output {
+        Format::Json => output::json(&purged),
+        Format::Table | Format::Wide => output::text(&format!(
+            "{} entries deleted, with {} prompts that had shown them\n",
+            purged.entries, purged.prompts
+        )),
+    }
 }
 
 /// Revokes.
