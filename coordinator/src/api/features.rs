@@ -113,6 +113,10 @@ pub async fn run(
         .await?
         .first()
         .map_or(0, |feature| feature.tasks.total);
+    let wish = match store::run::last(&mut conn, feature).await? {
+        Some(last) => wish.after(&last.settings),
+        None => wish,
+    };
     drop(conn);
     let settings = wish
         .settings(usize::try_from(tasks).unwrap_or(0))

@@ -11,8 +11,12 @@ pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, P
     one("feature", text, view::find_feature(conn, text).await?)
 }
 
-/// A task by the beginning of its id.
+/// A task by the beginning of its id, or as `FEATURE/KEY`.
 pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem> {
+    if let Some((of, key)) = text.split_once('/') {
+        let feature = feature(conn, of).await?;
+        return one("task", text, view::find_task_by_key(conn, feature, key).await?);
+    }
     let prefix = TaskId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
     one("task", text, view::find_task(conn, &prefix).await?)
 }

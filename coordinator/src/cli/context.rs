@@ -18,7 +18,7 @@ use crate::prompt::Prompt;
   ralph-coordinator context t-9f2c --attempt 1 --output json
   ralph-coordinator context t-9f2c --next --output json")]
 pub struct ContextArgs {
-    /// Id of the task, or its beginning
+    /// Id of the task, its beginning, or FEATURE/KEY
     task: String,
     /// Which attempt; the last session when it isn't given
     #[arg(long, value_name = "N")]

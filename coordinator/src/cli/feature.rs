@@ -56,7 +56,7 @@ pub enum FeatureCommand {
     #[command(after_help = "Example:
   ralph-coordinator feature tasks todo")]
     Tasks(Named),
-    /// Start a run of a feature that doesn't run
+    /// Start a run of a feature that doesn't run; what no flag says is as in its last run
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
   ralph-coordinator feature run todo --limit 50 --max-cost 5")]

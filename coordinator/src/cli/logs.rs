@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(500);
   ralph-coordinator logs t-9f2c --follow        until the task is done or the run is over
   ralph-coordinator logs t-9f2c --attempt 2 --raw | jq .text")]
 pub struct LogsArgs {
-    /// Id of the task, or its beginning
+    /// Id of the task, its beginning, or FEATURE/KEY
     task: String,
     /// Which attempt
     #[arg(long, value_name = "N")]

@@ -59,7 +59,7 @@ pub enum TaskCommand {
   ralph-coordinator task retry --all-of todo
   ralph-coordinator task retry t-9f2c --reason \"the test data is in fixtures/\"")]
     Retry {
-        /// Id of the task, or its beginning
+        /// Id of the task, its beginning, or FEATURE/KEY
         #[arg(value_name = "TASK", required_unless_present = "all_of")]
         task: Option<String>,
         /// Every task of this feature that failed or needs a person
@@ -109,7 +109,7 @@ pub enum TaskCommand {
 /// Which task.
 #[derive(Debug, Args)]
 pub struct Named {
-    /// Id of the task, or its beginning
+    /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
     task: String,
 }

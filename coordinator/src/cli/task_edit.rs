@@ -14,7 +14,7 @@ use crate::api::body::EditTask;
   ralph-coordinator task edit t-9f2c --description - < description.md
   ralph-coordinator task edit t-9f2c --model opus --max-retries 5")]
 pub struct EditArgs {
-    /// Id of the task, or its beginning
+    /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
     pub task: String,
     /// What is to be done, on one line

@@ -87,6 +87,20 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
         .collect())
 }
 
+/// The newest run of a feature.
+pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Run>> {
+    let id = sqlx::query_scalar!(
+        "select id from runs where feature_id = $1 order by started_at desc limit 1",
+        feature.0,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    match id {
+        Some(id) => Ok(read(conn, &[id]).await?.pop()),
+        None => Ok(None),
+    }
+}
+
 /// Gives the open run of a feature more iterations, if nobody chose their limit.
 pub async fn allow(conn: &mut PgConnection, feature: FeatureId, iterations: i32) -> sqlx::Result<()> {
     sqlx::query!(

@@ -14,6 +14,8 @@ pub(super) struct Environment {
     pub(super) kind: Option<SessionKind>,
     pub(super) model: Option<String>,
     pub(super) effects_log: Option<PathBuf>,
+    /// Directives of every session, before those of its description.
+    pub(super) script: Option<String>,
 }
 
 impl Environment {
@@ -34,6 +36,7 @@ impl Environment {
             kind: kind.context("failed to read RALPH_KIND")?,
             model: get("RALPH_MODEL"),
             effects_log: std::env::var_os("RALPH_EFFECTS_LOG").map(PathBuf::from),
+            script: get("RALPH_SCRIPT"),
         })
     }
 }

@@ -7,7 +7,8 @@
 //! its input ends, it exits.
 //!
 //! Other than that it knows no more of Ralph than the environment of its process says: `RALPH_TASK`,
-//! `RALPH_ATTEMPT`, `RALPH_DISPATCH`, `RALPH_KIND`, `RALPH_MODEL`, and `RALPH_EFFECTS_LOG` for `@effect`.
+//! `RALPH_ATTEMPT`, `RALPH_DISPATCH`, `RALPH_KIND`, `RALPH_MODEL`, `RALPH_EFFECTS_LOG` for `@effect`,
+//! and `RALPH_SCRIPT`: directives of every session, so that a description may be one that people write.
 //!
 #![doc = include_str!("directives.md")]
 

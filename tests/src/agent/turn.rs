@@ -72,7 +72,8 @@ impl Turn {
     /// What the prompt is answered with instead: the script can't be read, or it says so.
     pub(super) async fn run(&self) -> Result<Answer, Error> {
         let assignment = Assignment::read(&self.prompt);
-        let script = parse(assignment.description).map_err(|errors| {
+        let own = self.agent.environment.script.as_deref().unwrap_or_default();
+        let script = parse(&format!("{own}\n{}", assignment.description)).map_err(|errors| {
             let reasons: Vec<_> = errors.iter().map(ToString::to_string).collect();
             Error::invalid_params().data(reasons.join("; "))
         })?;

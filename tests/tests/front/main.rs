@@ -9,3 +9,4 @@ mod edits;
 mod idea;
 mod machine;
 mod memory;
+mod walk_through;

@@ -74,6 +74,41 @@ pub enum BadWish {
 }
 
 impl RunWish {
+    /// The same, with what the feature's last run had where nothing is wished for.
+    #[must_use]
+    pub fn after(self, last: &RunSettings) -> Self {
+        let count = |n: Option<i32>| Some(i64::from(n.unwrap_or(0)));
+        let names_a_model = self.model.is_some() || self.model_strategy.is_some();
+        Self {
+            iterations: self
+                .iterations
+                .or_else(|| count(last.max_iterations).filter(|_| !last.limit_grows)),
+            time_ms: self.time_ms.or(Some(last.max_time_ms.unwrap_or(0))),
+            cost_usd: self.cost_usd.or(Some(last.max_cost_usd.unwrap_or(0.0))),
+            tokens: self.tokens.or(Some(last.max_tokens.unwrap_or(0))),
+            session_ms: self.session_ms.or(Some(last.session_ms)),
+            idle_ms: self.idle_ms.or(Some(last.idle_ms)),
+            output_bytes: self.output_bytes.or(Some(last.output_bytes)),
+            backoff_ms: self.backoff_ms.or(Some(last.backoff_ms)),
+            model: if names_a_model {
+                self.model
+            } else {
+                last.model.clone()
+            },
+            model_strategy: if names_a_model {
+                self.model_strategy
+            } else {
+                Some(last.model_strategy.clone())
+            },
+            agent: self.agent.or_else(|| last.agent.clone()),
+            gate: if self.gate.is_empty() {
+                last.gate.clone()
+            } else {
+                self.gate
+            },
+        }
+    }
+
     /// What the run gets, for a feature of so many tasks.
     ///
     /// # Errors
@@ -157,6 +192,31 @@ mod tests {
         };
         assert_eq!(gate("cargo test"), Ok(vec!["cargo test".to_owned()]));
         assert_eq!(gate(" "), Err(BadWish::EmptyCommand));
+    }
+
+    #[test]
+    fn a_further_run_has_what_the_last_one_had() {
+        let first = RunWish {
+            cost_usd: Some(0.0),
+            backoff_ms: Some(0),
+            model: Some("opus".to_owned()),
+            gate: vec!["make test".to_owned()],
+            ..RunWish::default()
+        };
+        let last = first.settings(3).unwrap();
+        let again = RunWish::default().after(&last).settings(3).unwrap();
+        assert_eq!(again, last);
+        let other = RunWish {
+            iterations: Some(7),
+            model_strategy: Some("escalate".to_owned()),
+            ..RunWish::default()
+        };
+        let other = other.after(&last).settings(3).unwrap();
+        assert_eq!(
+            (other.max_iterations, other.model_strategy.as_str(), other.model),
+            (Some(7), "escalate", None)
+        );
+        assert_eq!(other.gate, last.gate);
     }
 
     #[test]

@@ -48,6 +48,29 @@ pub async fn find_task(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::R
     Ok(found(rows, TaskId, TaskId::short))
 }
 
+/// A task of a feature by its key; parts that agents split off may share one.
+pub async fn find_task_by_key(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    key: &str,
+) -> sqlx::Result<Found<TaskId>> {
+    let rows = sqlx::query!(
+        "select t.id, x.title
+         from tasks t
+         join task_texts x on x.task_id = t.id
+         where t.feature_id = $1 and x.key = $2
+         order by t.id
+         limit $3",
+        feature.0,
+        key,
+        SHOWN,
+    )
+    .fetch_all(conn)
+    .await?;
+    let rows = rows.into_iter().map(|row| (row.id, row.title)).collect();
+    Ok(found(rows, TaskId, TaskId::short))
+}
+
 /// A run by the beginning of its short form.
 pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Found<RunId>> {
     let rows = sqlx::query_scalar!(

@@ -20,7 +20,7 @@ pub use dispatch::{
     feature_of_task_runs, of_dispatch, sessions,
 };
 pub use feature::{FeatureView, TaskCounts, features, features_page};
-pub use find::{Found, find_feature, find_run, find_task};
+pub use find::{Found, find_feature, find_run, find_task, find_task_by_key};
 pub use memory::{
     MemoryFilter, MemoryView, UseView, find_memory, memory_entries, memory_id, memory_page, most_weighed,
     trials, uses,
