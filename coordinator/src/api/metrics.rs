@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 
 use super::app::App;
 use super::problem::Problem;
-use crate::store::view::{self, SystemView, WorkerStatus};
+use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 
 /// Prometheus' text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -16,11 +16,13 @@ const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Tells the figures.
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
-    let system = view::system(&mut *app.db().await?, lease_ms).await?;
-    Ok(([(header::CONTENT_TYPE, FORMAT)], render(&system)))
+    let mut conn = app.db().await?;
+    let system = view::system(&mut conn, lease_ms).await?;
+    let memory = view::memory_sizes(&mut conn).await?;
+    Ok(([(header::CONTENT_TYPE, FORMAT)], render(&system, &memory)))
 }
 
-fn render(system: &SystemView) -> String {
+fn render(system: &SystemView, memory: &MemorySizes) -> String {
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, rows: &[(String, i64)]| {
         let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} gauge");
@@ -69,6 +71,26 @@ fn render(system: &SystemView) -> String {
         })
         .collect();
     gauge("workers", "Workers by status.", &workers);
+    let entries: Vec<(String, i64)> = memory
+        .entries
+        .iter()
+        .map(|(kind, entries)| (format!("{{kind=\"{}\"}}", kind.as_str()), *entries))
+        .collect();
+    gauge(
+        "memory_entries",
+        "Remembered entries that can be found.",
+        &entries,
+    );
+    gauge(
+        "memory_uncounted",
+        "Entries whose words are not counted yet, up to 10,000.",
+        &[(String::new(), memory.uncounted)],
+    );
+    gauge(
+        "memory_calibrated",
+        "Memories that have found their floor.",
+        &[(String::new(), memory.calibrated)],
+    );
     text
 }
 
@@ -77,6 +99,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::domain::recall::Kind;
     use crate::store::view::Pool;
 
     #[test]
@@ -89,11 +112,19 @@ mod tests {
             workers: Vec::new(),
             pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
         };
-        let text = render(&system);
+        let memory = MemorySizes {
+            entries: vec![(Kind::Learning, 12)],
+            uncounted: 2,
+            calibrated: 1,
+        };
+        let text = render(&system, &memory);
         for line in [
             "ralph_tasks_ready{pool=\"gpu\"} 7",
             "ralph_slots{pool=\"gpu\"} 4",
             "ralph_sessions 3",
+            "ralph_memory_entries{kind=\"learning\"} 12",
+            "ralph_memory_uncounted 2",
+            "ralph_memory_calibrated 1",
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in {text}");
         }

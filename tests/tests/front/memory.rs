@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ralph_tests::harness::{World, binary};
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -200,6 +200,18 @@ async fn a_file_of_questions_is_answered_line_by_line_with_what_was_older() {
         (&json!("one"), &json!(["old"]))
     );
     assert_eq!(answers[1], json!({"query_id": "two", "ids": [], "scores": []}));
+    let figures = api
+        .send(Method::GET, "/metrics", Some(ADMIN), None)
+        .await
+        .text()
+        .await
+        .unwrap();
+    for line in [
+        "ralph_memory_entries{kind=\"learning\"} 2",
+        "ralph_memory_uncounted 0",
+    ] {
+        assert!(figures.lines().any(|has| has == line), "{line} in {figures}");
+    }
     api.stop().await;
     world.stop().await;
 }

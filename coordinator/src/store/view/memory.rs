@@ -276,3 +276,41 @@ pub async fn most_weighed(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::
     entries.sort_by(|one, other| other.weight.total_cmp(&one.weight));
     Ok(entries)
 }
+
+/// How large the memory is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// Entries that can be found, of all repositories, by kind.
+    pub entries: Vec<(Kind, i64)>,
+    /// Entries that are indexed, but whose words are not counted yet.
+    pub uncounted: i64,
+    /// Memories that have a floor.
+    pub calibrated: i64,
+}
+
+/// Reads it; counts what is uncounted no further than 10,000.
+pub async fn memory_sizes(conn: &mut PgConnection) -> sqlx::Result<MemorySizes> {
+    let entries = sqlx::query!(
+        r#"select kind as "kind: Kind", sum(entries)::bigint as "entries!", count(floor) as "calibrated!"
+           from memory_stats
+           group by kind
+           order by kind"#
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let uncounted = sqlx::query_scalar!(
+        r#"select count(*) as "n!"
+           from (
+             select from memory_docs
+             where id > coalesce((select value::bigint from system_state where key = 'memory_keys_counted'), 0)
+             limit 10000
+           ) d"#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(MemorySizes {
+        calibrated: entries.iter().map(|row| row.calibrated).sum(),
+        entries: entries.into_iter().map(|row| (row.kind, row.entries)).collect(),
+        uncounted,
+    })
+}

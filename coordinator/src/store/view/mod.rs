@@ -22,8 +22,8 @@ pub use dispatch::{
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{Found, find_feature, find_run, find_task, find_task_by_key};
 pub use memory::{
-    MemoryFilter, MemoryView, UseView, find_memory, memory_entries, memory_id, memory_page, most_weighed,
-    trials, uses,
+    MemoryFilter, MemorySizes, MemoryView, UseView, find_memory, memory_entries, memory_id, memory_page,
+    memory_sizes, most_weighed, trials, uses,
 };
 pub use page::{Cursor, MAX_PAGE, Page};
 pub use progress::{Progress, progress};
