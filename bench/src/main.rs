@@ -4,7 +4,6 @@
 //! nothing. Each workload starts with a fresh database. With several runs they take turns, so that what else happens on
 //! the machine meets all of them.
 
-mod coordinator;
 mod database;
 mod figures;
 mod load;
@@ -58,9 +57,6 @@ enum Command {
     /// A worker without agents
     #[command(hide = true)]
     Stub(stub::StubArgs),
-    /// A coordinator
-    #[command(hide = true)]
-    Coordinator(coordinator::CoordinatorArgs),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -77,17 +73,20 @@ enum Workload {
     W4,
     /// What is next, at 1,000 and 1,000,000 tasks
     Next,
+    /// A file of 100,000 tasks
+    Submit,
     /// Memory, processor and statements of an idle system
     Idle,
 }
 
-const ALL: [Workload; 7] = [
+const ALL: [Workload; 8] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
     Workload::W3,
     Workload::W4,
     Workload::Next,
+    Workload::Submit,
     Workload::Idle,
 ];
 
@@ -97,7 +96,6 @@ async fn main() -> anyhow::Result<()> {
     ralph_shared::logging::init("warn", ralph_shared::logging::LogFormat::Text);
     let workloads = match cli.command.clone() {
         Command::Stub(args) => return stub::run(args).await,
-        Command::Coordinator(args) => return coordinator::run(args).await,
         Command::Peer(args) => return peer::run(args).await,
         Command::All => ALL.to_vec(),
         Command::Only { workloads } => workloads,
@@ -127,6 +125,7 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
             workloads::vanished(servers, 2_000, figures).await
         }
         Workload::Next => workloads::next(servers, 1_000_000, figures).await,
+        Workload::Submit => workloads::submit(servers, 100_000, figures).await,
         Workload::Idle => workloads::idle(servers, figures).await,
     }
 }

@@ -12,13 +12,25 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// # Errors
 /// When there is no such process.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// The most memory that a process ever held. Bytes.
+///
+/// # Errors
+/// When there is no such process.
+pub fn peak_bytes(pid: u32) -> anyhow::Result<u64> {
+    status_bytes(pid, "VmHWM:")
+}
+
+fn status_bytes(pid: u32, field: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
     let kibibytes: u64 = text
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(field))
         .and_then(|rest| rest.split_whitespace().next())
-        .with_context(|| format!("{path} has no VmRSS"))?
+        .with_context(|| format!("{path} has no {field}"))?
         .parse()?;
     Ok(kibibytes * 1024)
 }

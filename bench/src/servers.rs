@@ -4,7 +4,7 @@
 //! connections are ours, as in comparable benchmarks. The embedded servers of `up` are tuned, so they are not used here.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::time::Duration;
@@ -161,6 +161,14 @@ async fn wait_for(name: &str, process: &Process, answers: impl AsyncFn() -> bool
     Ok(())
 }
 
+/// An address of this machine alone that nobody listens on.
+///
+/// # Errors
+/// When there is none.
+pub fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
+}
+
 fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    Ok(free_address()?.port())
 }

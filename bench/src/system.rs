@@ -1,5 +1,6 @@
 //! Ralph as one measurement needs it: a fresh database, streams of its own, a coordinator, stubs of workers.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use ralph_shared::subjects::Subjects;
 use sqlx::PgPool;
 
 use crate::database;
-use crate::servers::Servers;
+use crate::servers::{self, Servers};
 
 /// What takes longer than this is stuck.
 pub const STUCK: Duration = Duration::from_secs(170);
@@ -27,6 +28,9 @@ pub struct System {
     prefix: String,
     dir: PathBuf,
     coordinator: Option<Process>,
+    /// Where the coordinator's API listens.
+    api: Option<SocketAddr>,
+    token: String,
 }
 
 /// How a stub is started.
@@ -50,6 +54,8 @@ impl System {
             prefix: prefix(name),
             dir: servers.dir().to_owned(),
             coordinator: None,
+            api: None,
+            token: uuid::Uuid::new_v4().to_string(),
         };
         system.forget_streams().await?;
         Ok(system)
@@ -64,6 +70,8 @@ impl System {
             prefix: prefix(name),
             dir: dir.to_owned(),
             coordinator: None,
+            api: None,
+            token: uuid::Uuid::new_v4().to_string(),
         }
     }
 
@@ -114,20 +122,51 @@ impl System {
     /// Starts the coordinator. Returns its process id.
     ///
     /// # Errors
-    /// When its program isn't there.
+    /// When its program isn't beside this one.
     pub fn start_coordinator(&mut self) -> anyhow::Result<u32> {
-        let spec = ChildSpec::new(
-            "coordinator",
-            std::env::current_exe()?,
-            self.dir.join("coordinator.log"),
-        )
-        .args(["coordinator", "--prefix", &self.prefix])
-        .env("DATABASE_URL", &self.database)
-        .env("NATS_URL", &self.nats);
+        let api = servers::free_address()?;
+        let token_file = self.dir.join("token");
+        std::fs::write(&token_file, &self.token)?;
+        let program = std::env::current_exe()?.with_file_name("ralph-coordinator");
+        let spec = ChildSpec::new("coordinator", program, self.dir.join("coordinator.log"))
+            .args(["serve", "--listen", &api.to_string()])
+            .args(["--subject-prefix", &self.prefix, "--token-file"])
+            .args([token_file])
+            .folder(&self.dir)
+            .env("RALPH_LOG", "warn")
+            .env("DATABASE_URL", &self.database)
+            .env("NATS_URL", &self.nats);
         let process = Process::spawn(&spec)?;
         let pid = process.pid();
         self.coordinator = Some(process);
+        self.api = Some(api);
         Ok(pid)
+    }
+
+    /// A command of `ralph-coordinator` that talks to the coordinator.
+    ///
+    /// # Errors
+    /// When no coordinator was started.
+    pub fn command(&self, args: &[&str]) -> anyhow::Result<tokio::process::Command> {
+        let api = self.api.context("no coordinator was started")?;
+        let program = std::env::current_exe()?.with_file_name("ralph-coordinator");
+        let mut command = tokio::process::Command::new(program);
+        command
+            .args(args)
+            .current_dir(&self.dir)
+            .env("RALPH_URL", format!("http://{api}"))
+            .env("RALPH_TOKEN", &self.token);
+        Ok(command)
+    }
+
+    /// Waits until the coordinator's API listens.
+    ///
+    /// # Errors
+    /// When it doesn't.
+    pub async fn until_served(&self) -> anyhow::Result<()> {
+        let api = self.api.context("no coordinator was started")?;
+        let listens = async || Ok(tokio::net::TcpStream::connect(api).await.is_ok());
+        self.until("the coordinator listens", listens).await
     }
 
     /// Stops the coordinator in order.

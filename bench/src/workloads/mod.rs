@@ -7,6 +7,7 @@ mod idle;
 mod latency;
 mod limits;
 mod next;
+mod submit;
 
 pub use crash::{restarted, vanished};
 pub use dag::dag;
@@ -15,3 +16,4 @@ pub use idle::idle;
 pub use latency::latency;
 pub use limits::limits;
 pub use next::next;
+pub use submit::submit;
