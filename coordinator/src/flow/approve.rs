@@ -117,7 +117,7 @@ async fn step(
     store::task::save(&mut tx, &[&task]).await?;
     store::task::explain(&mut tx, id, None).await?;
     store::task::log(&mut tx, id, actor, "approve", why).await?;
-    capture::release(&mut tx, &[id.0]).await?;
+    capture::release(&mut tx, &[id.0], Vec::new()).await?;
     cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;

@@ -110,19 +110,24 @@ impl Captured {
         self.failures.push((source.clone(), failure));
     }
 
-    /// Writes everything.
-    pub async fn save(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
+    /// Writes everything. Returns what is released already, since its tasks are among `done`.
+    pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Released>> {
         store::memory::insert_failure_reports(conn, &self.failures).await?;
-        store::memory::insert_learnings(conn, &self.learnings).await?;
+        let released = store::memory::insert_learnings(conn, &self.learnings, done).await?;
         store::memory::insert_knowledge(conn, &self.knowledge).await?;
-        store::memory::insert_notes(conn, &self.notes).await
+        store::memory::insert_notes(conn, &self.notes).await?;
+        Ok(released)
     }
 }
 
 /// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
-/// and all of it can be found by others. Their errors are resolved.
-pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
-    let released = store::memory::release(conn, tasks).await?;
+/// and all of it can be found by others, as can what was `released` already. Their errors are resolved.
+pub async fn release(
+    conn: &mut PgConnection,
+    tasks: &[Uuid],
+    mut released: Vec<Released>,
+) -> sqlx::Result<()> {
+    released.extend(store::memory::release(conn, tasks).await?);
     admit(conn, released).await
 }
 

@@ -38,7 +38,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
     drop(conn);
     if !tasks.is_empty() {
         let mut tx = db.begin().await?;
-        capture::release(&mut tx, &tasks).await?;
+        capture::release(&mut tx, &tasks, Vec::new()).await?;
         tx.commit().await?;
     }
     let mut tx = db.begin().await?;

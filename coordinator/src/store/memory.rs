@@ -1,6 +1,8 @@
 //! What iterations leave for later ones (SPEC 6): failure reports, learnings, knowledge, notes. Learnings and knowledge
 //! stay in quarantine until their task is done (SPEC 6.8).
 
+use std::collections::HashMap;
+
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -82,18 +84,24 @@ fn json(values: &[String]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// Stores learnings in quarantine (SPEC 6.8).
-pub async fn insert_learnings(conn: &mut PgConnection, learned: &[Learned]) -> sqlx::Result<()> {
+/// Stores learnings: in quarantine (SPEC 6.8), but for those of `done` tasks, which are released as they come and returned.
+pub async fn insert_learnings(
+    conn: &mut PgConnection,
+    learned: &[Learned],
+    done: &[Uuid],
+) -> sqlx::Result<Vec<Released>> {
     if learned.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    sqlx::query!(
-        "insert into learnings (id, repo_id, task_id, dispatch_id, category, tags, paths, body)
+    let rows = sqlx::query!(
+        "insert into learnings (id, repo_id, task_id, dispatch_id, category, tags, paths, body, released_at)
          select l.id, l.repo_id, l.task_id, l.dispatch_id, l.category,
                 array(select jsonb_array_elements_text(l.tags::jsonb)),
-                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body
+                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body,
+                case when l.task_id = any($9) then now() end
          from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[])
-           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body)",
+           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body)
+         returning id, released_at",
         &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
             .iter()
@@ -105,10 +113,30 @@ pub async fn insert_learnings(conn: &mut PgConnection, learned: &[Learned]) -> s
         &learned.iter().map(|l| json(&l.tags)).collect::<Vec<_>>(),
         &learned.iter().map(|l| json(&l.paths)).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.body.clone()).collect::<Vec<_>>(),
+        done,
     )
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    let released: HashMap<Uuid, OffsetDateTime> = rows
+        .into_iter()
+        .filter_map(|row| Some((row.id, row.released_at?)))
+        .collect();
+    Ok(learned
+        .iter()
+        .filter_map(|learned| {
+            Some(Released {
+                id: learned.id,
+                repo_id: learned.source.repo_id.clone(),
+                is_knowledge: false,
+                title: String::new(),
+                body: learned.body.clone(),
+                tags: learned.tags.clone(),
+                paths: learned.paths.clone(),
+                // Both are the transaction's time.
+                created_at: *released.get(&learned.id)?,
+            })
+        })
+        .collect())
 }
 
 /// Stores knowledge in quarantine (SPEC 6.8).

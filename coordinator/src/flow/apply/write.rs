@@ -35,7 +35,8 @@ impl Batch<'_> {
         if !self.withdraw.is_empty() {
             store::ready::withdraw(conn, &self.withdraw).await?;
         }
-        self.captured.save(conn).await?;
+        let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
+        let released = self.captured.save(conn, &landed).await?;
         for (task, reason) in &self.explained {
             if reason.is_some() {
                 store::task::explain(conn, *task, reason.as_deref()).await?;
@@ -70,8 +71,7 @@ impl Batch<'_> {
             .collect();
         let pools = store::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
-        let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
-        capture::release(conn, &landed).await?;
+        capture::release(conn, &landed, released).await?;
         if !self.landed.is_empty() {
             cascade::resolved(
                 conn,
