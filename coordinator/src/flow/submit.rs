@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::{PgConnection, PgPool};
 
+use super::cascade::Features;
 use super::{Signals, finish};
 use crate::domain::graph::{self, Graph, Limits};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::domain::steps::{self, Given};
 use crate::store;
-use crate::store::feature::NewFeature;
+use crate::store::feature::{Locked, NewFeature};
 use crate::store::task::{NewTask, Task};
 
 /// What is submitted.
@@ -77,23 +78,24 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
         &mut edges,
     );
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
-    let mut features = super::cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
-    if let Some(held) = features.get_mut(&feature) {
-        for task in &tasks {
-            held.counts.add(task.state(), 1);
-        }
-        held.state = match steps {
-            _ if tasks.is_empty() => FeatureState::Draft,
-            [] => FeatureState::Ready,
-            [Kind::Build] => FeatureState::Planned,
-            _ => FeatureState::Draft,
-        };
+    let mut held = Locked::inserted(&submission.feature);
+    for task in &tasks {
+        held.counts.add(task.state(), 1);
     }
-    super::cascade::save_features(&mut tx, &features, &mut signals).await?;
-    let run = match &submission.run {
-        Some(settings) => start(&mut tx, feature, settings, &mut signals).await?,
-        None => None,
+    held.state = match steps {
+        _ if tasks.is_empty() => FeatureState::Draft,
+        [] => FeatureState::Ready,
+        [Kind::Build] => FeatureState::Planned,
+        _ => FeatureState::Draft,
     };
+    let run = match &submission.run {
+        Some(settings) if may_start(&held) => {
+            Some(begin(&mut tx, &mut held, settings, &mut signals).await?)
+        }
+        _ => None,
+    };
+    let features = Features::from([(feature, held)]);
+    super::cascade::save_features(&mut tx, &features, &mut signals).await?;
     tx.commit().await?;
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
     Ok((
@@ -117,24 +119,38 @@ pub async fn start(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(None);
     };
-    let startable = match held.state {
-        FeatureState::Ready | FeatureState::Planned | FeatureState::Failed => true,
-        FeatureState::Draft => held.counts.total() > 0,
-        _ => false,
-    };
-    if !startable {
+    if !may_start(held) {
         return Ok(None);
     }
-    let run = RunId::new();
-    store::run::insert(conn, run, feature, settings).await?;
-    held.state = FeatureState::Running;
-    held.current_run = Some(run);
+    let run = begin(conn, held, settings, signals).await?;
     super::cascade::save_features(conn, &features, signals).await?;
-    signals.got_work(store::ready::enqueue_feature(conn, feature).await?);
     super::integrate::promote(conn, &BTreeSet::from([feature]), signals).await?;
     finish::check(conn, &mut features, signals).await?;
     super::cascade::save_features(conn, &features, signals).await?;
     Ok(Some(run))
+}
+
+fn may_start(held: &Locked) -> bool {
+    match held.state {
+        FeatureState::Ready | FeatureState::Planned | FeatureState::Failed => true,
+        FeatureState::Draft => held.counts.total() > 0,
+        _ => false,
+    }
+}
+
+/// Opens a run of a held feature and queues what is ready; the caller writes the feature back.
+async fn begin(
+    conn: &mut PgConnection,
+    held: &mut Locked,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> sqlx::Result<RunId> {
+    let run = RunId::new();
+    store::run::insert(conn, run, held.id, settings).await?;
+    held.state = FeatureState::Running;
+    held.current_run = Some(run);
+    signals.got_work(store::ready::enqueue_feature(conn, held.id).await?);
+    Ok(run)
 }
 
 /// The rows and edges of a graph, parents before children.

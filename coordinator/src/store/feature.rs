@@ -82,6 +82,24 @@ pub struct Locked {
     pub counts: Counts,
 }
 
+impl Locked {
+    /// The row that this transaction inserts, without tasks: nobody else knows of it yet.
+    pub fn inserted(new: &NewFeature) -> Self {
+        Self {
+            id: new.id,
+            name: new.name.clone(),
+            repo_id: new.repo_id.clone(),
+            has_repository: new.repo_address.is_some(),
+            state: FeatureState::Draft,
+            failure_policy: new.failure_policy,
+            current_run: None,
+            approve: new.approve.clone(),
+            review_rounds: new.review_rounds,
+            counts: Counts::default(),
+        }
+    }
+}
+
 macro_rules! counts {
     ($row:expr) => {{
         let mut counts = $crate::domain::counts::Counts::default();
