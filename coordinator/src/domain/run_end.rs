@@ -12,8 +12,8 @@ use super::states::{FeatureState, RunOutcome, TaskState};
 pub struct Facts<'a> {
     pub state: FeatureState,
     pub counts: Counts,
-    /// Live dispatches.
-    pub live: i64,
+    /// Whether a dispatch is live.
+    pub live: bool,
     /// Whether anything waits in the queue, its time come or not.
     pub queued: bool,
     /// Whether a verification or an integration of what was done already waits in the queue.
@@ -50,7 +50,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
     let end = |outcome, reason: String| Decision::End { outcome, reason };
     let count = |state| facts.counts.of(state);
-    if facts.counts.open() == 0 && facts.live == 0 && !facts.integrating {
+    if facts.counts.open() == 0 && !facts.live && !facts.integrating {
         return match (
             count(TaskState::Failed),
             count(TaskState::NeedsReview),
@@ -63,13 +63,13 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         };
     }
     if let Some(reason) = hard_limit(facts) {
-        return if facts.live > 0 {
+        return if facts.live {
             Decision::EndSessions { reason }
         } else {
             end(RunOutcome::LimitReached, reason)
         };
     }
-    if facts.live > 0 || facts.integrating || facts.following_up {
+    if facts.live || facts.integrating || facts.following_up {
         return Decision::GoOn;
     }
     if let Some(max) = facts.run.settings.max_iterations
@@ -174,7 +174,7 @@ mod tests {
 
     fn check(
         tasks: &[(TaskState, i32)],
-        live: i64,
+        live: bool,
         queued: bool,
         change: impl Fn(&mut Run),
         expected: Option<RunOutcome>,
@@ -208,61 +208,61 @@ mod tests {
         let same = |_: &mut Run| {};
         check(
             &[(Done, 3), (Skipped, 1)],
-            0,
+            false,
             false,
             same,
             Some(RunOutcome::Complete),
         );
-        check(&[], 0, false, same, Some(RunOutcome::NoPlan));
-        check(&[(Done, 3), (Pending, 1)], 0, true, same, None);
+        check(&[], false, false, same, Some(RunOutcome::NoPlan));
+        check(&[(Done, 3), (Pending, 1)], false, true, same, None);
         check(
             &[(Done, 1), (Failed, 1), (Blocked, 2)],
-            0,
+            false,
             false,
             same,
             Some(RunOutcome::Failure),
         );
-        check(&[(Failed, 1), (InProgress, 1)], 1, false, same, None);
-        check(&[(Failed, 1), (Pending, 1)], 0, true, same, None);
+        check(&[(Failed, 1), (InProgress, 1)], true, false, same, None);
+        check(&[(Failed, 1), (Pending, 1)], false, true, same, None);
         check(
             &[(NeedsReview, 1), (Blocked, 1)],
-            0,
+            false,
             false,
             same,
             Some(RunOutcome::Blocked),
         );
         check(
             &[(NeedsReview, 1), (Failed, 1)],
-            0,
+            false,
             false,
             same,
             Some(RunOutcome::Failure),
         );
         check(
             &[(Pending, 1)],
-            0,
+            false,
             true,
             |run| run.iterations = 20,
             Some(RunOutcome::LimitReached),
         );
-        check(&[(InProgress, 1)], 1, true, |run| run.iterations = 20, None);
+        check(&[(InProgress, 1)], true, true, |run| run.iterations = 20, None);
         check(
             &[(Pending, 1)],
-            0,
+            false,
             true,
             |run| run.cost_usd = 2.0,
             Some(RunOutcome::LimitReached),
         );
         check(
             &[(Pending, 1)],
-            0,
+            false,
             true,
             |run| run.output_tokens = 1000,
             Some(RunOutcome::LimitReached),
         );
         check(
             &[(Pending, 1)],
-            0,
+            false,
             true,
             |run| run.started_at -= Duration::seconds(31),
             Some(RunOutcome::LimitReached),

@@ -195,13 +195,20 @@ pub async fn take(
              select q.task_id, q.feature_id, q.priority
              from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
              cross join lateral (
-               select task_id, feature_id, priority
-               from ready_tasks
-               where feature_id = share.feature_id and pool = any($3) and not_before <= now()
-                 and (not $4 or priority <= -2147483647)
-               order by priority, task_id
+               -- Pool by pool: so each look-up follows the index's order and ends after n.
+               select best.*
+               from unnest($3::text[]) as p(pool)
+               cross join lateral (
+                 select task_id, feature_id, priority
+                 from ready_tasks
+                 where feature_id = share.feature_id and pool = p.pool and not_before <= now()
+                   and (not $4 or priority <= -2147483647)
+                 order by priority, task_id
+                 limit share.n
+                 for update skip locked
+               ) best
+               order by best.priority, best.task_id
                limit share.n
-               for update skip locked
              ) q
            ), gone as (
              delete from ready_tasks r
@@ -261,7 +268,7 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct UnderWay {
-    pub live: i64,
+    pub live: bool,
     pub queued: bool,
     pub following_up: bool,
     pub integrating: bool,
@@ -272,7 +279,7 @@ pub struct UnderWay {
 pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<UnderWay> {
     sqlx::query_as!(
         UnderWay,
-        r#"select (select count(*) from dispatches where feature_id = $1 and state = 'live') as "live!",
+        r#"select exists (select 1 from dispatches where feature_id = $1 and state = 'live') as "live!",
                   exists (select 1 from ready_tasks where feature_id = $1) as "queued!",
                   exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
                     as "following_up!",

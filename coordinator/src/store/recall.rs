@@ -214,16 +214,20 @@ pub async fn candidates(
            ), asks as (
              select * from unnest($4::timestamptz[]) with ordinality as a(before, number)
            ), postings as materialized (
-             select k.key, d.id, d.created_at
+             -- A row a key, so that keys are joined and not entries.
+             select k.key, d.ids, d.created
              from (select distinct key from wanted) k
              cross join lateral (
-               select id, created_at from memory_docs where keys @> array[k.key]
+               select array_agg(id) as ids, array_agg(created_at) as created from memory_docs where keys @> array[k.key]
              ) d
+             where d.ids is not null
            ), scored as (
              select w.asked, p.id, sum(w.weight) as weight
-             from wanted w
+             from postings
+             join wanted w on w.key = postings.key
              join asks a on a.number = w.asked + 1
-             join postings p on p.key = w.key and p.created_at < a.before
+             cross join lateral unnest(postings.ids, postings.created) as p(id, created_at)
+             where p.created_at < a.before
              group by w.asked, p.id
            ), best as (
              select asked, id, row_number() over (partition by asked order by weight desc, id desc) as place
