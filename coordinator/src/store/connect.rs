@@ -8,6 +8,14 @@ use sqlx::{ConnectOptions, PgPool};
 /// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
+/// Every query here is by key: planning it anew would cost more than running it. A plan that is kept must suit tables of any
+/// size, also when it was made while they were empty: so it looks up row by row and reads no table as a whole.
+const SESSION: &str = "set plan_cache_mode = force_generic_plan;
+    set enable_seqscan = off;
+    set enable_hashjoin = off;
+    set enable_mergejoin = off;
+    set jit = off";
+
 /// A deadlock or serialization failure is repeated so often before it is an error.
 const MAX_REPEATS: u32 = 5;
 
@@ -26,6 +34,9 @@ pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error>
         .acquire_timeout(Duration::from_secs(10))
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
+        .after_connect(|conn, _| {
+            Box::pin(async move { sqlx::raw_sql(SESSION).execute(conn).await.map(drop) })
+        })
         .connect_with(options)
         .await
 }
