@@ -64,7 +64,7 @@ create table dispatches (
 
 create index live_dispatches on dispatches (feature_id) where state = 'live';
 create index dispatches_of_task on dispatches (task_id, id);
-create index journal_of_feature on dispatches (feature_id, id) where journal is not null;
+create index journal_of_feature on dispatches (feature_id, settled_at, id) where journal is not null;
 
 -- What was sent to an agent. The frame (instructions, the same for all prompts of a kind) stands once, under its hash.
 create table texts (

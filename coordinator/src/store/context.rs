@@ -256,7 +256,7 @@ pub async fn journal(
              cross join lateral (
                select * from dispatches
                where feature_id = q.id and journal is not null
-               order by id desc
+               order by settled_at desc, id desc
                limit $2
              ) d
              union all
@@ -323,12 +323,12 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
            ), recent as (
              select fs.feature_id, count(*)::int as n, (count(*) filter (where last.outcome = 'done'))::int as done,
                     array_agg(last.outcome = 'done' and coalesce(last.difficulty in ('trivial', 'easy'), false)
-                              order by last.id desc) as easy
+                              order by last.settled_at desc, last.id desc) as easy
              from fs
              cross join lateral (
-               select id, outcome, difficulty from dispatches
+               select id, settled_at, outcome, difficulty from dispatches
                where feature_id = fs.feature_id and journal is not null
-               order by id desc
+               order by settled_at desc, id desc
                limit 10
              ) last
              group by fs.feature_id
