@@ -119,7 +119,8 @@ create table tasks (
   start_commit text,
   start_ref text,
   constraint only_leaves_are_worked_on check (children = 0 or next_kind is null)
-) with (fillfactor = 60);
+-- Half of a page is free, so that a batch which claims every task on it finds room for all new versions.
+) with (fillfactor = 45);
 
 create unique index tasks_short on tasks (right(replace(id::text, '-', ''), 12) text_pattern_ops);
 create index tasks_of_feature on tasks (feature_id, id);

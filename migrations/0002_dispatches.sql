@@ -42,6 +42,8 @@ create table dispatches (
   feedback text,
   model text,
   model_reason text,
+  -- The row of prompts that its own is in.
+  prompts_id uuid,
   -- Filled when it is settled.
   settled_at timestamptz,
   outcome attempt_outcome,
@@ -60,7 +62,7 @@ create table dispatches (
   tool_calls integer,
   malformed_sigils integer,
   constraint the_end_is_whole check ((state = 'live') = (settled_at is null))
-) with (fillfactor = 60);
+) with (fillfactor = 40);
 
 create index live_dispatches on dispatches (feature_id) where state = 'live';
 create index dispatches_of_task on dispatches (task_id, id);
@@ -73,10 +75,11 @@ create table texts (
   created_at timestamptz not null default now()
 );
 
+-- The rest of all prompts of one feature that claims asked for together, as gzipped JSON, dispatch → frame's hash and body:
+-- they share most of their words.
 create table prompts (
-  dispatch_id uuid primary key,
-  frame text not null references texts,
-  body text not null,
+  id uuid primary key,
+  packed bytea not null,
   created_at timestamptz not null default now()
 );
 

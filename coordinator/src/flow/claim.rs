@@ -1,8 +1,8 @@
 //! Claims: free slots get the best ready tasks (DESIGN 2).
 //!
 //! A batch of claims is one short transaction that takes tasks out of the queue, moves their fences and opens dispatches
-//! with leases. The context is built outside it; a second transaction stores the prompts. A claim that was answered
-//! before gets the same answer, so a lost answer costs nothing.
+//! with leases. The context is built outside it, while it commits; what was sent is stored when the claims are answered. A
+//! claim that was answered before gets the same answer, so a lost answer costs nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{Settings, context};
 use crate::domain::fairness::{Share, divide};
-use crate::domain::states::{Kind, TaskState};
+use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
 use crate::faults;
 use crate::store;
@@ -38,9 +38,20 @@ pub struct Opened {
     pub run: RunId,
     /// The model and the reason for it.
     pub model: Option<strategy::Choice>,
+    /// The row that keeps its prompt.
+    pub prompts: Option<Uuid>,
 }
 
-/// Serves a batch of claims; the answers stand in the claims' order.
+/// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answers.
+    pub answers: Vec<ClaimAnswer>,
+    /// What was sent with them; to be kept after they went out.
+    pub sent: context::Sent,
+}
+
+/// Serves a batch of claims and keeps what was sent.
 ///
 /// # Errors
 /// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
@@ -49,31 +60,50 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let (mut answers, opened) = store::retry_serialization(|| open(db, settings, claims)).await?;
-    let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
-    let assignments = context::build(db, settings, &dispatches).await?;
-    for (index, opened) in opened {
-        if let Some(assignment) = assignments.get(&opened.dispatch) {
-            answers[index] = ClaimAnswer::Assigned {
-                assignment: Box::new(assignment.clone()),
-            };
-        }
-    }
+    let Answered { answers, sent } = answer(db, settings, claims).await?;
+    sent.keep(db).await?;
     Ok(answers)
 }
 
-/// The first transaction: answers without work, and what was opened with the index of its claim.
+/// Serves a batch of claims.
+///
+/// # Errors
+/// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
+pub async fn answer(db: &PgPool, settings: &Settings, claims: &[ClaimRequest]) -> sqlx::Result<Answered> {
+    store::retry_serialization(|| answer_once(db, settings, claims)).await
+}
+
+async fn answer_once(db: &PgPool, settings: &Settings, claims: &[ClaimRequest]) -> sqlx::Result<Answered> {
+    let mut tx = db.begin().await?;
+    let (mut answers, opened) = open(&mut tx, settings, claims).await?;
+    let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
+    faults::point("claim.before_commit");
+    // The answers wait for both; neither waits for the other.
+    let (committed, built) = tokio::join!(tx.commit(), context::build(db, settings, &dispatches));
+    committed?;
+    faults::point("claim.after_commit");
+    let (mut assignments, sent) = built?;
+    for (index, opened) in opened {
+        if let Some(assignment) = assignments.remove(&opened.dispatch) {
+            answers[index] = ClaimAnswer::Assigned {
+                assignment: Box::new(assignment),
+            };
+        }
+    }
+    Ok(Answered { answers, sent })
+}
+
+/// Within the transaction: answers without work, and what was opened with the index of its claim.
 async fn open(
-    db: &PgPool,
+    tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<(Vec<ClaimAnswer>, Vec<(usize, Opened)>)> {
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut opened = Vec::new();
-    let mut tx = db.begin().await?;
-    store::ready::lock_claims(&mut tx).await?;
-    let known = known_workers(&mut tx, claims).await?;
-    let before = asked_before(&mut tx, claims).await?;
+    store::ready::lock_claims(tx).await?;
+    let known = known_workers(tx, claims).await?;
+    let before = asked_before(tx, claims).await?;
     let mut waiting: BTreeMap<Vec<String>, VecDeque<usize>> = BTreeMap::new();
     for (index, claim) in claims.iter().enumerate() {
         match known.get(claim.worker.as_str()) {
@@ -96,18 +126,15 @@ async fn open(
     }
     let mut fresh = Vec::new();
     for (pools, mut slots) in waiting {
-        let taken = take(&mut tx, &pools, slots.len()).await?;
+        let taken = take(tx, &pools, slots.len()).await?;
         for (task, run) in taken {
             let Some(index) = slots.pop_front() else { break };
             fresh.push((index, task, run));
         }
     }
     if !fresh.is_empty() {
-        opened.extend(dispatch(&mut tx, settings, claims, &fresh).await?);
+        opened.extend(dispatch(tx, settings, claims, &fresh).await?);
     }
-    faults::point("claim.before_commit");
-    tx.commit().await?;
-    faults::point("claim.after_commit");
     Ok((answers, opened))
 }
 
@@ -151,6 +178,7 @@ async fn asked_before(
                     model,
                     reason: String::new(),
                 }),
+                prompts: row.prompts,
             });
             (row.id, opened)
         })
@@ -212,32 +240,35 @@ async fn dispatch(
     claims: &[ClaimRequest],
     fresh: &[(usize, Taken, RunId)],
 ) -> sqlx::Result<Vec<(usize, Opened)>> {
-    let ids: Vec<Uuid> = fresh.iter().map(|(_, taken, _)| taken.task.0).collect();
-    let mut tasks: HashMap<TaskId, _> = store::task::lock(conn, &ids)
+    let fences: Vec<(Uuid, Uuid, bool)> = fresh
+        .iter()
+        .map(|(index, taken, _)| {
+            let is_attempt = !matches!(taken.kind, Kind::Integrate | Kind::Verify);
+            (taken.task.0, claims[*index].claim.0, is_attempt)
+        })
+        .collect();
+    let tasks: HashMap<TaskId, _> = store::task::claim(conn, &fences)
         .await?
         .into_iter()
         .map(|task| (task.id, task))
         .collect();
+    let ids: Vec<Uuid> = fences.iter().map(|(task, ..)| *task).collect();
     let choices: HashMap<TaskId, _> = store::context::models(conn, &ids).await?.into_iter().collect();
+    let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let mut new = Vec::with_capacity(fresh.len());
     let mut opened = Vec::with_capacity(fresh.len());
     let mut turns = (Vec::new(), Vec::new());
     for (index, taken, run) in fresh {
-        let Some(task) = tasks.get_mut(&taken.task) else {
+        let Some(task) = tasks.get(&taken.task) else {
             continue;
         };
         let claim = &claims[*index];
-        if taken.kind != Kind::Integrate && taken.kind != Kind::Verify {
-            task.attempt += 1;
-        }
-        task.state = TaskState::InProgress;
-        task.dispatch = Some(claim.claim.0);
-        let model = choices.get(&taken.task).and_then(|facts| {
-            if taken.kind == Kind::Integrate {
-                return None;
-            }
-            choose_model(settings, facts, taken.kind, task.trouble.failures)
-        });
+        let has_agent = taken.kind != Kind::Integrate;
+        let model = choices
+            .get(&taken.task)
+            .filter(|_| has_agent)
+            .and_then(|facts| choose_model(settings, facts, taken.kind, task.failures));
+        let prompts = has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7));
         if taken.kind == Kind::Integrate {
             turns.0.push(taken.task.0);
             turns.1.push(claim.claim.0);
@@ -254,6 +285,7 @@ async fn dispatch(
             start_commit: task.start_commit.clone(),
             model: model.as_ref().map(|m| m.model.clone()),
             model_reason: model.as_ref().map(|m| m.reason.clone()),
+            prompts,
         });
         opened.push((
             *index,
@@ -264,11 +296,10 @@ async fn dispatch(
                 attempt: task.attempt,
                 run: *run,
                 model,
+                prompts,
             },
         ));
     }
-    let changed: Vec<_> = tasks.values().collect();
-    store::task::save(conn, &changed).await?;
     store::dispatch::insert(conn, &new, settings.lease_ms()).await?;
     if !turns.0.is_empty() {
         store::integration::give_turn(conn, &turns.0, &turns.1).await?;

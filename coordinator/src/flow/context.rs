@@ -1,7 +1,7 @@
 //! The assignment of a dispatch: workspace, limits, model, and the prompt with the memory of this moment (DESIGN 1.3).
 //!
-//! Built outside the claim's transaction for a whole batch; the prompts are stored in a second one, so that what was sent
-//! can be explained later.
+//! Built outside the claim's transaction for a whole batch; what was sent is stored in a second one, so that it can be
+//! explained later.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,6 +24,8 @@ use crate::prompt;
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
+use crate::store::memory::Use;
+use crate::store::prompt::Prompts;
 
 /// A prompt above this goes in parts (DESIGN 3). Bytes.
 const INLINE_PROMPT_BYTES: usize = 200 * 1024;
@@ -37,21 +39,47 @@ struct Facts {
     integrations: HashMap<TaskId, Integration>,
 }
 
-/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out.
+/// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
+#[derive(Debug, Default)]
+pub struct Sent {
+    prompts: BTreeMap<Uuid, Prompts>,
+    frames: BTreeMap<String, String>,
+    uses: Vec<Use>,
+    trials: Vec<(Uuid, String, bool)>,
+}
+
+impl Sent {
+    /// Keeps them. Losing the newest in a crash costs an explanation, not work.
+    pub async fn keep(self, db: &PgPool) -> sqlx::Result<()> {
+        if self.prompts.is_empty() {
+            return Ok(());
+        }
+        let frames: Vec<_> = self.frames.into_iter().collect();
+        let mut tx = db.begin().await?;
+        sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
+        store::prompt::keep_frames(&mut tx, &frames).await?;
+        store::prompt::keep(&mut tx, &self.prompts).await?;
+        store::memory::insert_uses(&mut tx, &self.uses, &self.trials).await?;
+        faults::point("prompt.before_commit");
+        tx.commit().await
+    }
+}
+
+/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out. Nothing that it reads
+/// is written by the claim, so it may run while the claim's transaction commits.
 pub async fn build(
     db: &PgPool,
     settings: &Settings,
     opened: &[Opened],
-) -> sqlx::Result<HashMap<DispatchId, Assignment>> {
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+    let mut sent = Sent::default();
     if opened.is_empty() {
-        return Ok(HashMap::new());
+        return Ok((HashMap::new(), sent));
     }
     let mut conn = db.acquire().await?;
     let facts = read(&mut conn, settings, opened).await?;
     let mut assignments = HashMap::new();
-    let mut prompts = Vec::new();
-    let (mut uses, mut trials) = (Vec::new(), Vec::new());
-    let mut frames: BTreeMap<String, String> = BTreeMap::new();
+    let mut frames: HashMap<String, String> = HashMap::new();
     for dispatch in opened {
         let Some(task) = facts.tasks.get(&dispatch.task) else {
             continue;
@@ -67,18 +95,29 @@ pub async fn build(
         } else {
             let (rendered, laid) = render(&facts, task, run, dispatch, settings);
             if let Some(laid) = laid {
-                uses.extend(laid.uses(&rendered));
-                trials.extend(laid.trial());
+                sent.uses.extend(laid.uses(&rendered));
+                sent.trials.extend(laid.trial());
             }
             let prompt = rendered.prompt;
-            let frame = sha256_hex(prompt.frame.as_bytes());
-            prompts.push(store::prompt::Sent {
-                dispatch: dispatch.dispatch.0,
-                frame: frame.clone(),
-                body: prompt.body.clone(),
-            });
+            let frame = match frames.get(&prompt.frame) {
+                Some(hash) => String::clone(hash),
+                None => {
+                    let hash = sha256_hex(prompt.frame.as_bytes());
+                    frames.insert(prompt.frame.clone(), hash.clone());
+                    hash
+                }
+            };
+            if let Some(row) = dispatch.prompts {
+                let body = store::prompt::Sent {
+                    frame: frame.clone(),
+                    body: prompt.body.clone(),
+                };
+                sent.prompts
+                    .entry(row)
+                    .or_default()
+                    .insert(dispatch.dispatch.0, body);
+            }
             let whole = prompt.whole();
-            frames.entry(frame).or_insert(prompt.frame);
             let text = if whole.len() > INLINE_PROMPT_BYTES {
                 let sha256 = store::blob::put_text(&mut conn, &whole).await?;
                 Text::Parts {
@@ -99,18 +138,8 @@ pub async fn build(
             assignment(settings, task, run, dispatch, work, start),
         );
     }
-    let frames: Vec<_> = frames.into_iter().collect();
-    let mut tx = sqlx::Connection::begin(&mut *conn).await?;
-    // Losing the newest prompts in a crash of the database costs an explanation, not work.
-    sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
-    if !prompts.is_empty() {
-        store::prompt::keep_frames(&mut tx, &frames).await?;
-        store::prompt::keep(&mut tx, &prompts).await?;
-        store::memory::insert_uses(&mut tx, &uses, &trials).await?;
-    }
-    faults::point("prompt.before_commit");
-    tx.commit().await?;
-    Ok(assignments)
+    sent.frames = frames.into_iter().map(|(frame, hash)| (hash, frame)).collect();
+    Ok((assignments, sent))
 }
 
 /// The prompt of one dispatch that need not exist, with what it shows of other tasks' memory.

@@ -37,6 +37,7 @@ pub async fn preview(db: &PgPool, settings: &Settings, task: TaskId) -> sqlx::Re
         attempt: facts.attempt + 1,
         run: RunId(run),
         model: None,
+        prompts: None,
     };
     // Nobody is measured here.
     let settings = Settings {

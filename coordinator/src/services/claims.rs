@@ -65,18 +65,16 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>) {
     let (claims, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
     let readable = |claim: &ClaimRequest| common_version(&claim.reads).is_some();
-    let answers = match flow::claim::claim(&deps.db, &deps.settings, &claims).await {
-        Ok(answers) => answers,
+    let (answers, sent) = match flow::claim::answer(&deps.db, &deps.settings, &claims).await {
+        Ok(answered) => (answered.answers, Some(answered.sent)),
         Err(error) => {
             tracing::warn!(%error, claims = claims.len(), "claims could not be served; the workers ask again");
             let reason = "the coordinator can't reach its database".to_owned();
-            vec![
-                ClaimAnswer::NotNow {
-                    reason,
-                    retry_after_ms: 1_000
-                };
-                claims.len()
-            ]
+            let not_now = ClaimAnswer::NotNow {
+                reason,
+                retry_after_ms: 1_000,
+            };
+            (vec![not_now; claims.len()], None)
         }
     };
     faults::point("claim.before_answer");
@@ -84,5 +82,10 @@ async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>) {
         if readable(claim) {
             answer(&deps.bus, message, &given).await;
         }
+    }
+    if let Some(sent) = sent
+        && let Err(error) = sent.keep(&deps.db).await
+    {
+        tracing::warn!(%error, claims = claims.len(), "prompts could not be kept; the sessions go on without");
     }
 }

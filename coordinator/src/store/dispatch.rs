@@ -21,6 +21,8 @@ pub struct NewDispatch {
     pub start_commit: Option<String>,
     pub model: Option<String>,
     pub model_reason: Option<String>,
+    /// The row of prompts that its own will be in; `None` for work without an agent.
+    pub prompts: Option<Uuid>,
 }
 
 /// Opens dispatches with a lease of `lease_ms`.
@@ -28,10 +30,10 @@ pub async fn insert(conn: &mut PgConnection, new: &[NewDispatch], lease_ms: i64)
     sqlx::query!(
         "insert into dispatches
            (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-            lease_until)
-         select d.*, now() + $12 * interval '1 millisecond'
+            prompts_id, lease_until)
+         select d.*, now() + $13 * interval '1 millisecond'
          from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::int[], $7::text[],
-                     $8::uuid[], $9::text[], $10::text[], $11::text[]) as d",
+                     $8::uuid[], $9::text[], $10::text[], $11::text[], $12::uuid[]) as d",
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.task.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.feature.0).collect::<Vec<_>>(),
@@ -43,6 +45,7 @@ pub async fn insert(conn: &mut PgConnection, new: &[NewDispatch], lease_ms: i64)
         &new.iter().map(|d| d.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.model.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.model_reason.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &new.iter().map(|d| d.prompts).collect::<Vec<_>>() as &[Option<Uuid>],
         lease_ms as f64,
     )
     .execute(conn)
@@ -69,6 +72,8 @@ pub struct Dispatch {
     pub feedback: Option<String>,
     pub start_commit: Option<String>,
     pub model: Option<String>,
+    /// The row of prompts that its own is in.
+    pub prompts: Option<Uuid>,
 }
 
 /// Where a dispatch stands.
@@ -87,18 +92,41 @@ pub enum DispatchState {
 
 /// Reads dispatches without a lock.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
-                  duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model
+                  duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
+                  prompts_id
            from dispatches
            where id = any($1)"#,
         ids,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Dispatch {
+    Ok(rows.into_iter().map(Dispatch::from).collect())
+}
+
+struct Row {
+    id: Uuid,
+    task_id: Uuid,
+    feature_id: Uuid,
+    run_id: Uuid,
+    kind: Kind,
+    attempt: i32,
+    state: DispatchState,
+    reported: bool,
+    worker: String,
+    incarnation: Uuid,
+    end_reason: Option<String>,
+    feedback: Option<String>,
+    start_commit: Option<String>,
+    model: Option<String>,
+    prompts_id: Option<Uuid>,
+}
+
+impl From<Row> for Dispatch {
+    fn from(row: Row) -> Self {
+        Self {
             id: DispatchId(row.id),
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
@@ -113,19 +141,27 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
             feedback: row.feedback,
             start_commit: row.start_commit,
             model: row.model,
-        })
-        .collect())
+            prompts: row.prompts_id,
+        }
+    }
 }
 
 /// Reads and locks dispatches in the order of their ids; features and tasks are locked before.
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
-    sqlx::query!(
-        "select id from dispatches where id = any($1) order by id for no key update",
-        ids
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
+                  duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
+                  prompts_id
+           from dispatches
+           where id = any($1)
+           order by id
+           for no key update"#,
+        ids,
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    read(conn, ids).await
+    Ok(rows.into_iter().map(Dispatch::from).collect())
 }
 
 /// How a dispatch ended, as its row keeps it.
@@ -225,7 +261,8 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
     Ok(())
 }
 
-/// Renews the leases of what an incarnation holds; the database's clock counts.
+/// Renews the leases of what an incarnation holds; the database's clock counts. One that was given within the last tenth
+/// of a lease stays as it is: writing it again would gain less than that.
 pub async fn renew(
     conn: &mut PgConnection,
     incarnation: Incarnation,
@@ -236,6 +273,7 @@ pub async fn renew(
         "with mine as (
            select id from dispatches
            where id = any($2) and state = 'live'
+             and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
            order by id
            for no key update
          )
