@@ -77,7 +77,7 @@ impl LoggedStatements {
 async fn log_statements(servers: &Servers, which: &str) -> anyhow::Result<()> {
     let mut admin = database::connection(&servers.database_url("postgres")).await?;
     for statement in [
-        format!("alter system set log_statement = {which}"),
+        format!("alter system set log_statement = '{which}'"),
         "select pg_reload_conf()".to_owned(),
     ] {
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
