@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::domain::strategy::{Tier, Tiers};
-use crate::flow::Settings;
+use crate::flow::{Notify, Settings};
 use crate::prompt::Templates;
+use crate::store::notice::Event;
 
 /// The file's name; it is looked for here and in the folders above.
 const NAME: &str = ".ralph.toml";
@@ -27,6 +28,8 @@ pub struct Config {
     pub memory: Memory,
     /// `[verify]`: of a run, read by the client when it submits.
     pub verify: Verify,
+    /// `[notify]`: read by the coordinator.
+    pub notify: NotifyTable,
 }
 
 /// `[execution]`
@@ -45,6 +48,75 @@ pub struct Execution {
 pub struct Verify {
     /// Commands that must succeed on exactly the commit that lands: `commands = ["cargo test"]`.
     pub commands: Vec<String>,
+}
+
+/// `[notify]`
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NotifyTable {
+    /// Where a run's end and a person's being needed are posted.
+    pub url: Option<String>,
+    /// Key of the signature, or `file:PATH`; `RALPH_NOTIFY_SECRET` wins.
+    pub secret: Option<String>,
+    /// What is run with the message on its standard input, split as a shell would.
+    pub command: Option<String>,
+    /// `run_ended`, `person_needed`; both when it isn't given.
+    pub events: Vec<String>,
+}
+
+impl std::fmt::Debug for NotifyTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NotifyTable")
+            .field("events", &self.events)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NotifyTable {
+    fn checked(&self) -> anyhow::Result<Option<Notify>> {
+        if self.url.is_none() && self.command.is_none() {
+            return Ok(None);
+        }
+        if let Some(url) = &self.url {
+            let web = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            anyhow::ensure!(web, "notify.url is no address; expected https://HOST/PATH");
+        }
+        for event in &self.events {
+            anyhow::ensure!(
+                [Event::RunEnded, Event::PersonNeeded]
+                    .iter()
+                    .any(|known| known.as_str() == event),
+                "notify.events has `{event}`; there are run_ended and person_needed"
+            );
+        }
+        let command = match &self.command {
+            Some(command) => {
+                shell_words::split(command).context("notify.command can't be split into words")?
+            }
+            None => Vec::new(),
+        };
+        let secret = std::env::var("RALPH_NOTIFY_SECRET")
+            .ok()
+            .or_else(|| self.secret.clone());
+        let secret = match secret
+            .as_deref()
+            .map(|secret| (secret, secret.strip_prefix("file:")))
+        {
+            Some((_, Some(path))) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("notify.secret names {path}, which can't be read"))?;
+                Some(text.trim().to_owned())
+            }
+            Some((secret, None)) => Some(secret.to_owned()),
+            None => None,
+        };
+        Ok(Some(Notify {
+            url: self.url.clone(),
+            secret,
+            command,
+            events: self.events.clone(),
+        }))
+    }
 }
 
 /// `[models]`
@@ -102,7 +174,7 @@ impl Default for Memory {
 }
 
 /// Keys that other programs read, with those of their tables when they are ours to know.
-const KNOWN: [(&str, &[&str]); 10] = [
+const KNOWN: [(&str, &[&str]); 11] = [
     (
         "execution",
         &["max_retries", "verify", "learn", "stuck_threshold"],
@@ -125,6 +197,7 @@ const KNOWN: [(&str, &[&str]); 10] = [
     ("agents", &[]),
     ("workspace", &[]),
     ("verify", &["commands"]),
+    ("notify", &["url", "secret", "command", "events"]),
     ("telemetry", &[]),
     ("sandbox", &[]),
 ];
@@ -217,6 +290,7 @@ impl Config {
                 .context("memory.templates names a folder that can't be used")?;
             settings.templates = Arc::new(templates);
         }
+        settings.notify = self.notify.checked()?;
         Ok(settings)
     }
 }
@@ -259,6 +333,32 @@ mod tests {
         let (config, unknown) = Config::parse("").unwrap();
         assert_eq!((config, unknown), (Config::default(), Vec::new()));
         assert_eq!(Config::default().settings().unwrap().tiers, Tiers::default());
+    }
+
+    #[test]
+    fn who_is_told_is_checked() {
+        let notify = |text: &str| {
+            let (config, _) = Config::parse(&format!("[notify]\n{text}")).unwrap();
+            config
+                .settings()
+                .map(|settings| settings.notify)
+                .map_err(|e| format!("{e:#}"))
+        };
+        assert_eq!(notify("events = []").unwrap(), None);
+        let told = notify("command = \"notify-send 'Ralph says'\"\nevents = [\"run_ended\"]")
+            .unwrap()
+            .unwrap();
+        assert_eq!(told.command, ["notify-send", "Ralph says"]);
+        assert!(told.wants(Event::RunEnded) && !told.wants(Event::PersonNeeded));
+        for (text, word) in [
+            ("url = \"ftp://x\"", "notify.url"),
+            ("command = \"'\"", "notify.command"),
+            ("url = \"https://x\"\nevents = [\"over\"]", "`over`"),
+            ("url = \"https://x\"\nsecret = \"file:/no/such\"", "/no/such"),
+        ] {
+            let error = notify(text).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
     }
 
     #[test]

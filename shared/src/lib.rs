@@ -18,4 +18,5 @@ pub mod kind;
 pub mod logging;
 pub mod sigil;
 pub mod subjects;
+pub mod tls;
 pub mod wire;

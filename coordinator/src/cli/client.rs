@@ -62,13 +62,14 @@ impl Client {
     pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
         let url = Url::parse(&endpoint.url)
             .ok()
-            .filter(|url| url.scheme() == "http" && url.has_host())
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .with_context(|| {
                 format!(
-                    "`{}` is no address of a coordinator; expected http://HOST:PORT",
+                    "`{}` is no address of a coordinator; expected http://HOST:PORT or https://HOST",
                     endpoint.url
                 )
             })?;
+        ralph_shared::tls::install();
         let mut http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN);
         if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
             http = http.no_proxy();

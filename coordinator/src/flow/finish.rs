@@ -90,6 +90,7 @@ async fn end(
 ) -> sqlx::Result<()> {
     if let Some(run) = feature.current_run {
         store::run::end(conn, run, outcome, reason).await?;
+        store::notice::run_ended(conn, feature.id, run, outcome, reason).await?;
     }
     store::ready::withdraw_feature(conn, feature.id).await?;
     feature.state = outcome.feature_state();

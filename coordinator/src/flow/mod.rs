@@ -53,4 +53,4 @@ mod attempts;
 mod settings;
 
 pub use crate::bus::Signals;
-pub use settings::Settings;
+pub use settings::{Notify, Settings};

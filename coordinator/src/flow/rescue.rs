@@ -110,6 +110,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
             retry::MAX_LOST_ALONE
         );
         store::task::explain(&mut tx, task, Some(&reason)).await?;
+        store::notice::person_needed(&mut tx, task, &reason).await?;
     }
     let delays = vec![0; again.len()];
     signals.got_work(store::ready::enqueue(&mut tx, &again, &delays).await?);

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use crate::domain::strategy::Tiers;
 use crate::prompt::{Budgets, Templates};
+use crate::store::notice::Event;
 
 /// Times, limits and names that hold for the whole coordinator.
 #[derive(Debug, Clone)]
@@ -29,6 +30,37 @@ pub struct Settings {
     pub budgets: Budgets,
     /// The wording of prompts.
     pub templates: Arc<Templates>,
+    /// Who is told what happens, if anybody.
+    pub notify: Option<Notify>,
+}
+
+/// Who is told that a run ended or that a person is needed (SPEC 9.3).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Notify {
+    /// Where it is posted.
+    pub url: Option<String>,
+    /// Key of the signature.
+    pub secret: Option<String>,
+    /// Program and arguments that get it on standard input; empty for none.
+    pub command: Vec<String>,
+    /// Which events; empty for all.
+    pub events: Vec<String>,
+}
+
+impl Notify {
+    /// Whether this event is told.
+    pub fn wants(&self, event: Event) -> bool {
+        self.events.is_empty() || self.events.iter().any(|name| name == event.as_str())
+    }
+}
+
+impl std::fmt::Debug for Notify {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // An address may hold a token, as a secret does.
+        f.debug_struct("Notify")
+            .field("events", &self.events)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Settings {
@@ -43,6 +75,7 @@ impl Default for Settings {
             hold_out: 0.05,
             budgets: Budgets::default(),
             templates: Templates::built_in(),
+            notify: None,
         }
     }
 }

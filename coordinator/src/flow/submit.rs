@@ -89,9 +89,7 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
         _ => FeatureState::Draft,
     };
     let run = match &submission.run {
-        Some(settings) if may_start(&held) => {
-            Some(begin(&mut tx, &mut held, settings, &mut signals).await?)
-        }
+        Some(settings) if may_start(&held) => Some(begin(&mut tx, &mut held, settings, &mut signals).await?),
         _ => None,
     };
     let features = Features::from([(feature, held)]);

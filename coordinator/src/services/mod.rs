@@ -8,11 +8,13 @@
 //! | `reports` | reports are taken in batches and settled |
 //! | `ticks` | tickets, rescue, runs' ends, once a second |
 //! | `unread` | of reports that can't be read yet, one copy is kept |
+//! | `notices` | people outside are told that a run ended or that they are needed |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
 
 mod archive;
 mod claims;
 mod incoming;
+mod notices;
 mod reports;
 mod requests;
 mod ticks;
@@ -78,6 +80,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     keep!("upkeep", ticks::upkeep);
     keep!("memory", ticks::memory);
     keep!("archive", archive::run);
+    keep!("notices", notices::run);
     shutdown.cancelled().await;
     let drained = tokio::time::timeout(DRAIN, async { while loops.join_next().await.is_some() {} }).await;
     if drained.is_err() {

@@ -14,6 +14,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A gap between two good ticks that is longer means that renewals may have been missed.
 const GAP: Duration = Duration::from_secs(3);
 /// How often old rows are removed and streams looked at.
+/// Notices are kept so long. Days.
+const NOTICE_DAYS: i32 = 7;
 const UPKEEP: Duration = Duration::from_secs(30);
 /// How often the memory is kept in order.
 const MEMORY: Duration = Duration::from_secs(3);
@@ -86,6 +88,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         deps.bus.ensure_streams().await?;
         let mut conn = deps.db.acquire().await?;
         store::blob::prune(&mut conn, BLOB_HOURS).await?;
+        store::notice::prune(&mut conn, NOTICE_DAYS).await?;
     }
     Ok(())
 }

@@ -289,7 +289,8 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes entries, and the prompts that showed them to attempts that have ended; returns how many of each.
+/// Deletes entries, and the prompts that showed them to attempts that have ended, with those that lie in one row with them;
+/// returns how many entries, and how many prompts showed them.
 pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let gone = sqlx::query!(
         r#"with learned as (
@@ -297,11 +298,12 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
            ), known as (
              delete from knowledge where id = any($1) returning id
            ), shown as (
-             delete from prompts p
-             using memory_uses u, dispatches d
-             where u.entry = any($1) and u.left_out is null and p.dispatch_id = u.dispatch_id
-               and d.id = u.dispatch_id and d.state <> 'live'
-             returning p.dispatch_id
+             select d.id, d.prompts_id
+             from memory_uses u
+             join dispatches d on d.id = u.dispatch_id
+             where u.entry = any($1) and u.left_out is null and d.state <> 'live'
+           ), kept as (
+             delete from prompts where id in (select prompts_id from shown)
            )
            select (select count(*) from learned) + (select count(*) from known) as "entries!",
                   (select count(*) from shown) as "prompts!""#,

@@ -11,6 +11,7 @@ pub mod feature;
 pub mod integration;
 pub mod library;
 pub mod memory;
+pub mod notice;
 pub mod prompt;
 pub mod ready;
 pub mod recall;

@@ -37,6 +37,7 @@ impl Api {
             settings: world.settings.clone(),
         };
         let server = tokio::spawn(api::serve(deps, listener, shutdown.clone()));
+        ralph_shared::tls::install();
         Self {
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
             url,

@@ -9,4 +9,5 @@ mod edits;
 mod idea;
 mod machine;
 mod memory;
+mod notices;
 mod walk_through;

@@ -38,8 +38,9 @@ impl Batch<'_> {
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
         let released = self.captured.save(conn, &landed).await?;
         for (task, reason) in &self.explained {
-            if reason.is_some() {
-                store::task::explain(conn, *task, reason.as_deref()).await?;
+            if let Some(reason) = reason {
+                store::task::explain(conn, *task, Some(reason)).await?;
+                store::notice::person_needed(conn, *task, reason).await?;
             }
         }
         for (task, model) in &self.next_models {

@@ -1,0 +1,100 @@
+//! Tells people outside that a run ended or that they are needed: an address, a command, or both (SPEC 9.3).
+//!
+//! The outbox is filled in the transactions that make a notice true. A delivery that fails is tried again with growing
+//! pauses; one that succeeded but was not noted comes twice, under the same id.
+
+mod deliver;
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Deps;
+use crate::store;
+use crate::store::notice::Notice;
+
+/// Pause between two looks at the outbox.
+const ROUND: Duration = Duration::from_secs(2);
+/// Notices of one round.
+const MOST: i64 = 16;
+/// Seconds that a round may take; then another coordinator may take its notices.
+const LEASE_S: f64 = 120.0;
+/// Older ones are of no use to anybody. Seconds.
+const MAX_AGE_S: f64 = 86_400.0;
+/// First pause after a failed delivery, doubled by each. Seconds.
+const FIRST_PAUSE_S: f64 = 5.0;
+/// Longest pause. Seconds.
+const LONGEST_PAUSE_S: f64 = 3_600.0;
+/// Deliveries that are tried, over about six hours.
+const MOST_TRIES: i32 = 15;
+
+/// Delivers until `shutdown`.
+pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let Some(notify) = &deps.settings.notify else {
+        shutdown.cancelled().await;
+        return Ok(());
+    };
+    let deliverer = deliver::Deliverer::new(notify.clone())?;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(ROUND) => {}
+        }
+        let mut conn = deps.db.acquire().await?;
+        let taken = store::notice::take(&mut conn, MOST, MAX_AGE_S, LEASE_S).await?;
+        drop(conn);
+        for notice in taken {
+            if notify.wants(notice.event) {
+                one(deps, &deliverer, &notice).await?;
+            } else {
+                store::notice::close(&mut *deps.db.acquire().await?, notice.id, None).await?;
+            }
+        }
+    }
+}
+
+async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> anyhow::Result<()> {
+    let body = serde_json::to_vec(&deliver::message(notice))?;
+    let mut result = Ok(());
+    if !notice.posted {
+        result = deliverer.post(notice, &body).await;
+        if result.is_ok() && deliverer.has_command() {
+            store::notice::posted(&mut *deps.db.acquire().await?, notice.id).await?;
+        }
+    }
+    if result.is_ok() {
+        result = deliverer.command(notice, &body).await;
+    }
+    let mut conn = deps.db.acquire().await?;
+    match result {
+        Ok(()) => store::notice::close(&mut conn, notice.id, None).await?,
+        Err(error) if notice.tries + 1 >= MOST_TRIES => {
+            tracing::error!(error = format!("{error:#}"), notice = %notice.id, "notice is given up");
+            store::notice::close(&mut conn, notice.id, Some(&format!("{error:#}"))).await?;
+        }
+        Err(error) => {
+            let pause_s = pause_s(notice.tries);
+            tracing::warn!(error = format!("{error:#}"), notice = %notice.id, pause_s, "notice could not be delivered");
+            store::notice::again(&mut conn, notice.id, pause_s, &format!("{error:#}")).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The pause after so many earlier failures. Seconds.
+fn pause_s(tries: i32) -> f64 {
+    (FIRST_PAUSE_S * 2_f64.powi(tries.max(0))).min(LONGEST_PAUSE_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_add_up_to_hours() {
+        assert_eq!([0, 1, 2].map(pause_s), [5.0, 10.0, 20.0]);
+        assert_eq!(pause_s(100), LONGEST_PAUSE_S);
+        let hours = (0..MOST_TRIES - 1).map(pause_s).sum::<f64>() / 3_600.0;
+        assert!((4.0..8.0).contains(&hours), "{hours}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Notices to people outside: an outbox.
+
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use sqlx::PgConnection;
+use sqlx::types::time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::states::RunOutcome;
+
+/// What a notice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "notice_event", rename_all = "snake_case")]
+pub enum Event {
+    /// A run ended.
+    RunEnded,
+    /// A task needs a person.
+    PersonNeeded,
+}
+
+impl Event {
+    /// The word in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RunEnded => "run_ended",
+            Self::PersonNeeded => "person_needed",
+        }
+    }
+}
+
+/// Notes that a run ended.
+pub async fn run_ended(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    run: RunId,
+    outcome: RunOutcome,
+    reason: &str,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into notices (id, event, feature_id, run_id, outcome, reason)
+         values ($1, 'run_ended', $2, $3, $4, $5)",
+        Uuid::now_v7(),
+        feature.0,
+        run.0,
+        outcome as RunOutcome,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that a task needs a person.
+pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into notices (id, event, feature_id, run_id, task_id, reason)
+         select $1, 'person_needed', t.feature_id, f.current_run, t.id, $3
+         from tasks t
+         join features f on f.id = t.feature_id
+         where t.id = $2",
+        Uuid::now_v7(),
+        task.0,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A notice that is to be delivered, with the names of what it is about as far as they stand.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Notice {
+    pub id: Uuid,
+    pub event: Event,
+    pub at: OffsetDateTime,
+    pub feature: Uuid,
+    pub feature_name: Option<String>,
+    pub run: Option<Uuid>,
+    pub outcome: Option<RunOutcome>,
+    pub task: Option<Uuid>,
+    pub task_key: Option<String>,
+    pub task_title: Option<String>,
+    pub reason: String,
+    pub tries: i32,
+    pub posted: bool,
+}
+
+/// Takes due notices, none older than `max_age_s`; another coordinator finds them due again after `lease_s`, in case this one
+/// dies. Seconds.
+pub async fn take(
+    conn: &mut PgConnection,
+    most: i64,
+    max_age_s: f64,
+    lease_s: f64,
+) -> sqlx::Result<Vec<Notice>> {
+    sqlx::query_as!(
+        Notice,
+        r#"with due as (
+             select id from notices
+             where closed_at is null and next_at <= now() and at > now() - make_interval(secs => $2)
+             order by next_at
+             limit $1
+             for update skip locked
+           ), taken as (
+             update notices n
+             set next_at = now() + make_interval(secs => $3)
+             from due
+             where n.id = due.id
+             returning n.*
+           )
+           select n.id as "id!", n.event as "event!: Event", n.at as "at!", n.feature_id as "feature!",
+                  f.name as "feature_name?", n.run_id as "run?", n.outcome as "outcome?: RunOutcome",
+                  n.task_id as "task?", x.key as "task_key?", x.title as "task_title?", n.reason as "reason!",
+                  n.tries as "tries!", n.posted as "posted!"
+           from taken n
+           left join features f on f.id = n.feature_id
+           left join task_texts x on x.task_id = n.task_id
+           order by n.at"#,
+        most,
+        max_age_s,
+        lease_s,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Notes that a notice's address has it.
+pub async fn posted(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query!("update notices set posted = true where id = $1", id)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Closes a notice: delivered, or given up with an error.
+pub async fn close(conn: &mut PgConnection, id: Uuid, error: Option<&str>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update notices set closed_at = now(), error = $2 where id = $1",
+        id,
+        error
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that a delivery failed, and when the next one is due. Seconds.
+pub async fn again(conn: &mut PgConnection, id: Uuid, delay_s: f64, error: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update notices set tries = tries + 1, next_at = now() + make_interval(secs => $2), error = $3 where id = $1",
+        id,
+        delay_s,
+        error,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets notices that are older, delivered or not. Days.
+pub async fn prune(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from notices where at < now() - make_interval(days => $1)",
+        days
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Somebody outside is told that a run ended, or that they are needed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use ralph_coordinator::flow::{Notify, Settings};
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+/// Far more than the pause after the first refusal; reached only by a failing test.
+const BOUND: Duration = Duration::from_secs(60);
+
+type Heard = mpsc::UnboundedSender<(HeaderMap, Value)>;
+
+/// Refuses what it hears first.
+async fn hook(
+    State((heard, refused)): State<(Heard, Arc<Mutex<bool>>)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    if !std::mem::replace(&mut *refused.lock().unwrap(), true) {
+        return StatusCode::SERVICE_UNAVAILABLE;
+    }
+    let _ = heard.send((headers, serde_json::from_slice(&body).unwrap()));
+    StatusCode::NO_CONTENT
+}
+
+#[tokio::test]
+async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
+    let (heard, mut messages) = mpsc::unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let app = Router::new()
+        .route("/hook", post(hook))
+        .with_state((heard, Arc::default()));
+    let server = tokio::spawn(async move { axum::serve(listener, app).await });
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!(
+        "cat >> {0}; echo \" $RALPH_EVENT $RALPH_FEATURE\" >> {0}",
+        log.display()
+    );
+    let mut world = World::start_with(Settings {
+        notify: Some(Notify {
+            url: Some(url),
+            secret: Some("s3cret".to_owned()),
+            command: vec!["sh".to_owned(), "-c".to_owned(), command],
+            events: Vec::new(),
+        }),
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w")).unwrap();
+    let options = FeatureOptions {
+        max_retries: 0,
+        ..FeatureOptions::default()
+    };
+    let graph = "- key: hard\n  title: Too hard\n  description: \"@fail no idea\"\n";
+    let (_, run, _) = world.submit("night", None, graph, &options).await.unwrap();
+    world.ended(run).await.unwrap();
+
+    let mut events = Vec::new();
+    for _ in 0..2 {
+        let (headers, message) = tokio::time::timeout(BOUND, messages.recv())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(headers["ralph-event"], message["event"].as_str().unwrap());
+        assert_eq!(headers["ralph-delivery"], message["id"].as_str().unwrap());
+        let signature = headers["ralph-signature"].to_str().unwrap();
+        assert!(
+            signature.starts_with("t=") && signature.contains(",v1="),
+            "{signature}"
+        );
+        assert_eq!(message["feature"]["name"], "night");
+        match message["event"].as_str().unwrap() {
+            "person_needed" => assert_eq!(message["task"]["key"], "hard", "{message}"),
+            _ => assert_eq!(message["run"]["outcome"], "blocked", "{message}"),
+        }
+        events.push(message["event"].as_str().unwrap().to_owned());
+    }
+    events.sort();
+    assert_eq!(events, ["person_needed", "run_ended"]);
+    let said = tokio::time::timeout(BOUND, async {
+        loop {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            if said.lines().count() == 2 {
+                return said;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    let said = said.await.unwrap();
+    assert!(
+        said.contains(" person_needed night\n") && said.contains(" run_ended night\n"),
+        "{said}"
+    );
+    let open = tokio::time::timeout(BOUND, async {
+        loop {
+            let open: i64 = sqlx::query_scalar("select count(*) from notices where closed_at is null")
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+            if open == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    open.await.unwrap();
+    server.abort();
+    drop(worker);
+    world.stop().await;
+}
