@@ -56,7 +56,9 @@ create table memory_docs (
   keys bigint[] not null
 );
 
-create index memory_docs_by_key on memory_docs using gin (keys) with (fastupdate = off);
+-- New entries wait in a list that is short enough to be searched with every question. Merged together, a word that many of
+-- them share is written once.
+create index memory_docs_by_key on memory_docs using gin (keys) with (fastupdate = on, gin_pending_list_limit = 64);
 
 create table memory_words (
   doc_id bigint primary key references memory_docs on delete cascade,
