@@ -4,8 +4,10 @@ use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::library::{self, ImportLine};
 use ralph_coordinator::flow::upkeep;
+use ralph_coordinator::store;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::trust::{settings, shown};
 
@@ -72,12 +74,13 @@ async fn what_was_shown_gains_and_loses_by_how_attempts_ended() {
         .fetch_one(&world.db)
         .await
         .unwrap();
+    assert_eq!(prompts_with(&world, "wrap around").await, 2);
     assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 2));
-    let left: i64 = sqlx::query_scalar("select count(*) from prompts where body like '%wrap around%'")
-        .fetch_one(&world.db)
-        .await
-        .unwrap();
-    assert_eq!(left, 0, "no prompt keeps what was purged");
+    assert_eq!(
+        prompts_with(&world, "wrap around").await,
+        0,
+        "no prompt keeps what was purged"
+    );
     assert!(
         shown(&world, Kind::Learning, "Serial numbers of zones")
             .await
@@ -189,4 +192,19 @@ async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
     );
     drop(worker);
     world.stop().await;
+}
+
+/// How many dispatches were sent a prompt that has `words`.
+async fn prompts_with(world: &World, words: &str) -> usize {
+    let mut conn = world.db.acquire().await.unwrap();
+    let dispatches: Vec<Uuid> = sqlx::query_scalar("select id from dispatches")
+        .fetch_all(&mut *conn)
+        .await
+        .unwrap();
+    let mut found = 0;
+    for dispatch in dispatches {
+        let prompt = store::prompt::read(&mut conn, dispatch).await.unwrap();
+        found += usize::from(prompt.is_some_and(|(_, body)| body.contains(words)));
+    }
+    found
 }
