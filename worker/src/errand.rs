@@ -246,6 +246,11 @@ async fn session(
             );
         }
     };
+    if let Err(error) = workspace.set_up(life.workspaces.settings()).await {
+        let snapshot = Snapshot::default();
+        let message = error.to_string();
+        return (unstarted(Ended::Workspace { message }, snapshot), Some(workspace));
+    }
     faults::point("session.prepared");
     let secrets = session::login_secrets(&agent.files);
     let (sender, receiver) = session::channel(life.redactor.with(secrets));

@@ -23,7 +23,7 @@ use crate::home::Home;
 use crate::link::Link;
 use crate::session::Redactor;
 use crate::spool::Spool;
-use crate::workspace::{CommitMessage, Workspaces};
+use crate::workspace::{self, CommitMessage, Workspaces};
 use crate::{beat, errand, session, slot};
 
 /// Pause between tries of what needs a coordinator.
@@ -282,7 +282,16 @@ fn host() -> String {
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
-    let workspaces = Workspaces::open(&home.workspaces()).await?;
+    let workspaces = Workspaces::open_with(
+        &home.workspaces(),
+        workspace::Settings {
+            setup: config.setup.clone(),
+            command_env: config.command_env.clone(),
+            sandbox: config.sandbox.clone(),
+            ..workspace::Settings::default()
+        },
+    )
+    .await?;
     let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
     let secrets = session::secret_values(std::env::vars()).into_iter().chain(
         config

@@ -22,6 +22,11 @@ pub struct File {
 /// The parts of `[workspace]` that say what an agent may reach.
 #[derive(Debug, Default, Deserialize)]
 pub struct WorkspaceTable {
+    /// Commands that prepare a checkout before an agent or a gate works in it.
+    #[serde(default)]
+    pub setup: Vec<String>,
+    /// Names of the worker's variables that these commands and those of a gate get.
+    pub pass_env: Option<Vec<String>>,
     /// What confines agents.
     pub sandbox: Option<String>,
     /// What they may read besides.

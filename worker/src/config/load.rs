@@ -25,6 +25,10 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentCommand>,
     /// What confines its agents.
     pub sandbox: Sandbox,
+    /// Commands that prepare a checkout.
+    pub setup: Vec<String>,
+    /// Variables of these commands and of a gate's.
+    pub command_env: BTreeMap<String, String>,
     /// Its folder.
     pub data: PathBuf,
     /// Address of the broker.
@@ -51,13 +55,15 @@ impl Config {
         if args.slots == 0 {
             bail!("a worker needs at least one slot (--slots)");
         }
-        let Machine { agents, sandbox } = Machine::load(args.machine)?;
+        let machine = Machine::load(args.machine)?;
         Ok(Self {
             name,
             slots: args.slots,
             pools: args.pools,
-            agents,
-            sandbox,
+            agents: machine.agents,
+            sandbox: machine.sandbox,
+            setup: machine.setup,
+            command_env: machine.command_env,
             data: args.data,
             nats_url: args.nats,
             subjects: Subjects::new(&args.subject_prefix).map_err(anyhow::Error::msg)?,

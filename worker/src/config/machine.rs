@@ -19,6 +19,9 @@ pub const DEFAULT_AGENT: &str = "default";
 /// The agent where none is configured.
 const DEFAULT_COMMAND: &str = "claude-agent-acp";
 
+/// Where toolchains are that were installed for one user: a command's HOME is another.
+const TOOLCHAINS: [&str; 4] = ["RUSTUP_HOME", "CARGO_HOME", "GOPATH", "JAVA_HOME"];
+
 /// What this machine has for sessions.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -26,6 +29,10 @@ pub struct Machine {
     pub agents: BTreeMap<String, AgentCommand>,
     /// What confines them.
     pub sandbox: Sandbox,
+    /// Commands that prepare a checkout.
+    pub setup: Vec<String>,
+    /// Variables of these commands and of a gate's.
+    pub command_env: BTreeMap<String, String>,
 }
 
 impl Machine {
@@ -36,6 +43,16 @@ impl Machine {
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
         let resources = resources(&file.workspace)?;
+        let setup = file.workspace.setup;
+        if setup.iter().any(|command| command.trim().is_empty()) {
+            bail!("a command of `setup` of [workspace] is empty; give each a command to run");
+        }
+        let toolchains = || TOOLCHAINS.map(str::to_owned).into();
+        let passed = file.workspace.pass_env.unwrap_or_else(toolchains);
+        let command_env = passed
+            .into_iter()
+            .filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)))
+            .collect();
         let said = file.workspace.sandbox.map(|mode| mode.parse());
         let said = said.transpose().map_err(anyhow::Error::msg)?;
         let sandbox = Sandbox {
@@ -57,7 +74,12 @@ impl Machine {
         for agent in agents.values_mut() {
             agent.pass_env.extend(args.pass_env.iter().cloned());
         }
-        Ok(Self { agents, sandbox })
+        Ok(Self {
+            agents,
+            sandbox,
+            setup,
+            command_env,
+        })
     }
 }
 

@@ -11,6 +11,17 @@ pub enum WorkspaceError {
     /// The order can't be followed by anybody.
     #[error("the order for the workspace is wrong: {0}")]
     Order(String),
+    /// A command of `[workspace] setup` failed.
+    #[error("`{command}` of [workspace] setup failed:\n{output}")]
+    Setup {
+        /// Which one.
+        command: String,
+        /// The end of its output, and how it ended.
+        output: String,
+    },
+    /// What confines commands can't be made here.
+    #[error("{0}")]
+    Sandbox(String),
     /// The repository has no commits.
     #[error("{address} has no commits yet: push a first commit to it, then retry")]
     EmptyRepository {
@@ -58,10 +69,12 @@ impl WorkspaceError {
     pub fn retry_can_help(&self) -> bool {
         match self {
             Self::Git(error) => error.trouble.retry_can_help(),
-            Self::Io { .. } | Self::Busy { .. } => true,
-            Self::Order(_) | Self::EmptyRepository { .. } | Self::CommitMissing { .. } | Self::NoGit(_) => {
-                false
-            }
+            Self::Io { .. } | Self::Busy { .. } | Self::Setup { .. } => true,
+            Self::Order(_)
+            | Self::Sandbox(_)
+            | Self::EmptyRepository { .. }
+            | Self::CommitMissing { .. }
+            | Self::NoGit(_) => false,
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
 
+use super::commands::{self, Room};
 use super::commit::{self, CommitMessage, Signature};
 use super::error::WorkspaceError;
 use super::git::Git;
@@ -11,6 +12,7 @@ use super::held::Held;
 use super::push;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
+use super::workspaces::Settings;
 use crate::faults;
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
@@ -86,6 +88,31 @@ impl Workspace {
         Some(PathBuf::from(
             std::fs::read_to_string(alternates).ok()?.trim_end(),
         ))
+    }
+
+    /// Runs the commands that prepare a checkout (SPEC 8, `[workspace] setup`); nothing in a folder without a repository.
+    ///
+    /// # Errors
+    /// When one fails: what it was, and the end of its output.
+    pub async fn set_up(&self, settings: &Settings) -> Result<(), WorkspaceError> {
+        if self.repository.is_none() || settings.setup.is_empty() {
+            return Ok(());
+        }
+        let objects: Vec<PathBuf> = self.borrowed_objects().into_iter().collect();
+        let room = Room {
+            tree: &self.tree,
+            objects: &objects,
+            folders: self.held.folders(),
+            purpose: commands::SETUP,
+            settings,
+        };
+        match commands::run(&settings.setup, room).await? {
+            None => Ok(()),
+            Some(failure) => Err(WorkspaceError::Setup {
+                command: failure.command,
+                output: failure.output,
+            }),
+        }
     }
 
     /// The commit that the work started from. Hex object id; `None` without a repository.

@@ -9,6 +9,7 @@
 //! Until the decision, an end from outside ends it; afterwards the push is carried through.
 
 use std::future::pending;
+use std::path::PathBuf;
 
 use ralph_shared::wire::{Decided, EndReason, GitOrder, IntegrateOrder, IntegrationEnd, WorkspaceOrder};
 use tokio::sync::watch;
@@ -22,7 +23,7 @@ use super::mirror::{Fetched, Mirror, Wanted};
 use super::rebase::{self, Rebased};
 use super::record::{Folders, Purpose};
 use super::workspaces::{self, Settings, Workspaces};
-use super::{address, gate, land, prepare, push};
+use super::{address, commands, land, prepare, push};
 use crate::faults;
 
 /// The trailer that says which task a commit landed.
@@ -277,7 +278,23 @@ impl Integration<'_> {
             author: &commit::author(&git, self.git_order.author.as_deref()),
         };
         clone.write(&git, &tree, &objects)?;
-        let failure = gate::run(&self.order.gate, &tree, self.folders, self.settings).await;
+        let alternates = std::fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
+        let mirror = alternates.lines().map(PathBuf::from);
+        let objects: Vec<PathBuf> = mirror.chain([objects]).collect();
+        let room = commands::Room {
+            tree: &tree,
+            objects: &objects,
+            folders: self.folders,
+            purpose: commands::SETUP,
+            settings: self.settings,
+        };
+        let failure = match commands::run(&self.settings.setup, room).await? {
+            Some(failure) => Some(failure),
+            None => {
+                let purpose = commands::GATE;
+                commands::run(&self.order.gate, commands::Room { purpose, ..room }).await?
+            }
+        };
         Ok(failure.map(|failure| IntegrationEnd::GateFailed {
             command: failure.command,
             output: failure.output,

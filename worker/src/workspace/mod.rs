@@ -12,7 +12,8 @@
 //! | `record`, `held` | folders, locks and the record of each workspace |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `snapshot`, `commit` | the tree on disk as a commit |
-//! | `integrate`, `rebase`, `gate`, `land` | the way onto the feature branch |
+//! | `integrate`, `rebase`, `land` | the way onto the feature branch |
+//! | `commands` | the user's commands in a checkout: setup and gate |
 //! | `push`, `trouble`, `error`, `address` | pushes, what remotes refuse, and the words for it |
 //! | `git`, `environment`, `process` | the git command line in a process group: what it sees, how long it may take |
 //!
@@ -20,11 +21,11 @@
 
 mod address;
 mod clone;
+mod commands;
 mod commit;
 mod environment;
 mod error;
 mod folder;
-mod gate;
 mod git;
 mod gitdir;
 mod held;

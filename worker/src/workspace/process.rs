@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
+use crate::sandbox::Confinement;
+
 /// How long pipes are still read after the program ended, when something that it left running (a credential cache,
 /// say) holds them open.
 const PIPE_GRACE: Duration = Duration::from_millis(200);
@@ -54,7 +56,7 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let (mut child, group) = spawn(&mut command)?;
+    let (mut child, group) = grouped(command.process_group(0).kill_on_drop(true).spawn()?);
     let stdin = child.stdin.take();
     let mut stdout = Kept::head(bounds.stdout_bytes);
     let mut stderr = Kept::tail(bounds.stderr_bytes);
@@ -80,9 +82,11 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
 }
 
 /// Runs `command` with standard output and error in one pipe, of which the last `tail_bytes` are kept. The whole group
-/// is killed when the program ends: nothing that it started in the background goes on.
+/// is killed when the program ends: nothing that it started in the background goes on. The command is one of
+/// `confinement`.
 pub(super) async fn run_merged(
     mut command: Command,
+    confinement: &Confinement,
     time: Duration,
     tail_bytes: usize,
 ) -> (Result<ExitStatus, RunError>, Vec<u8>) {
@@ -94,7 +98,8 @@ pub(super) async fn run_merged(
             .stdin(Stdio::null())
             .stdout(Stdio::from(writer.try_clone()?))
             .stderr(Stdio::from(writer));
-        let (mut child, _group) = spawn(&mut command)?;
+        let child = confinement.spawn(command.process_group(0).kill_on_drop(true))?;
+        let (mut child, _group) = grouped(child);
         // The command holds the parent's copies of the pipe's writing end.
         drop(command);
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
@@ -107,15 +112,15 @@ pub(super) async fn run_merged(
     (status, output.bytes)
 }
 
-fn spawn(command: &mut Command) -> io::Result<(Child, Group)> {
-    let child = command.process_group(0).kill_on_drop(true).spawn()?;
+/// A child that leads a process group, with that group.
+fn grouped(child: Child) -> (Child, Group) {
     let group = Group(
         child
             .id()
             .and_then(|pid| i32::try_from(pid).ok())
             .map(Pid::from_raw),
     );
-    Ok((child, group))
+    (child, group)
 }
 
 /// Waits for the program's end while `transfer` runs, and then no longer than [`PIPE_GRACE`] for the pipes.
@@ -247,7 +252,8 @@ mod tests {
     #[tokio::test]
     async fn merged_output_keeps_its_order_and_ends_the_group() {
         let script = "echo a; echo b >&2; echo c; sleep 600 & exit 1";
-        let (status, output) = run_merged(shell(script), Duration::from_secs(20), 100).await;
+        let (status, output) =
+            run_merged(shell(script), &Confinement::none(), Duration::from_secs(20), 100).await;
         assert_eq!(status.unwrap().code(), Some(1));
         assert_eq!(output, b"a\nb\nc\n");
     }

@@ -16,6 +16,7 @@ use super::gitdir::ObjectFormat;
 use super::held::Held;
 use super::mirror::Mirror;
 use super::record::{self, Folders, Purpose, Record, State};
+use crate::sandbox::Sandbox;
 
 /// Bounds and environment of what runs for workspaces.
 #[derive(Debug, Clone)]
@@ -24,10 +25,14 @@ pub struct Settings {
     pub remote_bound: Duration,
     /// Longest run of any other git command.
     pub local_bound: Duration,
-    /// Longest run of one command of an integration's gate.
-    pub gate_bound: Duration,
-    /// What the gate's commands find in their environment besides a minimal one.
-    pub gate_env: BTreeMap<String, String>,
+    /// Commands that prepare a checkout before an agent or a gate works in it.
+    pub setup: Vec<String>,
+    /// Longest run of one command of a setup or a gate.
+    pub command_bound: Duration,
+    /// What these commands find in their environment besides a minimal one.
+    pub command_env: BTreeMap<String, String>,
+    /// What confines these commands, which run what agents wrote.
+    pub sandbox: Sandbox,
 }
 
 impl Default for Settings {
@@ -35,8 +40,10 @@ impl Default for Settings {
         Self {
             remote_bound: Duration::from_secs(15 * 60),
             local_bound: Duration::from_secs(10 * 60),
-            gate_bound: Duration::from_secs(30 * 60),
-            gate_env: BTreeMap::new(),
+            setup: Vec::new(),
+            command_bound: Duration::from_secs(30 * 60),
+            command_env: BTreeMap::new(),
+            sandbox: Sandbox::default(),
         }
     }
 }
@@ -91,7 +98,8 @@ impl Workspaces {
         })
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    /// Its bounds and environment.
+    pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 

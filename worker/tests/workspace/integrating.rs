@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use ralph_shared::wire::{Decided, EndReason, IntegrateOrder, IntegrationEnd};
-use ralph_worker::workspace::{Decision, Workspaces};
+use ralph_worker::sandbox::Sandbox;
+use ralph_worker::workspace::{Decision, Settings, Workspaces};
 use tokio::sync::watch;
 
-use crate::remote::{BRANCH, FEATURE, Remote, integrate_order};
+use crate::remote::{BRANCH, FEATURE, Remote, finish, integrate_order};
 
 #[tokio::test]
 async fn the_first_landing_makes_the_branch() {
@@ -165,7 +166,7 @@ async fn the_gate_sees_exactly_the_commit_that_would_land() {
         "echo out; echo err >&2; sleep 600 & exit 7",
         "touch never",
     ]);
-    let ended = remote.integrate(&workspaces, "t-1", "i-1", &failing).await;
+    let ended = remote.integrate(&workspaces, "t-1", "gate-1", &failing).await;
     let IntegrationEnd::GateFailed { command, output } = ended else {
         panic!("{ended:?}")
     };
@@ -176,27 +177,88 @@ async fn the_gate_sees_exactly_the_commit_that_would_land() {
         "test \"$(git status --porcelain)\" = ''",
         "test \"$(git log -1 --format=%s)\" = 'Do t-1'",
     ]);
-    let ended = remote.integrate(&workspaces, "t-1", "i-2", &passing).await;
+    let ended = remote.integrate(&workspaces, "t-1", "gate-2", &passing).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+}
+
+/// The commands run what agents wrote.
+#[tokio::test]
+async fn setup_and_gate_are_confined_and_leave_nothing_running() {
+    let remote = Remote::new();
+    let secret = remote.data("secret");
+    std::fs::write(&secret, "s3cret").unwrap();
+    let settings = Settings {
+        setup: vec!["echo ready > prepared; echo prepared >> .gitignore".to_owned()],
+        ..Settings::default()
+    };
+    let workspaces = Workspaces::open_with(&remote.data("data"), settings.clone())
+        .await
+        .unwrap();
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    workspace.set_up(&settings).await.unwrap();
+    let path = workspace.path().join("prepared");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "ready\n");
+    let commit = finish(&workspace).await.commit.unwrap();
+    workspace.remove().await.unwrap();
+
+    let pid = "setsid sh -c 'echo $$ > pid; exec sleep 600' & until test -s pid; do :; done";
+    let order = IntegrateOrder {
+        gate: vec![
+            "test -f prepared".to_owned(),
+            format!("! cat {}", secret.display()),
+            format!("{pid}; cat pid; exit 1"),
+        ],
+        ..integrate_order("t-1", &commit)
+    };
+    let ended = remote.integrate(&workspaces, "t-1", "gate-3", &order).await;
+    let IntegrationEnd::GateFailed { output, .. } = ended else {
+        panic!("{ended:?}")
+    };
+    let pid = output.lines().next().unwrap();
+    assert!(pid.parse::<u32>().is_ok(), "{output}");
+    // Whoever inherited it may not have noticed yet; a dead process has no command line.
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    assert!(line.is_empty(), "{output}");
+
+    let failing = Settings {
+        setup: vec!["echo no network >&2; exit 3".to_owned()],
+        ..Settings::default()
+    };
+    let workspace = remote.prepare(&workspaces, "t-2").await;
+    let error = workspace.set_up(&failing).await.unwrap_err().to_string();
+    assert!(
+        error.contains("no network") && error.contains("exit status: 3"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn an_end_from_outside_stops_the_gate() {
     let remote = Remote::new();
-    let workspaces = remote.workspaces().await;
-    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
     let started = remote.data("started");
     nix::unistd::mkfifo(&started, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let sandbox = Sandbox {
+        write: vec![started.clone()],
+        ..Sandbox::default()
+    };
+    let settings = Settings {
+        sandbox,
+        ..Settings::default()
+    };
+    let workspaces = Workspaces::open_with(&remote.data("data"), settings)
+        .await
+        .unwrap();
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
     let gate = vec![format!("echo go > {}; sleep 600", started.display())];
     let order = IntegrateOrder {
         gate,
         ..integrate_order("t-1", &commit)
     };
     let (sender, end) = watch::channel(None);
-    let git = remote.integration_order("t-1", "i-1");
+    let git = remote.integration_order("t-1", "gate-4");
     let waiting = tokio::spawn(async move {
         workspaces
-            .integrate("i-1", &git, &order, |_| async { Decision::Push }, end)
+            .integrate("gate-4", &git, &order, |_| async { Decision::Push }, end)
             .await
     });
     tokio::task::spawn_blocking(move || std::fs::read(started))

@@ -1,0 +1,164 @@
+//! Runs commands of the user's in a checkout: those that prepare it for an agent or a gate, and the gate's, which a rebased
+//! commit has to pass in a throw-away checkout of exactly that commit.
+//!
+//! What they run was written by agents: they get the sandbox of a session, a minimal environment, a home of their own and a
+//! bound, and everything that they started ends with them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use super::error::WorkspaceError;
+use super::process::{self, RunError};
+use super::record::Folders;
+use super::workspaces::Settings;
+use crate::sandbox::{Confinement, Wanted, policy};
+use crate::session::{MARK, kill_leftovers};
+
+/// How much of a command's output is kept, its end.
+const OUTPUT_BYTES: usize = 16 << 10;
+
+/// Variables of the worker's that the commands see.
+const PASSED: &[&str] = &["PATH", "LANG", "TERM", "TZ"];
+
+/// A command that didn't succeed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CommandFailure {
+    pub command: String,
+    /// The end of its output, and how it ended.
+    pub output: String,
+}
+
+/// Where commands run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room<'a> {
+    /// The checkout.
+    pub tree: &'a Path,
+    /// What holds the objects of its repository, to read.
+    pub objects: &'a [PathBuf],
+    /// The dispatch's folders.
+    pub folders: &'a Folders,
+    /// A variable that tells them what they are run for.
+    pub purpose: &'static str,
+    pub settings: &'a Settings,
+}
+
+/// Set for commands that prepare a checkout.
+pub(super) const SETUP: &str = "RALPH_SETUP";
+/// Set for commands of a gate.
+pub(super) const GATE: &str = "RALPH_GATE";
+
+/// Runs the commands one after the other, each by `sh -c` in the checkout; the first that fails is the answer.
+pub(super) async fn run(
+    commands: &[String],
+    room: Room<'_>,
+) -> Result<Option<CommandFailure>, WorkspaceError> {
+    if commands.is_empty() {
+        return Ok(None);
+    }
+    let environment = room.environment();
+    let confinement = room.confine(&environment)?;
+    let sweep = Sweep(room.mark());
+    for script in commands {
+        let mut command = confinement.command("sh");
+        command
+            .args(["-c", script])
+            .current_dir(room.tree)
+            .env_clear()
+            .envs(&environment);
+        let bound = room.settings.command_bound;
+        let (status, output) = process::run_merged(command, &confinement, bound, OUTPUT_BYTES).await;
+        sweep.now().await;
+        if let Some(how) = failure(status) {
+            let output = String::from_utf8_lossy(&output);
+            return Ok(Some(CommandFailure {
+                command: script.clone(),
+                output: format!("{output}\n[{how}]\n"),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+impl Room<'_> {
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let passed = std::env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            PASSED.contains(&&*name) || name.starts_with("LC_")
+        });
+        let own = [
+            ("HOME", self.folders.home().into_os_string()),
+            ("TMPDIR", self.folders.tmp().into_os_string()),
+            (self.purpose, "1".into()),
+            (MARK, self.mark().into()),
+        ];
+        let given = self
+            .settings
+            .command_env
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        passed
+            .chain(own.map(|(name, value)| (name.into(), value)))
+            .chain(given)
+            .collect()
+    }
+
+    /// The dispatch's id, by which what a command leaves behind is found.
+    fn mark(&self) -> String {
+        let name = self.folders.agent.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The same walls as an agent's session: the checkout, a home and a temporary folder to write, tools to read.
+    fn confine(&self, environment: &BTreeMap<OsString, OsString>) -> Result<Confinement, WorkspaceError> {
+        let (home, tmp) = (self.folders.home(), self.folders.tmp());
+        for folder in [&home, &tmp] {
+            std::fs::create_dir_all(folder).map_err(WorkspaceError::io("make", folder))?;
+        }
+        let sandbox = &self.settings.sandbox;
+        let read: Vec<PathBuf> = self.objects.iter().chain(&sandbox.read).cloned().collect();
+        let passed: Vec<String> = self.settings.command_env.keys().cloned().collect();
+        let user_home = std::env::home_dir();
+        let wanted = Wanted {
+            cwd: self.tree,
+            cwd_writable: true,
+            home: &home,
+            tmp: &tmp,
+            argv: &["sh".to_owned()],
+            environment,
+            given: &[],
+            passed: &passed,
+            user_home: user_home.as_deref(),
+            read: &read,
+            write: &sandbox.write,
+        };
+        Confinement::new(sandbox, &policy(&wanted), &self.mark()).map_err(WorkspaceError::Sandbox)
+    }
+}
+
+/// Ends what commands leave running, in whatever process group: after each, and when nobody waits for them any more.
+struct Sweep(String);
+
+impl Sweep {
+    async fn now(&self) {
+        let mark = self.0.clone();
+        let _ = tokio::task::spawn_blocking(move || kill_leftovers(&mark)).await;
+    }
+}
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        let mark = std::mem::take(&mut self.0);
+        std::thread::spawn(move || kill_leftovers(&mark));
+    }
+}
+
+fn failure(status: Result<ExitStatus, RunError>) -> Option<String> {
+    match status {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(status.to_string()),
+        Err(RunError::Io(error)) => Some(format!("could not be run: {error}")),
+        Err(error @ RunError::TimedOut(_)) => Some(error.to_string()),
+    }
+}
