@@ -58,11 +58,7 @@ async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Probl
     let role = store::access::role_of(&mut *app.db().await?, &hash_token(token)).await?;
     match role {
         None => Err(Problem::no_token()),
-        Some(role) if role < needed => Err(Problem::not_allowed(match needed {
-            Role::Read => "read",
-            Role::Submit => "submit",
-            Role::Admin => "admin",
-        })),
+        Some(role) if role < needed => Err(Problem::not_allowed(needed.as_str())),
         Some(_) => Ok(()),
     }
 }

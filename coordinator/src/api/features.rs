@@ -1,7 +1,7 @@
 //! Features: looked at and steered.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{KeepAlive, Sse};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::app::App;
 use super::body::{Done, RunWish, Started};
 use super::problem::Problem;
-use super::request::{Asked, Body, PageQuery, words};
+use super::request::{Asked, At, Body, PageQuery, words};
 use super::{feed, locate};
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::edit;
@@ -50,6 +50,17 @@ impl StatusQuery {
 }
 
 /// Features, newest first.
+#[utoipa::path(
+    get,
+    path = "/features",
+    operation_id = "list_features",
+    tag = "features",
+    params(
+        ("status" = Option<Vec<FeatureState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        PageQuery
+    ),
+    responses((status = 200, body = Page<FeatureView>))
+)]
 pub async fn list(
     State(app): State<App>,
     Asked(query): Asked<StatusQuery>,
@@ -63,12 +74,26 @@ pub async fn list(
 }
 
 /// One feature.
-pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<FeatureView>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/features/{id}",
+    operation_id = "show_feature",
+    tag = "features",
+    responses((status = 200, body = FeatureView))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<FeatureView>, Problem> {
     Ok(Json(read(&app, &id).await?.feature))
 }
 
 /// How far a feature is.
-pub async fn progress(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Progress>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/features/{id}/progress",
+    operation_id = "show_progress",
+    tag = "features",
+    responses((status = 200, body = Progress))
+)]
+pub async fn progress(State(app): State<App>, At(id): At<String>) -> Result<Json<Progress>, Problem> {
     Ok(Json(read(&app, &id).await?))
 }
 
@@ -81,9 +106,20 @@ async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
 }
 
 /// Its tasks, in the order in which they were made.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/tasks",
+    operation_id = "list_tasks_of_feature",
+    tag = "features",
+    params(
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        PageQuery
+    ),
+    responses((status = 200, body = Page<TaskView>))
+)]
 pub async fn tasks(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(query): Asked<StatusQuery>,
     Asked(page): Asked<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
@@ -96,15 +132,35 @@ pub async fn tasks(
 }
 
 /// How far it is, each time that it changes, until its run is over.
-pub async fn events(State(app): State<App>, Path(id): Path<String>) -> Result<impl IntoResponse, Problem> {
+#[utoipa::path(
+    get,
+    path = "/features/{id}/events",
+    operation_id = "watch_feature",
+    tag = "features",
+    responses((
+        status = 200,
+        body = Progress,
+        content_type = "text/event-stream",
+        description = "Server-sent events named `progress`, each with the whole state; the last one when the run is over"
+    ))
+)]
+pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl IntoResponse, Problem> {
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     Ok(Sse::new(feed::events(&app, id)).keep_alive(KeepAlive::default()))
 }
 
 /// Starts a run.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/run",
+    operation_id = "run_feature",
+    tag = "features",
+    request_body = RunWish,
+    responses((status = 200, body = Started))
+)]
 pub async fn run(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let mut conn = app.db().await?;
@@ -125,22 +181,50 @@ pub async fn run(
 }
 
 /// Lets what runs end, starts nothing new.
-pub async fn pause(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Started>, Problem> {
+#[utoipa::path(
+    post,
+    path = "/features/{id}/pause",
+    operation_id = "pause_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn pause(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
     steer(&app, &id, FeatureCommand::Pause).await
 }
 
 /// Goes on after a pause.
-pub async fn resume(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Started>, Problem> {
+#[utoipa::path(
+    post,
+    path = "/features/{id}/resume",
+    operation_id = "resume_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn resume(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
     steer(&app, &id, FeatureCommand::Resume).await
 }
 
 /// Ends it.
-pub async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Started>, Problem> {
+#[utoipa::path(
+    post,
+    path = "/features/{id}/cancel",
+    operation_id = "cancel_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn cancel(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
     steer(&app, &id, FeatureCommand::Cancel).await
 }
 
 /// Deletes a feature that doesn't run.
-pub async fn remove(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Done>, Problem> {
+#[utoipa::path(
+    delete,
+    path = "/features/{id}",
+    operation_id = "delete_feature",
+    tag = "features",
+    responses((status = 200, body = Done))
+)]
+pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| edit::delete_feature(db, feature)).await? {

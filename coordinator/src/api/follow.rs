@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -17,7 +17,7 @@ use super::app::App;
 use super::body::Following;
 use super::locate;
 use super::problem::Problem;
-use super::request::Asked;
+use super::request::{Asked, At};
 use super::transcript::{AttemptQuery, kept, numbered};
 use crate::bus::TranscriptReader;
 use crate::store::view::{self, TranscriptOf};
@@ -29,9 +29,22 @@ const WAITING_EVENTS: usize = 256;
 
 /// The sessions of a task as they happen, from the one of `attempt`, else the last one, until nothing more will come. Each
 /// entry's event id lets a reader go on after it (`Last-Event-ID`).
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/transcript/events",
+    operation_id = "follow_transcript",
+    tag = "tasks",
+    params(AttemptQuery, ("last-event-id" = Option<String>, Header, description = "Goes on after the event with this id")),
+    responses((
+        status = 200,
+        body = Following,
+        content_type = "text/event-stream",
+        description = "Server-sent events; those of entries have ids to go on from"
+    ))
+)]
 pub async fn events(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {

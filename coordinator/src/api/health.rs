@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::connection::State as Connection;
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::app::App;
 use super::problem::Problem;
@@ -13,13 +13,34 @@ use super::problem::Problem;
 /// How long the database may take.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
 
+/// A coordinator that answers.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Health {
+    /// `ok` or `ready`.
+    status: &'static str,
+}
+
 /// The process answers.
-pub async fn live() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "live",
+    tag = "health",
+    responses((status = 200, body = Health))
+)]
+pub async fn live() -> Json<Health> {
+    Json(Health { status: "ok" })
 }
 
 /// Database and broker answer.
-pub async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "ready",
+    tag = "health",
+    responses((status = 200, body = Health), (status = 503))
+)]
+pub async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if app.shutdown.is_cancelled() {
         return Err(Problem::unavailable("this coordinator is being stopped"));
     }
@@ -31,5 +52,5 @@ pub async fn ready(State(app): State<App>) -> Result<Json<Value>, Problem> {
     if app.deps.bus.client.connection_state() != Connection::Connected {
         return Err(Problem::unavailable("the broker is not connected"));
     }
-    Ok(Json(json!({ "status": "ready" })))
+    Ok(Json(Health { status: "ready" }))
 }

@@ -1,7 +1,7 @@
 //! The memory: searched, looked at, filled and corrected.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use super::body::{
     PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
 use super::problem::Problem;
-use super::request::{Asked, Body, PageQuery};
+use super::request::{Asked, At, Body, PageQuery};
 use super::transcript::{AttemptQuery, find};
 use crate::domain::recall::{Ended, Kind, lift};
 use crate::flow::library::{self, Edit};
@@ -33,15 +33,27 @@ const MAX_PRUNED: i64 = 10_000;
 const NO_CATEGORY: &str = "other";
 
 /// Which entries a list shows.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct MemoryQuery {
+    /// Only those of this memory: a repository's identity.
     repo: Option<String>,
+    /// Only those of this kind.
     kind: Option<Kind>,
+    /// Those that are not shown any more, or not yet, as well.
     #[serde(default)]
     all: bool,
 }
 
 /// Entries, newest first.
+#[utoipa::path(
+    get,
+    path = "/memory",
+    operation_id = "list_memory",
+    tag = "memory",
+    params(MemoryQuery, PageQuery),
+    responses((status = 200, body = Page<MemoryView>))
+)]
 pub async fn list(
     State(app): State<App>,
     Asked(query): Asked<MemoryQuery>,
@@ -59,7 +71,14 @@ pub async fn list(
 }
 
 /// One entry.
-pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<MemoryView>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/memory/{id}",
+    operation_id = "show_entry",
+    tag = "memory",
+    responses((status = 200, body = MemoryView))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<MemoryView>, Problem> {
     let id = locate(&app, &id).await?;
     read(&app, id).await
 }
@@ -93,6 +112,14 @@ async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
 }
 
 /// Asks as a claim does.
+#[utoipa::path(
+    post,
+    path = "/memory/search",
+    operation_id = "search_memory",
+    tag = "memory",
+    request_body = SearchMemory,
+    responses((status = 200, body = Page<Answered>))
+)]
 pub async fn search(
     State(app): State<App>,
     Body(ask): Body<SearchMemory>,
@@ -135,6 +162,14 @@ pub async fn search(
 }
 
 /// Imports entries.
+#[utoipa::path(
+    post,
+    path = "/memory/import",
+    operation_id = "import_memory",
+    tag = "memory",
+    request_body = ImportMemory,
+    responses((status = 200, body = Imported))
+)]
 pub async fn import(
     State(app): State<App>,
     Body(import): Body<ImportMemory>,
@@ -155,6 +190,14 @@ pub async fn import(
 }
 
 /// Adds an entry.
+#[utoipa::path(
+    post,
+    path = "/memory",
+    operation_id = "add_entry",
+    tag = "memory",
+    request_body = AddMemory,
+    responses((status = 200, body = MemoryView))
+)]
 pub async fn add(State(app): State<App>, Body(add): Body<AddMemory>) -> Result<Json<MemoryView>, Problem> {
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::invalid)?;
     let given = Given {
@@ -176,9 +219,17 @@ pub async fn add(State(app): State<App>, Body(add): Body<AddMemory>) -> Result<J
 }
 
 /// Changes an entry.
+#[utoipa::path(
+    post,
+    path = "/memory/{id}/edit",
+    operation_id = "edit_entry",
+    tag = "memory",
+    request_body = Edit,
+    responses((status = 200, body = MemoryView))
+)]
 pub async fn edit(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Body(edit): Body<Edit>,
 ) -> Result<Json<MemoryView>, Problem> {
     let id = locate(&app, &id).await?;
@@ -209,6 +260,14 @@ fn check(kind: Kind, title: &str, body: &str, tags: &[String]) -> Result<(), &'s
 }
 
 /// Hides entries.
+#[utoipa::path(
+    post,
+    path = "/memory/prune",
+    operation_id = "prune_memory",
+    tag = "memory",
+    request_body = PruneMemory,
+    responses((status = 200, body = Taken), (status = 404), (status = 409))
+)]
 pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Result<Json<Taken>, Problem> {
     if prune.ids.is_empty() && prune.unused_days.is_none() {
         return Err(Problem::invalid("say which entries: `ids`, or `unused_days`"));
@@ -228,6 +287,14 @@ pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Re
 }
 
 /// Deletes entries for good.
+#[utoipa::path(
+    post,
+    path = "/memory/purge",
+    operation_id = "purge_memory",
+    tag = "memory",
+    request_body = PurgeMemory,
+    responses((status = 200, body = Purged), (status = 404), (status = 409))
+)]
 pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Result<Json<Purged>, Problem> {
     if purge.ids.is_empty() {
         return Err(Problem::invalid("say which entries: `ids`"));
@@ -238,9 +305,17 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
 }
 
 /// Takes back what came from an attempt.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/memory/revoke",
+    operation_id = "revoke_memory",
+    tag = "memory",
+    params(AttemptQuery),
+    responses((status = 200, body = Taken))
+)]
 pub async fn revoke(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<Taken>, Problem> {
     let (_, dispatch) = find(&app, &id, query.attempt).await?;
@@ -249,9 +324,17 @@ pub async fn revoke(
 }
 
 /// What an attempt's prompt was chosen from.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/memory",
+    operation_id = "explain_memory",
+    tag = "memory",
+    params(AttemptQuery),
+    responses((status = 200, body = Explained))
+)]
 pub async fn explain(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<Explained>, Problem> {
     let (of, dispatch) = find(&app, &id, query.attempt).await?;
@@ -265,6 +348,14 @@ pub async fn explain(
 }
 
 /// What memory is worth.
+#[utoipa::path(
+    get,
+    path = "/memory/report",
+    operation_id = "report_memory",
+    tag = "memory",
+    params(MemoryQuery),
+    responses((status = 200, body = MemoryReport))
+)]
 pub async fn report(
     State(app): State<App>,
     Asked(query): Asked<MemoryQuery>,
@@ -283,7 +374,14 @@ pub async fn report(
 }
 
 /// What the next attempt at a task would be told now.
-pub async fn preview(State(app): State<App>, Path(id): Path<String>) -> Result<Json<PromptNext>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/preview",
+    operation_id = "preview_prompt",
+    tag = "memory",
+    responses((status = 200, body = PromptNext))
+)]
+pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<PromptNext>, Problem> {
     let task = super::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
     let preview = preview.ok_or_else(|| {

@@ -14,6 +14,13 @@ use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Tells the figures.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    tag = "health",
+    responses((status = 200, body = String, content_type = "text/plain"))
+)]
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
     let mut conn = app.db().await?;

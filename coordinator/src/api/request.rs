@@ -1,6 +1,6 @@
 //! Bodies, queries and paths whose refusal is a problem document like every other error.
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -53,11 +53,28 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
+/// The parts of the path that stand for something.
+#[derive(Debug)]
+pub struct At<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for At<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Path::<T>::from_request_parts(parts, state)
+            .await
+            .map(|Path(value)| Self(value))
+            .map_err(|error| Problem::invalid(format!("the address can't be read: {}", error.body_text())))
+    }
+}
+
 /// The part of a list that is asked for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// Items, at most.
+    /// Items, at most; 100 when it isn't given.
     #[serde(default)]
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<i64>,
     /// `next` of the page before.
     #[serde(default)]

@@ -30,6 +30,14 @@ const DEFAULT_POOL: &str = "default";
 type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
 
 /// Stores a feature and starts its run.
+#[utoipa::path(
+    post,
+    path = "/features",
+    operation_id = "submit_feature",
+    tag = "features",
+    request_body = SubmitFeature,
+    responses((status = 201, body = Accepted), (status = 409), (status = 422))
+)]
 pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>) -> Answer {
     check_name(&request.name)?;
     let graph = match request.tasks {
@@ -93,6 +101,14 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
 }
 
 /// Adds a task to a feature, or makes a feature for it.
+#[utoipa::path(
+    post,
+    path = "/tasks",
+    operation_id = "submit_task",
+    tag = "tasks",
+    request_body = SubmitTask,
+    responses((status = 201, body = Accepted), (status = 404), (status = 409), (status = 422))
+)]
 pub async fn task(State(app): State<App>, Body(request): Body<SubmitTask>) -> Answer {
     match &request.feature {
         Some(feature) => into_feature(&app, feature, &request).await,

@@ -1,7 +1,7 @@
 //! The system as a whole, its workers, its runs.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use ralph_shared::wire::Control;
 use serde::Deserialize;
 
@@ -9,18 +9,32 @@ use super::app::App;
 use super::body::Done;
 use super::locate;
 use super::problem::Problem;
-use super::request::{Asked, PageQuery};
+use super::request::{Asked, At, PageQuery};
 use crate::bus::Signals;
 use crate::store;
 use crate::store::view::{self, Page, RunView, SystemView, WorkerView};
 
 /// Everything at a glance.
+#[utoipa::path(
+    get,
+    path = "/status",
+    operation_id = "show_status",
+    tag = "health",
+    responses((status = 200, body = SystemView))
+)]
 pub async fn status(State(app): State<App>) -> Result<Json<SystemView>, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
     Ok(Json(view::system(&mut *app.db().await?, lease_ms).await?))
 }
 
 /// Every worker.
+#[utoipa::path(
+    get,
+    path = "/workers",
+    operation_id = "list_workers",
+    tag = "workers",
+    responses((status = 200, body = Page<WorkerView>))
+)]
 pub async fn workers(State(app): State<App>) -> Result<Json<Page<WorkerView>>, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
     let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
@@ -28,7 +42,14 @@ pub async fn workers(State(app): State<App>) -> Result<Json<Page<WorkerView>>, P
 }
 
 /// One worker.
-pub async fn worker(State(app): State<App>, Path(name): Path<String>) -> Result<Json<WorkerView>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/workers/{name}",
+    operation_id = "show_worker",
+    tag = "workers",
+    responses((status = 200, body = WorkerView))
+)]
+pub async fn worker(State(app): State<App>, At(name): At<String>) -> Result<Json<WorkerView>, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
     let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
     workers
@@ -39,7 +60,14 @@ pub async fn worker(State(app): State<App>, Path(name): Path<String>) -> Result<
 }
 
 /// Asks a worker to finish what runs and take nothing new.
-pub async fn drain(State(app): State<App>, Path(name): Path<String>) -> Result<Json<Done>, Problem> {
+#[utoipa::path(
+    post,
+    path = "/workers/{name}/drain",
+    operation_id = "drain_worker",
+    tag = "workers",
+    responses((status = 200, body = Done))
+)]
+pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
     if !store::worker::request_drain(&mut *app.db().await?, &name).await? {
         return Err(no_worker(&name));
     }
@@ -56,13 +84,23 @@ fn no_worker(name: &str) -> Problem {
 }
 
 /// Which runs a list shows.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct RunsQuery {
+    /// Only those of this feature: its name, or the beginning of its id.
     #[serde(default)]
     feature: Option<String>,
 }
 
 /// Runs, newest first.
+#[utoipa::path(
+    get,
+    path = "/runs",
+    operation_id = "list_runs",
+    tag = "runs",
+    params(RunsQuery, PageQuery),
+    responses((status = 200, body = Page<RunView>), (status = 404), (status = 409))
+)]
 pub async fn runs(
     State(app): State<App>,
     Asked(query): Asked<RunsQuery>,
@@ -78,7 +116,14 @@ pub async fn runs(
 }
 
 /// One run.
-pub async fn run(State(app): State<App>, Path(id): Path<String>) -> Result<Json<RunView>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/runs/{id}",
+    operation_id = "show_run",
+    tag = "runs",
+    responses((status = 200, body = RunView))
+)]
+pub async fn run(State(app): State<App>, At(id): At<String>) -> Result<Json<RunView>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::run(&mut conn, &id).await?;
     let run = view::runs(&mut conn, &[id.0]).await?.pop();

@@ -1,15 +1,19 @@
 //! Tasks: looked at and steered.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use ralph_shared::subjects::is_label;
+use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
 
 use super::app::App;
 use super::body::{Done, EditTask, Steer};
 use super::features::StatusQuery;
 use super::locate;
 use super::problem::Problem;
-use super::request::{Asked, Body, PageQuery};
+use super::request::{Asked, At, Body, PageQuery};
+use crate::domain::states::TaskState;
 use crate::flow::steer::{self, Steered, TaskCommand};
 use crate::flow::{approve, edit};
 use crate::store;
@@ -22,6 +26,17 @@ const MAX_ROWS: i64 = 10_000;
 const ACTOR: &str = "a person";
 
 /// Tasks of all features, in the order in which they were made.
+#[utoipa::path(
+    get,
+    path = "/tasks",
+    operation_id = "list_tasks",
+    tag = "tasks",
+    params(
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        PageQuery
+    ),
+    responses((status = 200, body = Page<TaskView>))
+)]
 pub async fn list(
     State(app): State<App>,
     Asked(query): Asked<StatusQuery>,
@@ -38,7 +53,14 @@ pub async fn list(
 }
 
 /// One task with everything around it.
-pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<TaskDetail>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}",
+    operation_id = "show_task",
+    tag = "tasks",
+    responses((status = 200, body = TaskDetail))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TaskDetail>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     let detail = view::detail(&mut conn, id).await?;
@@ -46,14 +68,28 @@ pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json
 }
 
 /// A task and everything below it.
-pub async fn tree(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Page<TaskView>>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/tree",
+    operation_id = "show_tree",
+    tag = "tasks",
+    responses((status = 200, body = Page<TaskView>))
+)]
+pub async fn tree(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<TaskView>>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     Ok(Json(Page::whole(view::subtree(&mut conn, id, MAX_ROWS).await?)))
 }
 
 /// What was done to a task, by whom and why.
-pub async fn log(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Page<LogEntry>>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/log",
+    operation_id = "show_log",
+    tag = "tasks",
+    responses((status = 200, body = Page<LogEntry>))
+)]
+pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     Ok(Json(Page::whole(
@@ -62,9 +98,17 @@ pub async fn log(State(app): State<App>, Path(id): Path<String>) -> Result<Json<
 }
 
 /// Changes a task that doesn't run.
+#[utoipa::path(
+    patch,
+    path = "/tasks/{id}",
+    operation_id = "edit_task",
+    tag = "tasks",
+    request_body = EditTask,
+    responses((status = 200, body = Done))
+)]
 pub async fn edit(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Body(body): Body<EditTask>,
 ) -> Result<Json<Done>, Problem> {
     if body == EditTask::default() {
@@ -104,26 +148,62 @@ pub async fn edit(
     told(steered)
 }
 
+/// What can be done to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// Try again.
+    Retry,
+    /// Let the result that waits for a person count.
+    Approve,
+    /// Go on without it.
+    Skip,
+    /// End it; what depends on it is not worked on.
+    Cancel,
+    /// It failed for good.
+    Fail,
+    /// It is done, whatever its sessions say.
+    Done,
+    /// Take it from its worker.
+    Release,
+    /// End its session in order and tell the next one something.
+    Interrupt,
+}
+
+impl Verb {
+    fn parse(word: &str) -> Result<Self, Problem> {
+        let reader: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
+        Self::deserialize(reader).map_err(|_| {
+            Problem::not_found(format!(
+                "there is no command `{word}` for tasks; there are retry, approve, skip, cancel, fail, done, release, interrupt"
+            ))
+        })
+    }
+}
+
 /// Does a command to a task.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/{command}",
+    operation_id = "command_task",
+    tag = "tasks",
+    params(("command" = inline(Verb), Path, description = "What to do")), request_body = Steer,
+    responses((status = 200, body = Done))
+)]
 pub async fn command(
     State(app): State<App>,
-    Path((id, verb)): Path<(String, String)>,
+    At((id, verb)): At<(String, String)>,
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
-    let command = match verb.as_str() {
-        "skip" => TaskCommand::Skip,
-        "cancel" => TaskCommand::Cancel,
-        "fail" => TaskCommand::Fail,
-        "done" => TaskCommand::Done,
-        "retry" => TaskCommand::Retry,
-        "release" => TaskCommand::Release,
-        "approve" => return approve(&app, &id, &body).await,
-        "interrupt" => return interrupt(&app, &id, &body).await,
-        _ => {
-            return Err(Problem::not_found(format!(
-                "there is no command `{verb}` for tasks; there are retry, approve, skip, cancel, fail, done, release, interrupt"
-            )));
-        }
+    let command = match Verb::parse(&verb)? {
+        Verb::Skip => TaskCommand::Skip,
+        Verb::Cancel => TaskCommand::Cancel,
+        Verb::Fail => TaskCommand::Fail,
+        Verb::Done => TaskCommand::Done,
+        Verb::Retry => TaskCommand::Retry,
+        Verb::Release => TaskCommand::Release,
+        Verb::Approve => return approve(&app, &id, &body).await,
+        Verb::Interrupt => return interrupt(&app, &id, &body).await,
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());

@@ -1,13 +1,13 @@
 //! The long texts of a feature: read, and written by a person.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 
 use super::app::App;
 use super::body::{Done, TextsView, WriteText};
 use super::locate;
 use super::problem::Problem;
-use super::request::Body;
+use super::request::{At, Body};
 use crate::domain::states::Kind;
 use crate::domain::steps;
 use crate::flow::edit;
@@ -15,7 +15,14 @@ use crate::flow::steer::Steered;
 use crate::store;
 
 /// The texts.
-pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<TextsView>, Problem> {
+#[utoipa::path(
+    get,
+    path = "/features/{id}/texts",
+    operation_id = "show_texts",
+    tag = "features",
+    responses((status = 200, body = TextsView))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TextsView>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, &id).await?;
     let texts = store::feature::texts(&mut conn, id).await?.ok_or_else(gone)?;
@@ -28,9 +35,17 @@ pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json
 }
 
 /// Stores the specification or the plan; the step that would have written it is done.
+#[utoipa::path(
+    put,
+    path = "/features/{id}/texts/{which}",
+    operation_id = "write_text",
+    tag = "features",
+    params(("which" = String, Path, description = "`spec` or `plan`", pattern = "^(spec|plan)$")), request_body = WriteText,
+    responses((status = 200, body = Done))
+)]
 pub async fn store(
     State(app): State<App>,
-    Path((id, which)): Path<(String, String)>,
+    At((id, which)): At<(String, String)>,
     Body(body): Body<WriteText>,
 ) -> Result<Json<Done>, Problem> {
     let step = steps::of_result(&which)

@@ -1,7 +1,7 @@
 //! Tokens: made, listed, revoked. A token is told once, when it is made.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use ralph_shared::subjects::is_label;
 
@@ -9,7 +9,7 @@ use super::access::hash_token;
 use super::app::App;
 use super::body::{CreateToken, CreatedToken, Done};
 use super::problem::Problem;
-use super::request::Body;
+use super::request::{At, Body};
 use crate::store::access::{self, TokenView};
 use crate::store::view::Page;
 
@@ -17,11 +17,26 @@ use crate::store::view::Page;
 const TOKEN_BYTES: usize = 32;
 
 /// Every token, without itself.
+#[utoipa::path(
+    get,
+    path = "/tokens",
+    operation_id = "list_tokens",
+    tag = "tokens",
+    responses((status = 200, body = Page<TokenView>))
+)]
 pub async fn list(State(app): State<App>) -> Result<Json<Page<TokenView>>, Problem> {
     Ok(Json(Page::whole(access::list(&mut *app.db().await?).await?)))
 }
 
 /// Makes a token.
+#[utoipa::path(
+    post,
+    path = "/tokens",
+    operation_id = "create_token",
+    tag = "tokens",
+    request_body = CreateToken,
+    responses((status = 201, body = CreatedToken), (status = 409))
+)]
 pub async fn create(
     State(app): State<App>,
     Body(request): Body<CreateToken>,
@@ -50,7 +65,14 @@ pub async fn create(
 }
 
 /// Revokes a token; requests with it are refused from now on.
-pub async fn revoke(State(app): State<App>, Path(name): Path<String>) -> Result<Json<Done>, Problem> {
+#[utoipa::path(
+    delete,
+    path = "/tokens/{name}",
+    operation_id = "revoke_token",
+    tag = "tokens",
+    responses((status = 200, body = Done))
+)]
+pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
     if access::revoke(&mut *app.db().await?, &name).await? {
         return Ok(Json(Done { count: 1 }));
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use ralph_shared::ids::DispatchId;
@@ -18,7 +18,7 @@ use super::app::App;
 use super::body::{PromptSent, Transcript};
 use super::locate;
 use super::problem::Problem;
-use super::request::Asked;
+use super::request::{Asked, At};
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
 
@@ -28,17 +28,26 @@ const MAX_MESSAGES: usize = 20_000;
 const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Which attempt.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct AttemptQuery {
-    /// Its number.
+    /// Number of the attempt; the last session when it isn't given.
     #[serde(default)]
     pub attempt: Option<i32>,
 }
 
 /// The transcript of an attempt, or of the last session.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/transcript",
+    operation_id = "show_transcript",
+    tag = "tasks",
+    params(AttemptQuery),
+    responses((status = 200, body = Transcript))
+)]
 pub async fn show(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<Transcript>, Problem> {
     let (of, dispatch) = find(&app, &id, query.attempt).await?;
@@ -47,9 +56,17 @@ pub async fn show(
 }
 
 /// The prompt of an attempt, or of the last session.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/prompt",
+    operation_id = "show_prompt",
+    tag = "tasks",
+    params(AttemptQuery),
+    responses((status = 200, body = PromptSent))
+)]
 pub async fn prompt(
     State(app): State<App>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
     let (of, dispatch) = find(&app, &id, query.attempt).await?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 ///              └───────────┘ retried, lost, interrupted    (apply, rescue)
 /// ```
 /// A person moves anything that is not done to `skipped` or `cancelled`, and `failed` or `needs_review` back to `pending`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "task_state", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
@@ -71,7 +71,7 @@ impl TaskState {
 }
 
 /// Where a feature stands (SPEC 2.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "feature_state", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum FeatureState {
@@ -110,7 +110,7 @@ impl FeatureState {
 }
 
 /// How a run ended, with the exit code of commands that wait for it (SPEC 3.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "run_outcome", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -164,7 +164,9 @@ impl RunOutcome {
 }
 
 /// What happens to siblings when a task fails for good (SPEC 2.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, sqlx::Type)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema,
+)]
 #[sqlx(type_name = "failure_policy", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum FailurePolicy {
@@ -176,7 +178,7 @@ pub enum FailurePolicy {
 }
 
 /// What is known of an attempt's verification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "verification", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Verification {
@@ -191,7 +193,7 @@ pub enum Verification {
 }
 
 /// How a dispatch ended (SPEC 3.3 names the attempt's outcomes; the others end verify and integrate dispatches).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "attempt_outcome", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

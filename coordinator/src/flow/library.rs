@@ -18,7 +18,7 @@ const CHUNK: usize = 500;
 const NO_CATEGORY: &str = "other";
 
 /// An entry of an import.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportLine {
     /// Its name elsewhere; the same name is imported once.
     pub id: String,
@@ -52,7 +52,7 @@ fn learning() -> Kind {
 }
 
 /// A line of a file of questions.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueryLine {
     /// Comes back with the answer.
     pub query_id: String,
@@ -153,7 +153,8 @@ pub async fn add_one(db: &PgPool, mut given: Given) -> sqlx::Result<Uuid> {
 }
 
 /// What an edit changes; `None` leaves a part as it is.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = EditMemory)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct Edit {

@@ -5,7 +5,17 @@ use uuid::Uuid;
 
 /// What a token may do; each role includes the ones before it.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    sqlx::Type,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
 )]
 #[sqlx(type_name = "api_role", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -16,6 +26,17 @@ pub enum Role {
     Submit,
     /// Everything.
     Admin,
+}
+
+impl Role {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Submit => "submit",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 /// The role of a token that is neither unknown nor revoked.
@@ -44,7 +65,7 @@ pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Rol
 }
 
 /// A token as lists show it; the token itself is nowhere.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct TokenView {
     pub name: String,

@@ -16,7 +16,7 @@ pub struct TranscriptBatch {
 }
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TranscriptEntry {
     /// Its number in the session, from 0, without gaps unless `Dropped` says so.
     pub seq: u64,
@@ -28,7 +28,7 @@ pub struct TranscriptEntry {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "update", rename_all = "snake_case")]
 pub enum TranscriptUpdate {
     /// The session began.

@@ -5,6 +5,7 @@ mod api;
 mod approval;
 mod caller;
 mod commands;
+mod described;
 mod edits;
 mod idea;
 mod machine;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// `PATCH /api/v1/tasks/{id}`: what isn't given stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditTask {
     /// One line.

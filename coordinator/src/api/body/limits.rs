@@ -15,7 +15,7 @@ const DEFAULT_OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
 const DEFAULT_BACKOFF_MS: i64 = 10 * SECOND_MS;
 
 /// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunWish {
     /// Iterations; 20 and 5 for each task when it isn't given.

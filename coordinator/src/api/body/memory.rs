@@ -7,7 +7,7 @@ use crate::flow::library::{ImportLine, QueryLine};
 use crate::store::view::{MemoryView, UseView};
 
 /// Entries to import.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportMemory {
     /// Whose memory: a repository's identity.
@@ -18,7 +18,7 @@ pub struct ImportMemory {
 }
 
 /// What an import did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Imported {
     /// New entries.
     pub imported: usize,
@@ -27,7 +27,7 @@ pub struct Imported {
 }
 
 /// Questions, all to the same memory.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchMemory {
     /// Whose memory: a repository's identity.
@@ -42,7 +42,7 @@ pub struct SearchMemory {
 }
 
 /// What one question brought.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Answered {
     /// The question.
     pub query_id: String,
@@ -57,7 +57,7 @@ pub struct Answered {
 }
 
 /// An entry that was found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct Hit {
     pub id: String,
@@ -71,7 +71,7 @@ pub struct Hit {
 }
 
 /// An entry that a person adds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct AddMemory {
@@ -90,7 +90,7 @@ pub struct AddMemory {
 }
 
 /// Which entries to hide: named ones, or those that nobody used for long.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct PruneMemory {
@@ -107,7 +107,7 @@ pub struct PruneMemory {
 }
 
 /// Which entries to delete.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeMemory {
     /// Their ids.
@@ -115,7 +115,7 @@ pub struct PurgeMemory {
 }
 
 /// What was deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Purged {
     /// Entries.
     pub entries: i64,
@@ -124,14 +124,14 @@ pub struct Purged {
 }
 
 /// Entries that were hidden or taken back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Taken {
     /// How many.
     pub entries: usize,
 }
 
 /// What an attempt's prompt was chosen from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Explained {
     /// The session.
     pub dispatch: String,
@@ -144,7 +144,7 @@ pub struct Explained {
 }
 
 /// What memory is worth.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MemoryReport {
     /// Attempts with memory of other tasks that ended.
     pub with_memory: Ended,
@@ -157,7 +157,7 @@ pub struct MemoryReport {
 }
 
 /// The prompt that the next attempt would get now.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PromptNext {
     /// The attempt.
     pub attempt: i32,
@@ -172,7 +172,7 @@ pub struct PromptNext {
 }
 
 /// A section of a prompt that holds memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SectionView {
     /// Its heading.
     pub name: String,

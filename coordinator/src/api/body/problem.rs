@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// An error as clients read it (RFC 9457).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = Problem)]
 pub struct ProblemBody {
     /// Names the sort of problem: `urn:ralph:problem:…`.
     #[serde(rename = "type", default)]

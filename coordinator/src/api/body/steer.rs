@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Why a person does it; stands in the task's log, and for `interrupt` in the next prompt.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Steer {
     /// The reason, or for `interrupt` and `retry` what the agent should know.
@@ -12,14 +12,14 @@ pub struct Steer {
 }
 
 /// A command was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Done {
     /// How many tasks or sessions were concerned.
     pub count: usize,
 }
 
 /// A run was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Started {
     /// The feature.
     pub feature: String,

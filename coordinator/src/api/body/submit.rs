@@ -7,7 +7,7 @@ use crate::domain::states::FailurePolicy;
 use crate::store::view::FeatureView;
 
 /// A repository as every worker can reach it, resolved by the client.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepoRef {
     /// Address or path, as git takes it.
@@ -24,7 +24,7 @@ pub struct RepoRef {
 }
 
 /// A task graph as text, YAML or JSON (SPEC 2.6).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GraphText {
     /// Where it comes from: errors begin with it.
@@ -34,7 +34,7 @@ pub struct GraphText {
 }
 
 /// `POST /api/v1/features`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitFeature {
     /// Unique in its repository, safe in a ref (SPEC 1).
@@ -85,7 +85,7 @@ pub struct SubmitFeature {
 }
 
 /// `POST /api/v1/tasks`: one task, in a feature that stands or in one made for it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitTask {
     /// One line.
@@ -129,7 +129,7 @@ pub struct SubmitTask {
 }
 
 /// What stands after a submission.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Accepted {
     /// The feature, new or extended.
     pub feature: FeatureView,

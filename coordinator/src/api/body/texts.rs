@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What a feature is about (SPEC 2.1).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TextsView {
     /// As it was submitted.
     pub description: String,
@@ -16,7 +16,7 @@ pub struct TextsView {
 }
 
 /// `PUT /api/v1/features/{id}/texts/spec` and `…/plan`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteText {
     /// The whole text.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::access::Role;
 
 /// `POST /api/v1/tokens`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What it is called: 1 to 40 of `[a-z0-9-]`.
@@ -15,7 +15,7 @@ pub struct CreateToken {
 }
 
 /// A token that was made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CreatedToken {
     /// What it is called.
     pub name: String,

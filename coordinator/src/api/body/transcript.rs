@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::view::TranscriptOf;
 
 /// A transcript as far as it is known.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Transcript {
     /// Whose.
     #[serde(flatten)]
@@ -16,7 +16,7 @@ pub struct Transcript {
 }
 
 /// An event of a transcript that is followed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Following {
     /// What follows is this dispatch's.
@@ -31,7 +31,7 @@ pub enum Following {
 }
 
 /// A prompt that was sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PromptSent {
     /// To whom.
     #[serde(flatten)]

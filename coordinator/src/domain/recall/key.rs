@@ -5,8 +5,20 @@ use super::words::Word;
 
 /// What is remembered.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, sqlx::Type,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    sqlx::Type,
+    utoipa::ToSchema,
 )]
+#[schema(as = MemoryKind)]
 #[sqlx(type_name = "memory_kind", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

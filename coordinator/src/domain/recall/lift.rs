@@ -4,7 +4,9 @@
 const Z: f64 = 1.96;
 
 /// Attempts of one kind that ended: how many, and how many of them landed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 pub struct Ended {
     /// Verified and landed.
     pub landed: i64,
@@ -13,7 +15,7 @@ pub struct Ended {
 }
 
 /// A difference of two shares with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Lift {
     /// Share that landed with memory, less the share without. -1 to 1.
     pub difference: f64,

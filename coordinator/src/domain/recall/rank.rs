@@ -16,7 +16,7 @@ use super::words::Word;
 const LOOKED_AT: usize = 5;
 
 /// What speaks for a candidate. All but freshness and breadth are relative to the best candidate: 0 to 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Parts {
     /// Its words, by field.
     pub words: f64,

@@ -10,7 +10,7 @@ use crate::domain::states::{Kind, Outcome};
 use crate::store::dispatch::DispatchState;
 
 /// One session that was handed to a worker, and how it ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct DispatchView {
     pub id: String,
@@ -44,7 +44,7 @@ pub struct DispatchView {
 }
 
 /// A session that runs now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct SessionView {
     pub id: String,
@@ -62,7 +62,7 @@ pub struct SessionView {
 }
 
 /// Whose transcript it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TranscriptOf {
     /// The dispatch.
     pub dispatch: String,

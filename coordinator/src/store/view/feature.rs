@@ -11,7 +11,7 @@ use super::run::{RunView, runs};
 use crate::domain::states::{FailurePolicy, FeatureState};
 
 /// A feature with its counters and its current or last run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct FeatureView {
     pub id: String,
@@ -34,7 +34,7 @@ pub struct FeatureView {
 }
 
 /// How many tasks are in each state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct TaskCounts {
     pub total: i64,

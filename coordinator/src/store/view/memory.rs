@@ -9,7 +9,7 @@ use super::page::{Cursor, Page, cut};
 use crate::domain::recall::Kind;
 
 /// A learning or a knowledge entry.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct MemoryView {
     /// `l-…` or `k-…`.
@@ -190,7 +190,7 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
 }
 
 /// What was chosen for an attempt's prompt, or why not.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct UseView {
     pub id: String,

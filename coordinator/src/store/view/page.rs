@@ -7,7 +7,7 @@ use uuid::Uuid;
 pub const MAX_PAGE: i64 = 1000;
 
 /// A part of a list (SPEC 9.1).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Page<T> {
     /// What it holds.
     pub items: Vec<T>,

@@ -13,7 +13,7 @@ use crate::domain::states::FeatureState;
 const NAMED: i64 = 20;
 
 /// How far a feature is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Progress {
     /// The feature with its counters and its run.
     pub feature: FeatureView,

@@ -11,7 +11,7 @@ use crate::domain::states::RunOutcome;
 use crate::store;
 
 /// A run: its limits, what it used, how it ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct RunView {
     pub id: String,
@@ -39,7 +39,7 @@ pub struct RunView {
 }
 
 /// Limits of a run; `None` is no limit (SPEC 3.4).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct RunLimits {
     pub iterations: Option<i32>,

@@ -19,7 +19,7 @@ const RECENT: i64 = 5;
 const DEPTH_COUNTED: i64 = 10_000;
 
 /// What `status` shows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SystemView {
     /// Release of the coordinator that answered.
     pub version: String,
@@ -36,7 +36,7 @@ pub struct SystemView {
 }
 
 /// One pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pool {
     /// Slots of living workers.
     pub slots: i64,

@@ -12,7 +12,7 @@ use super::page::{Cursor, Page, cut};
 use crate::domain::states::{Kind, TaskState, Verification};
 
 /// A task as lists show it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct TaskView {
     pub id: String,
@@ -43,7 +43,7 @@ pub struct TaskView {
 }
 
 /// What runs for a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct TaskSession {
     pub id: String,
@@ -55,7 +55,7 @@ pub struct TaskSession {
 }
 
 /// A task as others mention it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct TaskRef {
     pub id: String,
@@ -66,7 +66,7 @@ pub struct TaskRef {
 }
 
 /// A task with everything around it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct TaskDetail {
     #[serde(flatten)]
@@ -83,7 +83,7 @@ pub struct TaskDetail {
 }
 
 /// What was done to a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct LogEntry {
     #[serde(with = "time::serde::rfc3339")]

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use crate::store;
 
 /// Where a worker stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerStatus {
     /// It was heard within a lease and takes work.
@@ -30,7 +30,7 @@ impl WorkerStatus {
 }
 
 /// A worker that said hello.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[allow(missing_docs)]
 pub struct WorkerView {
     pub name: String,

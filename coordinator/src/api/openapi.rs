@@ -1,0 +1,250 @@
+//! The OpenAPI document: what the routes say of themselves, completed with what holds for all of them.
+
+use serde_json::{Map, Value, json};
+use utoipa::PartialSchema as _;
+use utoipa::openapi::OpenApi;
+
+use super::body::ProblemBody;
+
+/// Name of the only way to say who asks.
+pub const SECURITY: &str = "token";
+
+/// What the whole is about.
+const ABOUT: &str = "\
+Everything that `ralph-coordinator` does on the command line.
+
+A list answers `{\"items\": […], \"next\": cursor}`; `next` is null at its end, else it is the `cursor` of the next page. An \
+error is a problem document (RFC 9457) whose `detail` says what is wrong and what to do next. Ids may be shortened to a \
+beginning that is unique; tasks may be named `FEATURE/KEY`, with the slash as `%2F`. Times are RFC 3339. Texts hold every \
+character but NUL. Fields may be added within a version, so readers ignore those that they don't know.
+
+Each operation names the role that its token needs: `read`, `submit` or `admin`, each of which includes the ones before.";
+
+/// The groups of operations, in the order in which a page shows them.
+const TAGS: [(&str, &str); 7] = [
+    ("features", "Submitted, looked at, steered"),
+    ("tasks", "Single tasks, their sessions, transcripts and prompts"),
+    ("memory", "What was learned, and what it is worth"),
+    ("runs", "Limits, usage and ends"),
+    ("workers", "Who works"),
+    ("tokens", "Who may ask"),
+    ("health", "The coordinator itself"),
+];
+
+/// Problems that an operation may answer with: their status, the name under `components/responses`, what they mean.
+const PROBLEMS: [(&str, &str, &str); 9] = [
+    (
+        "400",
+        "Invalid",
+        "The request can't be understood, or a value of it can't be taken",
+    ),
+    ("401", "NoToken", "No token, or one that is unknown or revoked"),
+    ("403", "NotAllowed", "The token's role is too small"),
+    ("404", "NotFound", "Nothing has that id or name"),
+    (
+        "409",
+        "Conflict",
+        "Not possible as things stand, or several things have that id",
+    ),
+    ("413", "TooLarge", "The body is larger than 64 MB"),
+    (
+        "422",
+        "Refused",
+        "The task graph is refused; `errors` has each problem of it",
+    ),
+    ("500", "Internal", "The coordinator failed; its log has the cause"),
+    (
+        "503",
+        "Unavailable",
+        "The database or the broker doesn't answer; try again in a moment",
+    ),
+];
+
+/// The document that clients read.
+pub fn complete(described: &OpenApi) -> Value {
+    let mut document = serde_json::to_value(described).unwrap_or_default();
+    document["info"] = json!({
+        "title": "Ralph",
+        "version": env!("CARGO_PKG_VERSION"),
+        "description": ABOUT,
+        "license": { "name": "MIT", "identifier": "MIT" },
+    });
+    document["tags"] = TAGS
+        .map(|(name, description)| json!({ "name": name, "description": description }))
+        .into();
+    document["components"]["securitySchemes"] = json!({
+        SECURITY: { "type": "http", "scheme": "bearer", "description": "A token that `ralph-coordinator token create` made" }
+    });
+    document["components"]["responses"] = PROBLEMS
+        .map(|(_, name, meaning)| (name.to_owned(), problem(meaning)))
+        .into_iter()
+        .collect::<Map<_, _>>()
+        .into();
+    document["components"]["schemas"]["Problem"] =
+        serde_json::to_value(ProblemBody::schema()).unwrap_or_default();
+    bound_integers(&mut document["components"]["schemas"]);
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    for (path, item) in paths {
+        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            complete_operation(path, operation);
+        }
+    }
+    document
+}
+
+fn problem(meaning: &str) -> Value {
+    json!({
+        "description": meaning,
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    })
+}
+
+fn complete_operation(path: &str, operation: &mut Value) {
+    name_parts(path, operation);
+    let role = operation["security"][0][SECURITY][0].as_str().map(str::to_owned);
+    let asks = operation["parameters"]
+        .as_array()
+        .is_some_and(|all| !all.is_empty());
+    let tells = operation.get("requestBody").is_some();
+    let mut possible: Vec<&str> = Vec::new();
+    if let Some(role) = &role {
+        possible.extend(["401", "500", "503"]);
+        if role != "read" {
+            possible.push("403");
+        }
+        let words = format!("\n\nNeeds a token with the role `{role}`.");
+        let said = operation["description"].as_str().unwrap_or_default().to_owned();
+        operation["description"] = Value::String((said + &words).trim_start().to_owned());
+    }
+    if asks || tells {
+        possible.push("400");
+    }
+    if tells {
+        possible.push("413");
+    }
+    if path.contains('{') {
+        possible.extend(["404", "409"]);
+    }
+    let Some(responses) = operation["responses"].as_object_mut() else {
+        return;
+    };
+    for status in possible {
+        responses.insert(status.to_owned(), Value::Null);
+    }
+    for (status, response) in responses.iter_mut() {
+        let known = PROBLEMS.iter().find(|(problem, ..)| problem == status);
+        if let Some((_, name, _)) = known {
+            *response = json!({ "$ref": format!("#/components/responses/{name}") });
+        } else if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = json!(if status == "201" {
+                "It stands"
+            } else {
+                "Done, or found"
+            });
+        }
+    }
+}
+
+/// Describes the parts of the path that the operation itself doesn't.
+fn name_parts(path: &str, operation: &mut Value) {
+    let parts = path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    for part in parts {
+        let known = operation["parameters"].as_array().into_iter().flatten();
+        if known.into_iter().any(|parameter| parameter["name"] == part) {
+            continue;
+        }
+        let meaning = match (part, path) {
+            ("id", path) if path.contains("/features/") => "Its name, or the beginning of its id",
+            ("id", path) if path.contains("/tasks/") => "The beginning of its id, or `FEATURE/KEY`",
+            ("id", _) => "The beginning of its id",
+            _ => "Its name",
+        };
+        let parameter = json!({
+            "name": part, "in": "path", "required": true, "description": meaning,
+            "schema": { "type": "string", "minLength": 1 },
+        });
+        match operation["parameters"].as_array_mut() {
+            Some(all) => all.insert(0, parameter),
+            None => operation["parameters"] = json!([parameter]),
+        }
+    }
+}
+
+/// A format is only a hint; what an integer can hold is said by its bounds.
+fn bound_integers(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            let bounds = match fields.get("format").and_then(Value::as_str) {
+                Some("int32") => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
+                Some("int64") => Some((i64::MIN, i64::MAX)),
+                _ => None,
+            };
+            if let Some((low, high)) = bounds {
+                fields.entry("minimum").or_insert(low.into());
+                fields.entry("maximum").or_insert(high.into());
+            }
+            fields.values_mut().for_each(bound_integers);
+        }
+        Value::Array(all) => all.iter_mut().for_each(bound_integers),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::api::routes;
+
+    fn operations(document: &Value) -> Vec<(String, Value)> {
+        let paths = document["paths"].as_object().unwrap();
+        let all = paths.iter().flat_map(|(path, item)| {
+            let methods = item.as_object().unwrap().iter();
+            methods.map(move |(method, operation)| (format!("{method} {path}"), operation.clone()))
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_a_group_words_and_answers() {
+        let document = complete(&routes::description());
+        assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+        let groups: BTreeSet<&str> = TAGS.iter().map(|(name, _)| *name).collect();
+        let mut names = BTreeSet::new();
+        for (at, operation) in operations(&document) {
+            let name = operation["operationId"].as_str().unwrap().to_owned();
+            assert!(names.insert(name), "{at}");
+            assert!(groups.contains(operation["tags"][0].as_str().unwrap()), "{at}");
+            assert!(!operation["summary"].as_str().unwrap().is_empty(), "{at}");
+            let answers = operation["responses"].as_object().unwrap();
+            assert!(answers.keys().any(|status| status.starts_with('2')), "{at}");
+            let open = !at.contains("/api/v1/") && !at.contains("/metrics");
+            assert_eq!(operation.get("security").is_none(), open, "{at}");
+            assert_eq!(answers.contains_key("401"), !open, "{at}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_referred_to_that_is_not_there() {
+        let document = complete(&routes::description());
+        fn check(document: &Value, part: &Value) {
+            if let Some(to) = part.get("$ref").and_then(Value::as_str) {
+                assert!(
+                    document.pointer(to.trim_start_matches('#')).is_some(),
+                    "{to} in {part}"
+                );
+            }
+            match part {
+                Value::Object(fields) => fields.values().for_each(|part| check(document, part)),
+                Value::Array(all) => all.iter().for_each(|part| check(document, part)),
+                _ => {}
+            }
+        }
+        check(&document, &document);
+    }
+}

@@ -1,0 +1,167 @@
+//! Every route, in groups by what its token must be allowed to do. The description of the API grows out of the same lines,
+//! so that it can't name a route that isn't there, nor leave one out.
+
+use axum::middleware::from_fn_with_state;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::{OpenApi, SecurityRequirement};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::openapi::SECURITY;
+use super::{
+    access, described, features, follow, health, memory, metrics, submit, system, tasks, texts, tokens,
+    transcript,
+};
+use crate::store::access::Role;
+
+/// All routes, each behind its role.
+pub fn all(app: &App) -> axum::Router<App> {
+    let reads = reads().route_layer(from_fn_with_state(app.clone(), access::may_read));
+    let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
+    let submits = submits().route_layer(from_fn_with_state(app.clone(), access::may_submit));
+    let administers = administers().route_layer(from_fn_with_state(app.clone(), access::may_administer));
+    assemble(reads, submits, administers, figures).split_for_parts().0
+}
+
+/// What the routes say of themselves; [`super::openapi`] completes it.
+pub fn description() -> OpenApi {
+    assemble(reads(), submits(), administers(), figures()).into_openapi()
+}
+
+fn assemble(
+    reads: OpenApiRouter<App>,
+    submits: OpenApiRouter<App>,
+    administers: OpenApiRouter<App>,
+    figures: OpenApiRouter<App>,
+) -> OpenApiRouter<App> {
+    let versioned = needs(Role::Read, reads)
+        .merge(needs(Role::Submit, submits))
+        .merge(needs(Role::Admin, administers));
+    OpenApiRouter::new()
+        .nest("/api/v1", versioned)
+        .merge(needs(Role::Read, figures))
+        .merge(open())
+}
+
+fn reads() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(system::status))
+        .routes(routes!(system::workers))
+        .routes(routes!(system::worker))
+        .routes(routes!(system::runs))
+        .routes(routes!(system::run))
+        .routes(routes!(features::list))
+        .routes(routes!(features::show))
+        .routes(routes!(features::progress))
+        .routes(routes!(texts::show))
+        .routes(routes!(features::tasks))
+        .routes(routes!(features::events))
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::show))
+        .routes(routes!(tasks::tree))
+        .routes(routes!(tasks::log))
+        .routes(routes!(transcript::prompt))
+        .routes(routes!(transcript::show))
+        .routes(routes!(follow::events))
+        .routes(routes!(memory::explain))
+        .routes(routes!(memory::preview))
+        .routes(routes!(memory::list))
+        .routes(routes!(memory::report))
+        .routes(routes!(memory::search))
+        .routes(routes!(memory::show))
+}
+
+fn submits() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(submit::feature))
+        .routes(routes!(features::run))
+        .routes(routes!(texts::store))
+        .routes(routes!(features::pause))
+        .routes(routes!(features::resume))
+        .routes(routes!(features::cancel))
+        .routes(routes!(submit::task))
+        .routes(routes!(tasks::edit))
+        .routes(routes!(tasks::command))
+        .routes(routes!(memory::add))
+        .routes(routes!(memory::import))
+        .routes(routes!(memory::prune))
+        .routes(routes!(memory::edit))
+        .routes(routes!(memory::revoke))
+}
+
+fn administers() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(system::drain))
+        .routes(routes!(features::remove))
+        .routes(routes!(memory::purge))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
+}
+
+fn figures() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(metrics::metrics))
+}
+
+/// What anybody may ask.
+fn open() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(described::document))
+        .routes(routes!(described::page))
+}
+
+/// Notes the role of each route of a group.
+fn needs(role: Role, mut group: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    for operation in group
+        .get_openapi_mut()
+        .paths
+        .paths
+        .values_mut()
+        .flat_map(operations)
+    {
+        operation.security = Some(vec![SecurityRequirement::new(SECURITY, [role.as_str()])]);
+    }
+    group
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.patch,
+        &mut item.delete,
+    ]
+    .into_iter()
+    .filter_map(Option::as_mut)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The router tells its routes only in its debug form, as `RouteId(1): "/api/v1/status"`.
+    fn routed() -> BTreeSet<String> {
+        let router = assemble(reads(), submits(), administers(), figures())
+            .split_for_parts()
+            .0;
+        let told = format!("{router:?}");
+        let paths = told.split('"').filter(|text| text.starts_with('/'));
+        // Two entries are the fallback's.
+        let own = paths.filter(|path| *path != "/" && !path.contains("__private__axum_fallback"));
+        own.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_route_is_described_and_everything_described_is_a_route() {
+        let described: BTreeSet<String> = description().paths.paths.into_keys().collect();
+        assert!(described.len() > 40, "{described:?}");
+        assert_eq!(routed(), described);
+    }
+}
