@@ -287,10 +287,12 @@ pub(super) async fn grow(
 
 /// Iterations that each task adds to a limit that nobody chose (SPEC 3.4).
 pub const ITERATIONS_A_TASK: usize = 5;
+/// Beyond this a limit that nobody chose doesn't grow with the tasks that agents add: they may split for ever.
+const MOST_GROWN_ITERATIONS: i32 = 5_000;
 
 async fn allow(conn: &mut PgConnection, feature: FeatureId, tasks: usize) -> sqlx::Result<()> {
     let more = i32::try_from(tasks.saturating_mul(ITERATIONS_A_TASK)).unwrap_or(i32::MAX);
-    store::run::allow(conn, feature, more).await
+    store::run::allow(conn, feature, more, MOST_GROWN_ITERATIONS).await
 }
 
 /// A child that a split made.

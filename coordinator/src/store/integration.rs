@@ -217,18 +217,6 @@ pub async fn requeue(conn: &mut PgConnection, task: TaskId, message: &str) -> sq
     Ok(())
 }
 
-/// Whether a feature has an integration that isn't over.
-pub async fn any_open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select exists (
-             select 1 from integrations where feature_id = $1 and state in ('waiting', 'turn', 'decided')
-           ) as "any!""#,
-        feature.0,
-    )
-    .fetch_one(conn)
-    .await
-}
-
 /// The names that a task's attempt refs are made of.
 #[derive(Debug, Clone)]
 pub struct RefNames {

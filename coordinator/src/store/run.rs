@@ -101,13 +101,20 @@ pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }
 }
 
-/// Gives the open run of a feature more iterations, if nobody chose their limit.
-pub async fn allow(conn: &mut PgConnection, feature: FeatureId, iterations: i32) -> sqlx::Result<()> {
+/// Gives the open run of a feature more iterations, if nobody chose their limit: up to `most`, beyond which agents that
+/// split tasks for ever don't get.
+pub async fn allow(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    iterations: i32,
+    most: i32,
+) -> sqlx::Result<()> {
     sqlx::query!(
-        "update runs set max_iterations = max_iterations + $2
+        "update runs set max_iterations = greatest(max_iterations, least(max_iterations + $2, $3))
          where feature_id = $1 and ended_at is null and limit_grows and max_iterations is not null",
         feature.0,
         iterations,
+        most,
     )
     .execute(conn)
     .await?;
