@@ -148,7 +148,16 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         }
         FeatureCommand::Run { named, run, wait } => {
             let path = format!("/features/{}/run", escape(&named.feature));
-            let started: Started = client.post(&path, &run.wish()?).await?;
+            let feature: FeatureView = client
+                .get(&format!("/features/{}", escape(&named.feature)))
+                .await?;
+            // A further run goes on as the last one, whatever the configuration of the folder it is started in.
+            let wish = if feature.run.is_some() {
+                run.flags()?
+            } else {
+                run.wish()?
+            };
+            let started: Started = client.post(&path, &wish).await?;
             if wait {
                 return wait::wait(&client, &started.feature, format).await;
             }

@@ -6,6 +6,9 @@
 const OPEN: &str = "<document>";
 const CLOSE: &str = "</document>";
 
+/// More is cut off: it would be read with every claim of the feature. Bytes.
+const MOST_BYTES: usize = 1024 * 1024;
+
 /// The document in an agent's whole message text: what stands between the last pair of marks, else all of it. `None` when
 /// that is blank.
 pub fn document(text: &str) -> Option<&str> {
@@ -14,6 +17,7 @@ pub fn document(text: &str) -> Option<&str> {
         Some(text[begin..end].trim())
     });
     let found = marked.filter(|text| !text.is_empty()).unwrap_or(text.trim());
+    let found = &found[..found.floor_char_boundary(MOST_BYTES)];
     (!found.is_empty()).then_some(found)
 }
 
@@ -37,5 +41,7 @@ mod tests {
         check("</document> late <document>", Some("</document> late <document>"));
         check("<document> </document>", Some("<document> </document>"));
         check(" \n", None);
+        let long = "ä".repeat(MOST_BYTES);
+        assert_eq!(document(&long).map(str::len), Some(MOST_BYTES));
     }
 }

@@ -99,6 +99,12 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
+/// Whether the run has used up what it may: nothing more is begun that nobody asked for.
+pub fn used_up(facts: &Facts<'_>) -> bool {
+    let max = facts.run.settings.max_iterations;
+    hard_limit(facts).is_some() || max.is_some_and(|max| facts.run.iterations >= max)
+}
+
 fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     let run = facts.run;
     let limits = &run.settings;

@@ -113,6 +113,7 @@ async fn step(
     }
     moved(&mut features, feature, task.state, TaskState::Done);
     task.state = TaskState::Done;
+    task.dispatch = None;
     task.trouble = Trouble::default();
     store::task::save(&mut tx, &[&task]).await?;
     store::task::explain(&mut tx, id, None).await?;

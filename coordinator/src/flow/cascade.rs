@@ -135,7 +135,7 @@ pub async fn failed(
         .filter_map(|(_, _, parent)| parent.map(|p| p.0))
         .collect();
     if !stopped.is_empty() {
-        store::task::hold_below(conn, &stopped, true).await?;
+        store::task::hold_below(conn, &stopped).await?;
     }
     Ok(())
 }

@@ -82,20 +82,21 @@ pub async fn text(
         ));
     }
     store::feature::write(&mut tx, id, which, Some(text)).await?;
-    tx.commit().await?;
-    match task.zip(state) {
-        Some((task, state)) if !state.is_resolved() => {
-            let why = format!("a person wrote the {result}");
-            steer::task(db, task, TaskCommand::Done, actor, Some(&why)).await
+    let mut signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
+    if let Some((task, _)) = task.zip(state).filter(|(_, state)| !state.is_resolved()) {
+        let why = format!("a person wrote the {result}");
+        let done = TaskCommand::Done;
+        let (steered, more) = steer::task_in(&mut tx, task, done, actor, Some(&why)).await?;
+        if !matches!(steered, Steered::Done(_)) {
+            return Ok((steered, more));
         }
-        _ => Ok((
-            Steered::Done(1),
-            Signals {
-                features: BTreeSet::from([id]),
-                ..Signals::default()
-            },
-        )),
+        signals.merge(more);
     }
+    tx.commit().await?;
+    Ok((Steered::Done(1), signals))
 }
 
 fn words(edit: &TaskEdit) -> String {

@@ -62,11 +62,19 @@ pub async fn check(
             Decision::End {
                 outcome: RunOutcome::Complete,
                 ..
-            } if submit::review(conn, feature, signals).await? => {
+            } if !run_end::used_up(&facts) && submit::review(conn, feature, signals).await? => {
                 tracing::info!(
                     feature = feature.name,
                     "every task is resolved: the feature is reviewed"
                 );
+            }
+            Decision::End {
+                outcome: RunOutcome::Complete,
+                ..
+            } if !submit::has_work(conn, feature.id).await? => {
+                let reason = "its steps are over, and no tasks came of them";
+                tracing::info!(feature = feature.name, reason, "run ended");
+                end(conn, feature, RunOutcome::NoPlan, reason).await?;
             }
             Decision::End { outcome, reason } => {
                 tracing::info!(
@@ -138,9 +146,9 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     for id in &running {
         let mut tx = db.begin().await?;
         let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(*id)])).await?;
-        let before: Vec<_> = features.values().map(|f| f.state).collect();
+        let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
         check(&mut tx, &mut features, &mut signals).await?;
-        if features.values().map(|f| f.state).ne(before) {
+        if features.values().map(|f| (f.state, f.counts)).ne(before) {
             cascade::save_features(&mut tx, &features, &mut signals).await?;
         }
         tx.commit().await?;

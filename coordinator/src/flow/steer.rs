@@ -14,8 +14,9 @@ use super::cascade::{self, Features, moved};
 use super::{Signals, finish, submit};
 use crate::domain::retry::Trouble;
 use crate::domain::run::RunSettings;
-use crate::domain::states::{FeatureState, RunOutcome, TaskState};
+use crate::domain::states::{FeatureState, Kind, RunOutcome, TaskState};
 use crate::store;
+use crate::store::feature::Text;
 use crate::store::integration::IntegrationState;
 use crate::store::task::Task;
 
@@ -87,6 +88,11 @@ impl TaskCommand {
             }),
             (Self::Release, TaskState::InProgress) => Ok(TaskState::Pending),
             (Self::Retry | Self::Release, _) => refuse(),
+            (Self::Done, _) if task.role == Kind::Build => Err(format!(
+                "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \
+                 {0}` goes on without",
+                task.id
+            )),
             (Self::Skip, TaskState::Skipped)
             | (Self::Cancel, TaskState::Cancelled)
             | (Self::Fail, TaskState::Failed) => refuse(),
@@ -106,13 +112,28 @@ pub async fn task(
     actor: &str,
     why: Option<&str>,
 ) -> sqlx::Result<(Steered, Signals)> {
-    let mut signals = Signals::default();
     let mut tx = db.begin().await?;
-    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+    let steered = task_in(&mut tx, id, command, actor, why).await?;
+    if matches!(steered.0, Steered::Done(_)) {
+        tx.commit().await?;
+    }
+    Ok(steered)
+}
+
+/// The same within a transaction of the caller's, who commits it when it was done.
+pub(super) async fn task_in(
+    tx: &mut PgConnection,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let Some(feature) = store::task::feature_of(tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
-    let Some(mut task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+    let mut features = cascade::lock_features(tx, &BTreeSet::from([feature])).await?;
+    let Some(mut task) = store::task::lock(tx, &[id.0]).await?.pop() else {
         return Ok((Steered::NotFound, signals));
     };
     let to = match command.target(&task) {
@@ -120,8 +141,21 @@ pub async fn task(
         Err(reason) => return Ok((Steered::Refused(reason), signals)),
     };
     if command == TaskCommand::Retry
+        && let Some(held) = features.get_mut(&feature)
+    {
+        match held.state {
+            FeatureState::Cancelled => {
+                let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+                return Ok((Steered::Refused(why), signals));
+            }
+            // There is something to run again.
+            FeatureState::Done => held.state = FeatureState::Ready,
+            _ => {}
+        }
+    }
+    if command == TaskCommand::Retry
         && let Some(parent) = task.parent
-        && let Some(state) = store::task::state_of(&mut tx, parent).await?
+        && let Some(state) = store::task::state_of(tx, parent).await?
         && state.is_resolved()
     {
         let reason = format!(
@@ -130,47 +164,49 @@ pub async fn task(
         );
         return Ok((Steered::Refused(reason), signals));
     }
-    if let Some(decided) = store::integration::open_of_tasks(&mut tx, &[id.0]).await?.first() {
+    if let Some(decided) = store::integration::open_of_tasks(tx, &[id.0]).await?.first() {
         if decided.state == IntegrationState::Decided {
             let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
             return Ok((Steered::Refused(reason), signals));
         }
-        store::integration::close(&mut tx, id, IntegrationState::Withdrawn, None, false, why).await?;
+        store::integration::close(tx, id, IntegrationState::Withdrawn, None, false, why).await?;
     }
     if command == TaskCommand::Retry && task.children > 0 {
-        let n = retry_below(&mut tx, &mut features, &task, &mut signals).await?;
-        end_of_step(&mut tx, &mut features, id, command, actor, why, &mut signals).await?;
-        tx.commit().await?;
+        let n = retry_below(tx, &mut features, &task, &mut signals).await?;
+        end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
         return Ok((Steered::Done(n), signals));
     }
-    fence_off(&mut tx, &mut task, &mut signals).await?;
-    store::ready::withdraw(&mut tx, &[id.0]).await?;
+    fence_off(tx, &mut task, &mut signals).await?;
+    store::ready::withdraw(tx, &[id.0]).await?;
     let from = task.state;
     moved(&mut features, feature, from, to);
     task.state = to;
     task.next_kind = (task.children == 0).then_some(task.role);
     if command == TaskCommand::Retry {
         task.trouble = Trouble::default();
-        store::task::explain(&mut tx, id, None).await?;
+        store::task::explain(tx, id, None).await?;
+        if matches!(task.role, Kind::Build | Kind::Review) {
+            store::feature::write(tx, feature, Text::ProposedGraph, None).await?;
+        }
         if let Some(why) = why {
-            store::dispatch::note_feedback(&mut tx, id, why).await?;
+            store::dispatch::note_feedback(tx, id, why).await?;
         }
     } else if to == TaskState::Failed {
-        store::task::explain(&mut tx, id, Some(why.unwrap_or("a person failed it"))).await?;
+        store::task::explain(tx, id, Some(why.unwrap_or("a person failed it"))).await?;
     }
-    store::task::save(&mut tx, &[&task]).await?;
+    store::task::save(tx, &[&task]).await?;
     match to {
         TaskState::Done | TaskState::Skipped => {
             if from == TaskState::Cancelled {
-                store::task::reopen_parents(&mut tx, &[id.0]).await?;
+                store::task::reopen_parents(tx, &[id.0]).await?;
             }
-            cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
+            cascade::resolved(tx, &mut features, vec![id], &mut signals).await?;
         }
-        TaskState::Cancelled => cascade::cancelled(&mut tx, &mut features, &[id.0], &mut signals).await?,
-        TaskState::Failed => cascade::failed(&mut tx, &mut features, &[(feature, id, task.parent)]).await?,
+        TaskState::Cancelled => cascade::cancelled(tx, &mut features, &[id.0], &mut signals).await?,
+        TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id, task.parent)]).await?,
         _ => {
             if from.satisfies_dependents() {
-                for dependent in store::task::block_dependents(&mut tx, &[id.0]).await? {
+                for dependent in store::task::block_dependents(tx, &[id.0]).await? {
                     moved(
                         &mut features,
                         dependent.feature,
@@ -180,18 +216,28 @@ pub async fn task(
                 }
             }
             if from.is_resolved() {
-                store::task::reopen_parents(&mut tx, &[id.0]).await?;
+                store::task::reopen_parents(tx, &[id.0]).await?;
             }
-            for ancestor in store::task::unfail_ancestors(&mut tx, &[id.0]).await? {
+            if let Some(parent) = task.parent.filter(|_| command == TaskCommand::Retry) {
+                release_below(tx, parent, &mut signals).await?;
+            }
+            for ancestor in store::task::unfail_ancestors(tx, &[id.0]).await? {
                 moved(&mut features, ancestor.feature, TaskState::Failed, ancestor.now);
             }
-            signals.got_work(store::ready::enqueue(&mut tx, &[id.0], &[0]).await?);
+            signals.got_work(store::ready::enqueue(tx, &[id.0], &[0]).await?);
         }
     }
-    super::integrate::promote(&mut tx, &BTreeSet::from([feature]), &mut signals).await?;
-    end_of_step(&mut tx, &mut features, id, command, actor, why, &mut signals).await?;
-    tx.commit().await?;
+    super::integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
+    end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
     Ok((Steered::Done(1), signals))
+}
+
+/// Lets go what a failure under the policy `stop` held: the failure is being tried again.
+async fn release_below(conn: &mut PgConnection, parent: TaskId, signals: &mut Signals) -> sqlx::Result<()> {
+    let released = store::task::release_below(conn, parent).await?;
+    let delays = vec![0; released.len()];
+    signals.got_work(store::ready::enqueue(conn, &released, &delays).await?);
+    Ok(())
 }
 
 async fn end_of_step(
@@ -346,13 +392,9 @@ pub async fn feature(
                 .current_run
                 .filter(|_| matches!(held.state, FeatureState::Running | FeatureState::Paused))
             {
-                store::run::end(
-                    &mut tx,
-                    current,
-                    RunOutcome::Interrupted,
-                    "a person cancelled the feature",
-                )
-                .await?;
+                let (outcome, reason) = (RunOutcome::Interrupted, "a person cancelled the feature");
+                store::run::end(&mut tx, current, outcome, reason).await?;
+                store::notice::run_ended(&mut tx, id, current, outcome, reason).await?;
             }
             held.state = FeatureState::Cancelled;
             store::ready::withdraw_feature(&mut tx, id).await?;

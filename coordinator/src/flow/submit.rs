@@ -37,6 +37,17 @@ pub struct TaskDefaults {
     pub pool: String,
 }
 
+impl Default for TaskDefaults {
+    /// SPEC 3.4, 8.
+    fn default() -> Self {
+        Self {
+            max_retries: 3,
+            verify: true,
+            pool: "default".to_owned(),
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Clone)]
 pub enum Submitted {
@@ -117,6 +128,9 @@ pub async fn start(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(None);
     };
+    if held.counts.total() == 0 {
+        add_steps(conn, held).await?;
+    }
     if !may_start(held) {
         return Ok(None);
     }
@@ -228,6 +242,38 @@ fn chain(
     }
 }
 
+/// Adds the steps of a feature that has no tasks yet, from the texts that it has by now.
+async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -> sqlx::Result<()> {
+    let texts = store::feature::texts(conn, held.id).await?.unwrap_or_default();
+    let given = Given::new(
+        &texts.description,
+        texts.spec.as_deref(),
+        texts.plan.as_deref(),
+        0,
+    );
+    let (mut tasks, mut edges) = (Vec::new(), Vec::new());
+    let steps = steps::left(given).unwrap_or_default();
+    chain(
+        steps,
+        &texts.description,
+        &TaskDefaults::default(),
+        &mut tasks,
+        &mut edges,
+    );
+    store::task::insert(conn, held.id, &tasks, &edges).await?;
+    for task in &tasks {
+        held.counts.add(task.state(), 1);
+    }
+    Ok(())
+}
+
+/// Whether a feature has, or had, anything but steps to do. One that nobody gave tasks ends without them when its steps were
+/// cancelled or skipped.
+pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
+    let newest = store::feature::newest_task(conn, feature).await?;
+    Ok(newest.is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review)))
+}
+
 /// Adds a review of the whole feature when everything is resolved, its rounds aren't used up, and something was done since
 /// the last one. Whether it did.
 pub(super) async fn review(
@@ -258,9 +304,46 @@ pub(super) async fn review(
 }
 
 /// Checks a graph that a session of `task` sent.
-pub(super) fn check(text: &str) -> Result<Graph, String> {
-    graph::load("the task-graph sigil", text, &Limits::agent())
+pub(super) fn check(text: &str) -> Result<(), String> {
+    load(text, &Limits::agent()).map(|_| ())
+}
+
+fn load(text: &str, limits: &Limits) -> Result<Graph, String> {
+    graph::load("the task-graph sigil", text, limits)
         .map_err(|errors| format!("the task graph can't be used:\n{errors}"))
+}
+
+/// Splits below splits go no deeper: a task that is still too large there is for a person. Levels.
+const MOST_DEPTH: i32 = 8;
+
+/// The graph that a session of `task` sent, with what its tasks get that don't say otherwise. Its pools must exist
+/// (SPEC 2.6), and what `task` has verified its parts have as well.
+async fn from_agent(
+    conn: &mut PgConnection,
+    task: &Task,
+    text: &str,
+) -> sqlx::Result<Result<(Vec<NewTask>, Vec<(TaskId, TaskId)>), String>> {
+    let pool = store::task::pool_of(conn, task.id).await?;
+    let mut pools = store::worker::known_pools(conn).await?;
+    pools.insert(pool.clone());
+    let limits = Limits {
+        pools: Some(pools),
+        ..Limits::agent()
+    };
+    let graph = match load(text, &limits) {
+        Ok(graph) => graph,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let defaults = TaskDefaults {
+        max_retries: task.max_retries,
+        verify: task.verify,
+        pool,
+    };
+    let (mut tasks, edges) = rows(&graph, &defaults);
+    for part in &mut tasks {
+        part.verify |= task.verify;
+    }
+    Ok(Ok((tasks, edges)))
 }
 
 /// Adds the graph that a session of `step` sent to its feature; the run gets iterations for it. The inner error is for the
@@ -270,16 +353,10 @@ pub(super) async fn grow(
     step: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    let graph = match check(text) {
-        Ok(graph) => graph,
+    let (tasks, edges) = match from_agent(conn, step, text).await? {
+        Ok(added) => added,
         Err(problem) => return Ok(Err(problem)),
     };
-    let defaults = TaskDefaults {
-        max_retries: step.max_retries,
-        verify: step.verify,
-        pool: store::task::pool_of(conn, step.id).await?,
-    };
-    let (tasks, edges) = rows(&graph, &defaults);
     store::task::insert(conn, step.feature, &tasks, &edges).await?;
     allow(conn, step.feature, tasks.len()).await?;
     Ok(Ok(tasks.iter().map(Child::of).collect()))
@@ -320,17 +397,15 @@ pub async fn split(
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    let graph = match check(text) {
-        Ok(graph) => graph,
+    if store::task::depth(conn, parent.id).await? >= MOST_DEPTH {
+        return Ok(Err(format!(
+            "this task is {MOST_DEPTH} levels deep already and can't be split again: do it, or say that it failed"
+        )));
+    }
+    let (mut tasks, edges) = match from_agent(conn, parent, text).await? {
+        Ok(added) => added,
         Err(problem) => return Ok(Err(problem)),
     };
-    let pool = store::task::pool_of(conn, parent.id).await?;
-    let defaults = TaskDefaults {
-        max_retries: parent.max_retries,
-        verify: parent.verify,
-        pool,
-    };
-    let (mut tasks, edges) = rows(&graph, &defaults);
     let top = i32::try_from(tasks.iter().filter(|task| task.parent.is_none()).count()).unwrap_or(i32::MAX);
     for task in tasks.iter_mut().filter(|task| task.parent.is_none()) {
         task.parent = Some(parent.id);

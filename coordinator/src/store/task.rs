@@ -482,22 +482,45 @@ pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::R
 }
 
 /// Holds or frees everything below `roots` (themselves left out); returns nothing to claim of it any more.
-pub async fn hold_below(conn: &mut PgConnection, roots: &[Uuid], held: bool) -> sqlx::Result<()> {
+pub async fn hold_below(conn: &mut PgConnection, roots: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with recursive below as (
            select id from tasks where parent_id = any($1)
            union
            select t.id from tasks t join below on t.parent_id = below.id
          ), marked as (
-           update tasks set held = $2 where id in (select id from below) and held <> $2 returning id
+           update tasks set held = true where id in (select id from below) and not held returning id
          )
-         delete from ready_tasks where $2 and task_id in (select id from below)",
+         delete from ready_tasks where task_id in (select id from below)",
         roots,
-        held,
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Takes back what [`hold_below`] did, unless another task directly below the same parent is still failed;
+/// returns what is let go and pending.
+pub async fn release_below(conn: &mut PgConnection, parent: TaskId) -> sqlx::Result<Vec<Uuid>> {
+    let rows = sqlx::query!(
+        r#"with recursive below as (
+             select id from tasks where parent_id = $1
+             union
+             select t.id from tasks t join below on t.parent_id = below.id
+           )
+           update tasks set held = false
+           where id in (select id from below) and held
+             and not exists (select from tasks s where s.parent_id = $1 and s.state = 'failed')
+           returning id, state = 'pending' and children = 0 as "pending!""#,
+        parent.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .filter(|row| row.pending)
+        .map(|row| row.id)
+        .collect())
 }
 
 /// Resolves the short form of a task's id; several when the prefix is ambiguous, at most two.
@@ -655,6 +678,21 @@ pub async fn unfail_ancestors(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::
             now: row.state,
         })
         .collect())
+}
+
+/// How many tasks stand above one.
+pub async fn depth(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i32> {
+    sqlx::query_scalar!(
+        r#"with recursive up as (
+             select parent_id as id from tasks where id = $1 and parent_id is not null
+             union
+             select t.parent_id from tasks t join up on t.id = up.id where t.parent_id is not null
+           )
+           select count(*)::int as "n!" from up"#,
+        task.0,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// Leaves below a task that failed or wait for a person.

@@ -1,5 +1,7 @@
 //! Workers: who they are, and when they were last heard.
 
+use std::collections::BTreeSet;
+
 use ralph_shared::ids::Incarnation;
 use ralph_shared::wire::Hello;
 use sqlx::PgConnection;
@@ -175,4 +177,12 @@ pub async fn pools(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<(
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| (row.pool, row.slots)).collect())
+}
+
+/// The pools that workers serve, or served since this database began.
+pub async fn known_pools(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<String>> {
+    let pools = sqlx::query_scalar!(r#"select distinct unnest(pools) as "pool!" from workers"#)
+        .fetch_all(conn)
+        .await?;
+    Ok(pools.into_iter().collect())
 }

@@ -28,7 +28,7 @@ async fn the_api_describes_itself_to_anybody_and_each_address_takes_just_the_met
         if described.contains("GET") {
             described.insert("HEAD".to_owned());
         }
-        let some = path.replace('{', "").replace('}', "");
+        let some = path.replace(['{', '}'], "");
         let refused = api.send(Method::TRACE, &some, None, None).await;
         assert_eq!(refused.status().as_u16(), 405, "{path}");
         let allowed = refused.headers()["allow"].to_str().unwrap().to_owned();

@@ -283,3 +283,68 @@ async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
     assert_eq!(stage.file("a.txt"), "right");
     stage.strike().await;
 }
+
+#[tokio::test]
+async fn a_review_whose_own_correction_fails_asks_once() {
+    let stage = Stage::set().await;
+    let tasks = r#"
+- key: a
+  title: First
+  description: |
+    @write a.txt a
+    @done
+"#;
+    let description = r#"It.
+@on-kind review @on-attempt 1 @if-prompt-has Title: Review the feature, round 1 : @write wrong.txt wrong
+@on-kind review @if-prompt-has Title: Review the feature, round 1 : @say <<CHANGES
+<review-changes>
+@write b.txt b
+@done
+</review-changes>
+CHANGES
+@on-kind review @if-prompt-has Title: Review the feature, round 2 : @say <review-pass/>
+"#;
+    let tasks = json!({"source": "tasks.yaml", "text": tasks});
+    let run = json!({"backoff_ms": 0, "gate": ["! test -f wrong.txt"]});
+    stage
+        .submit(json!({"description": description, "tasks": tasks, "review_rounds": 2, "run": run}))
+        .await;
+    stage.ends("complete").await;
+    let expected = [
+        ("First", 1),
+        ("Make the changes that the review asks for", 1),
+        ("Review the feature, round 1", 2),
+        ("Review the feature, round 2", 1),
+    ];
+    assert_eq!(
+        stage.titles().await,
+        expected.map(|(title, n)| (title.to_owned(), n))
+    );
+    assert_eq!(stage.file("b.txt"), "b");
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
+    let stage = Stage::set().await;
+    stage.submit(json!({"draft": true})).await;
+    let path = "/api/v1/features/f/texts/plan";
+    let body = json!({"text": "one task"}).to_string();
+    let put = (reqwest::Method::PUT, Some(crate::caller::ADMIN), Some(body));
+    let answer = stage.api.send(put.0, path, put.1, put.2).await;
+    assert_eq!(answer.status().as_u16(), 200);
+    // Nobody scripted this agent, so the step needs a person in the end.
+    stage.runs_on().await;
+    stage.ends("blocked").await;
+    let (status, answer) = stage.api.post("/tasks/f%2Fbuild/done", &json!({})).await;
+    assert_eq!(status.as_u16(), 409, "{answer}");
+    let (status, answer) = stage.api.post("/tasks/f%2Fbuild/cancel", &json!({})).await;
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    stage.runs_on().await;
+    stage.ends("no_plan").await;
+    let (status, answer) = stage.api.post("/tasks/f%2Fbuild/retry", &json!({})).await;
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    stage.runs_on().await;
+    stage.ends("blocked").await;
+    stage.strike().await;
+}

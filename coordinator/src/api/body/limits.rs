@@ -82,7 +82,8 @@ impl RunWish {
         Self {
             iterations: self
                 .iterations
-                .or_else(|| count(last.max_iterations).filter(|_| !last.limit_grows)),
+                // `--once` was for once.
+                .or_else(|| count(last.max_iterations).filter(|n| !last.limit_grows && *n != 1)),
             time_ms: self.time_ms.or(Some(last.max_time_ms.unwrap_or(0))),
             cost_usd: self.cost_usd.or(Some(last.max_cost_usd.unwrap_or(0.0))),
             tokens: self.tokens.or(Some(last.max_tokens.unwrap_or(0))),

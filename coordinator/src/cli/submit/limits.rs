@@ -63,6 +63,14 @@ impl RunFlags {
         Ok(wish)
     }
 
+    /// What the flags alone wish for.
+    ///
+    /// # Errors
+    /// Never: no file is read.
+    pub fn flags(&self) -> anyhow::Result<RunWish> {
+        self.wish_with(&Limits::default())
+    }
+
     fn wish_with(&self, file: &Limits) -> anyhow::Result<RunWish> {
         let span = |flag: Option<Span>, file: &Option<String>, key: &str| match (flag, file) {
             (Some(span), _) => Ok(Some(span.ms())),

@@ -9,15 +9,15 @@ use ralph_shared::sigil::{self, Difficulty, Sigils};
 use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, Report, SessionReport};
 use uuid::Uuid;
 
-use super::super::Settings;
 use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
+use super::super::{Settings, submit};
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
 use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
-use crate::domain::states::{Kind, Outcome, Verification};
+use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
 use crate::store::integration::{Integration, IntegrationState};
@@ -53,9 +53,11 @@ pub(super) struct Batch<'a> {
     pub requeued: Vec<(TaskId, String)>,
     pub explained: Vec<(TaskId, Option<String>)>,
     pub split: Vec<(TaskId, String)>,
-    /// Graphs that become tasks of the feature, and what the session's own task does then.
-    pub grown: Vec<(TaskId, String, Step)>,
-    pub written: Vec<(FeatureId, Text, String)>,
+    /// Graphs that become tasks of the feature; the session's own task is done then.
+    pub grown: Vec<(TaskId, String)>,
+    /// Reviews that land: what they ask for becomes tasks.
+    pub reviewed: Vec<TaskId>,
+    pub written: Vec<(FeatureId, Text, Option<String>)>,
     pub next_models: Vec<(TaskId, String)>,
     pub failed_runs: BTreeSet<FeatureId>,
     pub turns: BTreeSet<FeatureId>,
@@ -89,6 +91,7 @@ impl<'a> Batch<'a> {
             explained: Vec::new(),
             split: Vec::new(),
             grown: Vec::new(),
+            reviewed: Vec::new(),
             written: Vec::new(),
             next_models: Vec::new(),
             failed_runs: BTreeSet::new(),
@@ -114,7 +117,9 @@ impl Batch<'_> {
         let Some(task) = self.tasks.get(&dispatch.task).cloned() else {
             return Fate::Unknown;
         };
-        if task.dispatch != Some(dispatch.id.0) {
+        // Nothing moves a task that is over, whatever its fence says.
+        let over = task.state.is_resolved() || task.state == TaskState::Failed;
+        if over || task.dispatch != Some(dispatch.id.0) {
             self.supersede(dispatch, one);
             return Fate::Superseded;
         }
@@ -240,10 +245,19 @@ impl Batch<'_> {
         }
         self.ends.push(end);
         let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
-        if judgement.grows {
-            self.grown.push((task.id, asked_for(&sigils), judgement.step));
+        if judgement.grows && judgement.step == Step::Landed {
+            self.grown.push((task.id, asked_for(&sigils)));
             self.tasks.insert(task.id, task);
             return;
+        }
+        if dispatch.kind == Kind::Review && judgement.outcome == Outcome::Done {
+            // What it corrected itself may still fail: what it asks for waits for that, and an older wish is void.
+            let asked = judgement.grows.then(|| asked_for(&sigils));
+            if let Some(Err(problem)) = asked.as_deref().map(submit::check) {
+                self.refuse_graph(task, problem);
+                return;
+            }
+            self.written.push((task.feature, Text::ProposedGraph, asked));
         }
         match judgement.step {
             Step::Verify | Step::Land | Step::Landed => self.go_on(task, judgement.step),

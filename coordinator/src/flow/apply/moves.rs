@@ -12,6 +12,9 @@ use crate::store::dispatch::Dispatch;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
+/// What is kept of why a task needs a person. Bytes.
+const REASON_BYTES: usize = 8 * 1024;
+
 impl Batch<'_> {
     pub(super) fn move_to(&mut self, task: &mut Task, to: TaskState) {
         cascade::moved(&mut self.features, task.feature, task.state, to);
@@ -51,7 +54,8 @@ impl Batch<'_> {
         } else {
             Text::Spec
         };
-        self.written.push((task.feature, which, document.to_owned()));
+        self.written
+            .push((task.feature, which, Some(document.to_owned())));
         if self.is_approved_by_a_person(&task) {
             self.waits_for_approval(task);
         } else {
@@ -112,6 +116,9 @@ impl Batch<'_> {
         task.trouble = Trouble::default();
         task.next_kind = Some(task.role);
         self.landed.push(task.id);
+        if task.role == Kind::Review {
+            self.reviewed.push(task.id);
+        }
         self.explained.push((task.id, None));
         self.tasks.insert(task.id, task);
     }
@@ -158,7 +165,8 @@ impl Batch<'_> {
         }
     }
 
-    pub(super) fn needs_person(&mut self, mut task: Task, reason: String) {
+    pub(super) fn needs_person(&mut self, mut task: Task, mut reason: String) {
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES));
         self.move_to(&mut task, TaskState::NeedsReview);
         task.next_kind = Some(task.role);
         self.explained.push((task.id, Some(reason)));

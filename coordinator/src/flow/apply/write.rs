@@ -9,7 +9,6 @@ use uuid::Uuid;
 use super::super::{Signals, capture, cascade, finish, integrate, submit};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
-use crate::domain::judge::Step;
 use crate::domain::retry::{self, Next};
 use crate::domain::run::Spent;
 use crate::domain::states::{Kind, Outcome, TaskState};
@@ -23,11 +22,14 @@ impl Batch<'_> {
         for (id, graph) in std::mem::take(&mut self.split) {
             self.split_task(conn, id, &graph).await?;
         }
-        for (id, graph, step) in std::mem::take(&mut self.grown) {
-            self.grow(conn, id, &graph, step).await?;
+        for (id, graph) in std::mem::take(&mut self.grown) {
+            self.grow(conn, id, &graph).await?;
         }
         for (feature, which, text) in &self.written {
-            store::feature::write(conn, *feature, *which, Some(text)).await?;
+            store::feature::write(conn, *feature, *which, text.as_deref()).await?;
+        }
+        for id in std::mem::take(&mut self.reviewed) {
+            self.take_up(conn, id).await?;
         }
         let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
         store::task::save(conn, &changed).await?;
@@ -128,22 +130,16 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Adds the graph that a build or a review sent to its feature; its own task then goes on as judged.
-    async fn grow(
-        &mut self,
-        conn: &mut PgConnection,
-        id: TaskId,
-        graph: &str,
-        step: Step,
-    ) -> sqlx::Result<()> {
+    /// Adds the graph that a build or a review sent to its feature; its own task is done then.
+    async fn grow(&mut self, conn: &mut PgConnection, id: TaskId, graph: &str) -> sqlx::Result<()> {
         let Some(task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
         if task.role == Kind::Build && self.is_approved_by_a_person(&task) {
             match submit::check(graph) {
-                Ok(_) => {
-                    self.written
-                        .push((task.feature, Text::ProposedGraph, graph.to_owned()));
+                Ok(()) => {
+                    let proposed = Some(graph.to_owned());
+                    self.written.push((task.feature, Text::ProposedGraph, proposed));
                     self.waits_for_approval(task);
                 }
                 Err(problem) => self.refuse_graph(task, problem),
@@ -152,22 +148,49 @@ impl Batch<'_> {
         }
         match submit::grow(conn, &task, graph).await? {
             Ok(children) => {
-                if let Some(feature) = self.features.get_mut(&task.feature) {
-                    for child in &children {
-                        feature.counts.add(child.state, 1);
-                    }
-                }
-                let ready = children.iter().filter(|c| c.ready);
-                self.enqueue.extend(ready.map(|c| (c.id, Duration::ZERO)));
-                self.go_on(task, step);
+                self.joined(&task, &children);
+                // What an earlier attempt asked for is asked for again.
+                self.written.push((task.feature, Text::ProposedGraph, None));
+                self.land(task);
             }
             Err(problem) => self.refuse_graph(task, problem),
         }
         Ok(())
     }
 
+    /// Makes tasks of what a review asked for whose own corrections landed.
+    async fn take_up(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
+        let Some(task) = self.tasks.get(&id).cloned() else {
+            return Ok(());
+        };
+        let texts = store::feature::texts(conn, task.feature)
+            .await?
+            .unwrap_or_default();
+        let Some(graph) = texts.proposed_graph else {
+            return Ok(());
+        };
+        match submit::grow(conn, &task, &graph).await? {
+            Ok(children) => self.joined(&task, &children),
+            Err(problem) => {
+                tracing::warn!(problem, task = %id, "a review's changes can't become tasks any more")
+            }
+        }
+        store::feature::write(conn, task.feature, Text::ProposedGraph, None).await
+    }
+
+    /// Counts and queues tasks that joined a feature.
+    fn joined(&mut self, task: &Task, children: &[submit::Child]) {
+        if let Some(feature) = self.features.get_mut(&task.feature) {
+            for child in children {
+                feature.counts.add(child.state, 1);
+            }
+        }
+        let ready = children.iter().filter(|c| c.ready);
+        self.enqueue.extend(ready.map(|c| (c.id, Duration::ZERO)));
+    }
+
     /// A graph that can't be used fails the attempt that sent it.
-    fn refuse_graph(&mut self, mut task: Task, problem: String) {
+    pub(super) fn refuse_graph(&mut self, mut task: Task, problem: String) {
         if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id.0) == task.dispatch) {
             end.outcome = Outcome::Failed;
             end.reason = Some(problem.clone());

@@ -21,6 +21,16 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time that a command may run.
 const RUN_WITHIN: Duration = Duration::from_secs(30);
 
+/// Variables of the coordinator's that are nobody else's.
+const SECRETS: [&str; 6] = [
+    "DATABASE_URL",
+    "PGPASSWORD",
+    "NATS_URL",
+    "RALPH_WORKER_NATS_URL",
+    "RALPH_NOTIFY_SECRET",
+    "RALPH_TOKEN",
+];
+
 /// What a receiver gets.
 pub(super) fn message(notice: &Notice) -> Value {
     let mut message = json!({
@@ -111,7 +121,11 @@ impl Deliverer {
         let Some((program, arguments)) = self.notify.command.split_first() else {
             return Ok(());
         };
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        for name in SECRETS {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(arguments)
             .env("RALPH_EVENT", notice.event.as_str())
             .env(
@@ -119,8 +133,6 @@ impl Deliverer {
                 notice.feature_name.as_deref().unwrap_or_default(),
             )
             .env("RALPH_REASON", &notice.reason)
-            .env_remove("DATABASE_URL")
-            .env_remove("NATS_URL")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -16,9 +16,9 @@ use crate::store::notice::Notice;
 /// Pause between two looks at the outbox.
 const ROUND: Duration = Duration::from_secs(2);
 /// Notices of one round.
-const MOST: i64 = 16;
+const MOST: i64 = 4;
 /// Seconds that a round may take; then another coordinator may take its notices.
-const LEASE_S: f64 = 120.0;
+const LEASE_S: f64 = 240.0;
 /// Older ones are of no use to anybody. Seconds.
 const MAX_AGE_S: f64 = 86_400.0;
 /// First pause after a failed delivery, doubled by each. Seconds.

@@ -134,7 +134,8 @@ pub async fn features_page(
     let ids = sqlx::query_scalar!(
         "select id
          from features
-         where ($1::uuid is null or id < $1) and (cardinality($2::feature_state[]) = 0 or state = any($2))
+         where id <= coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') and id <> coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
+           and (cardinality($2::feature_state[]) = 0 or state = any($2))
          order by id desc
          limit $3::bigint + 1",
         cursor.0,

@@ -178,7 +178,7 @@ pub async fn tasks_page(
             sqlx::query_scalar!(
                 "select id
                  from tasks
-                 where feature_id = $1 and ($2::uuid is null or id > $2)
+                 where feature_id = $1 and id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
                    and (cardinality($3::task_state[]) = 0 or state = any($3))
                  order by id
                  limit $4::bigint + 1",
@@ -194,7 +194,8 @@ pub async fn tasks_page(
             sqlx::query_scalar!(
                 "select id
                  from tasks
-                 where ($1::uuid is null or id > $1) and (cardinality($2::task_state[]) = 0 or state = any($2))
+                 where id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
+                   and (cardinality($2::task_state[]) = 0 or state = any($2))
                  order by id
                  limit $3::bigint + 1",
                 cursor.0,
