@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-agents bench bench-memory fuzz compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test test-agents fuzz-api bench bench-memory fuzz compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -34,6 +34,9 @@ bench-memory: setup build ## Score recall on public histories (DIR=…) against 
 
 fuzz: ## Feed hostile texts to what reads agents; FUZZ_SECONDS=60 (needs nightly and `cargo install cargo-fuzz`)
 	@cargo +nightly fuzz run sigils -- -dict=fuzz/sigils.dict -max_len=4096 -max_total_time=$(or $(FUZZ_SECONDS),60)
+
+fuzz-api: setup build ## Fuzz the HTTP API through its own OpenAPI document; FUZZ_EXAMPLES=20, FUZZ_SEED=1
+	@scripts/schemathesis.sh
 
 compose-test: setup ## Run docker-compose.yml in containers, from submit to Complete, with killed workers (Linux, root)
 	@scripts/compose-test.sh

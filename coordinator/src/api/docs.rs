@@ -185,6 +185,10 @@ fn sort(schema: &Value) -> String {
         kind => Vec::from_iter(kind.as_str()),
     };
     let mut told = escaped(&kinds.join(" or "));
+    let data = &schema["properties"]["data"]["contentSchema"];
+    if data.is_object() {
+        return format!("events with {}", sort(data));
+    }
     if kinds.contains(&"array") {
         let _ = write!(told, " of {}", sort(&schema["items"]));
     } else if schema["additionalProperties"].is_object() {

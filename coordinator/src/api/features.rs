@@ -176,7 +176,7 @@ pub async fn run(
     drop(conn);
     let settings = wish
         .settings(usize::try_from(tasks).unwrap_or(0))
-        .map_err(|error| Problem::invalid(error.to_string()))?;
+        .map_err(super::submit::unfit)?;
     steer(&app, &id, FeatureCommand::Run(Box::new(settings))).await
 }
 

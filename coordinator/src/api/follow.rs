@@ -34,7 +34,15 @@ const WAITING_EVENTS: usize = 256;
     path = "/tasks/{id}/transcript/events",
     operation_id = "follow_transcript",
     tag = "tasks",
-    params(AttemptQuery, ("last-event-id" = Option<String>, Header, description = "Goes on after the event with this id")),
+    params(
+        AttemptQuery,
+        (
+            "last-event-id" = Option<String>,
+            Header,
+            description = "Goes on after the event with this id",
+            pattern = "^[0-9a-f]{32}:[0-9]{1,18}$"
+        )
+    ),
     responses((
         status = 200,
         body = Following,

@@ -29,6 +29,8 @@ const MAX_QUERIES: usize = 1_000;
 const MAX_LIMIT: usize = 50;
 /// Entries that one request hides.
 const MAX_PRUNED: i64 = 10_000;
+/// A hundred years.
+const MAX_DAYS: f64 = 36_500.0;
 /// Category of a learning that comes without one.
 const NO_CATEGORY: &str = "other";
 
@@ -176,7 +178,7 @@ pub async fn import(
 ) -> Result<Json<Imported>, Problem> {
     for item in &import.items {
         check(item.kind, &item.title, &item.body, &item.tags).map_err(|why| {
-            Problem::invalid(format!(
+            Problem::refused(format!(
                 "`{}`: {why}; nothing of the request was imported",
                 item.id
             ))
@@ -199,7 +201,7 @@ pub async fn import(
     responses((status = 200, body = MemoryView))
 )]
 pub async fn add(State(app): State<App>, Body(add): Body<AddMemory>) -> Result<Json<MemoryView>, Problem> {
-    check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::invalid)?;
+    check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
     let given = Given {
         id: Uuid::nil(),
         repo_id: add.repo,
@@ -240,7 +242,7 @@ pub async fn edit(
         edit.body.as_ref().unwrap_or(&old.body),
         edit.tags.as_ref().unwrap_or(&old.tags),
     )
-    .map_err(Problem::invalid)?;
+    .map_err(Problem::refused)?;
     library::edit(&app.deps.db, id, &edit).await?;
     read(&app, id).await
 }
@@ -270,13 +272,13 @@ fn check(kind: Kind, title: &str, body: &str, tags: &[String]) -> Result<(), &'s
 )]
 pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Result<Json<Taken>, Problem> {
     if prune.ids.is_empty() && prune.unused_days.is_none() {
-        return Err(Problem::invalid("say which entries: `ids`, or `unused_days`"));
+        return Err(Problem::refused("say which entries: `ids`, or `unused_days`"));
     }
     let mut ids = locate_all(&app, &prune.ids).await?;
     if let Some(days) = prune.unused_days {
         let repo = prune.repo.unwrap_or_default();
-        if !days.is_finite() || days < 0.0 {
-            return Err(Problem::invalid("`unused_days` is a number of days, 0 or more"));
+        if !(0.0..=MAX_DAYS).contains(&days) {
+            return Err(Problem::invalid("`unused_days` is a number of days, 0 to 36500"));
         }
         ids.extend(store::library::unused(&mut *app.db().await?, &repo, days, MAX_PRUNED).await?);
     }

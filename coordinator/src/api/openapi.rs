@@ -33,11 +33,7 @@ const TAGS: [(&str, &str); 7] = [
 
 /// Problems that an operation may answer with: their status, the name under `components/responses`, what they mean.
 const PROBLEMS: [(&str, &str, &str); 9] = [
-    (
-        "400",
-        "Invalid",
-        "The request can't be understood, or a value of it can't be taken",
-    ),
+    ("400", "Invalid", "Not of the form that is described here"),
     ("401", "NoToken", "No token, or one that is unknown or revoked"),
     ("403", "NotAllowed", "The token's role is too small"),
     ("404", "NotFound", "Nothing has that id or name"),
@@ -50,7 +46,7 @@ const PROBLEMS: [(&str, &str, &str); 9] = [
     (
         "422",
         "Refused",
-        "The task graph is refused; `errors` has each problem of it",
+        "Of the form described here, but without a meaning: fields that don't go together, a task graph that is refused (`errors` has each problem of it), a text with NUL",
     ),
     ("500", "Internal", "The coordinator failed; its log has the cause"),
     (
@@ -101,6 +97,10 @@ fn problem(meaning: &str) -> Value {
 
 fn complete_operation(path: &str, operation: &mut Value) {
     name_parts(path, operation);
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten() {
+        never_null(&mut parameter["schema"]);
+    }
     let role = operation["security"][0][SECURITY][0].as_str().map(str::to_owned);
     let asks = operation["parameters"]
         .as_array()
@@ -117,7 +117,7 @@ fn complete_operation(path: &str, operation: &mut Value) {
         operation["description"] = Value::String((said + &words).trim_start().to_owned());
     }
     if asks || tells {
-        possible.push("400");
+        possible.extend(["400", "422"]);
     }
     if tells {
         possible.push("413");
@@ -142,7 +142,37 @@ fn complete_operation(path: &str, operation: &mut Value) {
                 "Done, or found"
             });
         }
+        if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
+            stream["schema"] = event(stream["schema"].take());
+        }
     }
+}
+
+/// Outside of JSON there is no null: a parameter is there or not.
+fn never_null(schema: &mut Value) {
+    let kinds = schema["type"].as_array();
+    let kind = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != "null").cloned());
+    if let Some(kind) = kind {
+        schema["type"] = kind;
+    }
+    let choices = schema["oneOf"].as_array();
+    let choice = choices.and_then(|all| all.iter().find(|one| one["type"] != "null").cloned());
+    if let Some(choice) = choice {
+        *schema = choice;
+    }
+}
+
+/// One event of a stream, whose data is JSON.
+fn event(data: Value) -> Value {
+    json!({
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "id": { "type": "string" },
+            "event": { "type": "string" },
+            "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": data },
+        },
+    })
 }
 
 /// Describes the parts of the path that the operation itself doesn't.
@@ -161,9 +191,16 @@ fn name_parts(path: &str, operation: &mut Value) {
             ("id", _) => "The beginning of its id",
             _ => "Its name",
         };
+        let mut schema = json!({ "type": "string", "minLength": 1 });
+        match part {
+            "id" if path.contains("/tasks/") => {
+                schema["pattern"] = "^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$".into()
+            }
+            "id" if path.contains("/runs/") => schema["pattern"] = "^run-[0-9a-fA-F]{1,12}$".into(),
+            _ => {}
+        }
         let parameter = json!({
-            "name": part, "in": "path", "required": true, "description": meaning,
-            "schema": { "type": "string", "minLength": 1 },
+            "name": part, "in": "path", "required": true, "description": meaning, "schema": schema,
         });
         match operation["parameters"].as_array_mut() {
             Some(all) => all.insert(0, parameter),

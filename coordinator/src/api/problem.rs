@@ -27,7 +27,7 @@ impl Problem {
         }
     }
 
-    /// 400: the request can't be understood, or a value can't be.
+    /// 400: the request is not of the form that the API describes.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -93,6 +93,16 @@ impl Problem {
         )
     }
 
+    /// 422: each value could be taken, but not together, or its meaning is none.
+    pub fn refused(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "refused",
+            "The request makes no sense",
+            detail,
+        )
+    }
+
     /// 422: a task graph that is refused, with every problem of it.
     pub fn graph(errors: &crate::domain::graph::GraphErrors) -> Self {
         let mut problem = Self::new(
@@ -141,7 +151,7 @@ impl From<sqlx::Error> for Problem {
             .and_then(|e| e.code())
             .is_some_and(|code| code == "22021" || code == "22P05");
         if holds_nul {
-            return Self::invalid("a text of the request holds the character NUL; take it out");
+            return Self::refused("a text of the request holds the character NUL; take it out");
         }
         tracing::error!(%error, "a request failed");
         Self::new(

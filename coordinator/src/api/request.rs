@@ -5,12 +5,15 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::problem::Problem;
 use crate::store::view::{Cursor, MAX_PAGE};
 
 /// The largest body: a graph of 100,000 tasks with their descriptions (SPEC 2.6).
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+/// Below it every whole number is a floating-point number: 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Items of a page when the request doesn't say.
 const DEFAULT_PAGE: i64 = 100;
 
@@ -30,11 +33,43 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         } else {
             &bytes
         };
-        serde_json::from_slice(text).map(Self).map_err(|error| {
-            Problem::invalid(format!(
-                "the body is not the JSON that this address takes: {error}"
-            ))
-        })
+        serde_json::from_slice(text)
+            .or_else(|error| read_whole_numbers(text).ok_or(error))
+            .map(Self)
+            .map_err(|error| {
+                Problem::invalid(format!(
+                    "the body is not the JSON that this address takes: {error}"
+                ))
+            })
+    }
+}
+
+/// JSON Schema counts `5.0` as an integer, serde doesn't: reads the body with such numbers as integers, if it has any.
+fn read_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    let mut body = serde_json::from_slice(text).ok()?;
+    if !make_whole(&mut body) {
+        return None;
+    }
+    serde_json::from_value(body).ok()
+}
+
+fn make_whole(value: &mut Value) -> bool {
+    match value {
+        Value::Object(fields) => fields
+            .values_mut()
+            .fold(false, |changed, field| make_whole(field) | changed),
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |changed, item| make_whole(item) | changed),
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < EXACT);
+            whole.is_some_and(|n| {
+                // In these bounds the conversion loses nothing.
+                *value = Value::from(n as i64);
+                true
+            })
+        }
+        _ => false,
     }
 }
 
@@ -78,6 +113,7 @@ pub struct PageQuery {
     pub limit: Option<i64>,
     /// `next` of the page before.
     #[serde(default)]
+    #[param(pattern = "^[0-9a-f]{32}$")]
     pub cursor: Option<String>,
 }
 
@@ -115,4 +151,37 @@ pub fn words<T: DeserializeOwned>(what: &str, text: Option<&str>, known: &[&str]
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Sample {
+        n: i32,
+        items: Vec<u8>,
+    }
+
+    fn check(body: &Value, expected: Option<(i32, &[u8])>) {
+        let expected = expected.map(|(n, items)| Sample {
+            n,
+            items: items.to_vec(),
+        });
+        assert_eq!(
+            read_whole_numbers(body.to_string().as_bytes()),
+            expected,
+            "{body}"
+        );
+    }
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_is_written() {
+        check(&json!({"n": -5.0, "items": [1, 2.0]}), Some((-5, &[1, 2])));
+        check(&json!({"n": 5.5, "items": []}), None);
+        check(&json!({"n": 1e300, "items": []}), None);
+        check(&json!({"n": 5, "items": []}), None);
+    }
 }

@@ -7,7 +7,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::subjects::is_label;
 
 use super::app::App;
-use super::body::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
+use super::body::{Accepted, BadWish, GraphText, RepoRef, SubmitFeature, SubmitTask};
 use super::locate;
 use super::problem::Problem;
 use super::request::Body;
@@ -36,7 +36,7 @@ type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
     operation_id = "submit_feature",
     tag = "features",
     request_body = SubmitFeature,
-    responses((status = 201, body = Accepted), (status = 409), (status = 422))
+    responses((status = 201, body = Accepted), (status = 409))
 )]
 pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>) -> Answer {
     check_name(&request.name)?;
@@ -51,7 +51,7 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
         graph.nodes.len(),
     );
     let Some(steps) = steps::left(given).or(request.draft.then_some(&[])) else {
-        return Err(Problem::invalid(steps::NOTHING_TO_START_WITH));
+        return Err(Problem::refused(steps::NOTHING_TO_START_WITH));
     };
     let review_rounds = match request.review_rounds {
         None if steps.is_empty() => 0,
@@ -66,10 +66,7 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
         .iter()
         .map(|w| w.describe(&graph.source_name))
         .collect();
-    let settings = request
-        .run
-        .settings(tasks)
-        .map_err(|error| Problem::invalid(error.to_string()))?;
+    let settings = request.run.settings(tasks).map_err(unfit)?;
     let max_parallel = request.max_parallel.unwrap_or(DEFAULT_MAX_PARALLEL);
     if max_parallel < 1 {
         return Err(Problem::invalid("`max_parallel` must be at least 1"));
@@ -107,7 +104,7 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
     operation_id = "submit_task",
     tag = "tasks",
     request_body = SubmitTask,
-    responses((status = 201, body = Accepted), (status = 404), (status = 409), (status = 422))
+    responses((status = 201, body = Accepted), (status = 404), (status = 409))
 )]
 pub async fn task(State(app): State<App>, Body(request): Body<SubmitTask>) -> Answer {
     match &request.feature {
@@ -118,15 +115,12 @@ pub async fn task(State(app): State<App>, Body(request): Body<SubmitTask>) -> An
 
 async fn alone(app: &App, request: SubmitTask) -> Answer {
     if request.parent.is_some() || !request.after.is_empty() {
-        return Err(Problem::invalid(
+        return Err(Problem::refused(
             "name the feature of the tasks that this one belongs to (--feature)",
         ));
     }
     let graph = one_task(&request)?;
-    let settings = request
-        .run
-        .settings(1)
-        .map_err(|error| Problem::invalid(error.to_string()))?;
+    let settings = request.run.settings(1).map_err(unfit)?;
     let name = names::for_task(&request.title, FeatureId::new());
     let texts = Texts {
         description: request.title.clone(),
@@ -148,7 +142,7 @@ async fn alone(app: &App, request: SubmitTask) -> Answer {
 
 async fn into_feature(app: &App, feature: &str, request: &SubmitTask) -> Answer {
     if request.repo.is_some() {
-        return Err(Problem::invalid(
+        return Err(Problem::refused(
             "a task of a feature has that feature's repository",
         ));
     }
@@ -316,6 +310,16 @@ fn approved(results: &[String]) -> Result<Vec<Kind>, Problem> {
     steps.collect()
 }
 
+/// A wish that can't be granted.
+pub(super) fn unfit(wish: BadWish) -> Problem {
+    match wish {
+        BadWish::FixedNeedsModel => Problem::refused(wish.to_string()),
+        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
+            Problem::invalid(wish.to_string())
+        }
+    }
+}
+
 fn check_name(name: &str) -> Result<(), Problem> {
     names::check(name).map_err(|error| Problem::invalid(error.to_string()))
 }
@@ -339,7 +343,7 @@ fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
         )));
     }
     if let Some(branch) = &repo.branch {
-        names::check_branch(branch).map_err(|error| Problem::invalid(error.to_string()))?;
+        names::check_branch(branch).map_err(|error| Problem::refused(error.to_string()))?;
     }
     Ok(())
 }

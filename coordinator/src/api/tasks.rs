@@ -112,7 +112,7 @@ pub async fn edit(
     Body(body): Body<EditTask>,
 ) -> Result<Json<Done>, Problem> {
     if body == EditTask::default() {
-        return Err(Problem::invalid(
+        return Err(Problem::refused(
             "there is nothing to change; name at least one field",
         ));
     }

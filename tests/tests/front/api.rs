@@ -88,7 +88,7 @@ async fn what_is_wrong_with_a_submission_is_told_and_nothing_is_stored() {
     );
 
     refused(json!({"name": "Not A Name", "tasks": tasks}), 400, "a-z").await;
-    refused(json!({"name": "x"}), 400, "--tasks").await;
+    refused(json!({"name": "x"}), 422, "--tasks").await;
     refused(json!({"name": "x", "tasks": tasks, "colour": 1}), 400, "colour").await;
     refused(
         json!({"name": "x", "tasks": tasks, "max_parallel": 0}),
@@ -117,12 +117,12 @@ async fn what_is_wrong_with_a_submission_is_told_and_nothing_is_stored() {
     .await;
     let repo = |address: &str, commit: &str, branch: &str| json!({"address": address, "id": "r", "base_ref": "main", "base_commit": commit, "branch": branch});
     let commit = "0123456789".repeat(4);
-    for (repo, words) in [
-        (repo("/r", "abc", "b"), "base_commit"),
-        (repo("--upload-pack=x", &commit, "b"), "address"),
-        (repo("/r", &commit, "a..b"), "branch"),
+    for (repo, status, words) in [
+        (repo("/r", "abc", "b"), 400, "base_commit"),
+        (repo("--upload-pack=x", &commit, "b"), 400, "address"),
+        (repo("/r", &commit, "a..b"), 422, "branch"),
     ] {
-        refused(json!({"name": "x", "tasks": tasks, "repo": repo}), 400, words).await;
+        refused(json!({"name": "x", "tasks": tasks, "repo": repo}), status, words).await;
     }
     let (_, page) = api.get("/features").await;
     assert_eq!(page, json!({"items": [], "next": null}));
@@ -261,7 +261,7 @@ async fn a_task_is_added_to_a_feature_that_runs_unless_it_would_make_a_circle() 
     let (status, problem) = api
         .post("/tasks", &json!({"title": "E", "parent": id("p")}))
         .await;
-    assert_eq!((status.as_u16(), problem["status"].as_u64()), (400, Some(400)));
+    assert_eq!((status.as_u16(), problem["status"].as_u64()), (422, Some(422)));
     let (status, alone) = api.post("/tasks", &json!({"title": "Fix the login"})).await;
     assert_eq!(status.as_u16(), 201, "{alone}");
     assert!(

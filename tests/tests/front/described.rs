@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use ralph_tests::harness::World;
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::caller::Api;
 
@@ -53,6 +53,20 @@ async fn an_address_that_is_no_text_is_a_problem() {
         .await;
     assert_eq!(refused.status().as_u16(), 400);
     assert_eq!(refused.headers()["content-type"], "application/problem+json");
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_age_beyond_all_bounds_is_refused() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    for (days, expected) in [(1.29e308, 400), (36_500.0, 200)] {
+        let (status, answer) = api
+            .post("/memory/prune", &json!({"unused_days": days, "dry_run": true}))
+            .await;
+        assert_eq!(status.as_u16(), expected, "{answer}");
+    }
     api.stop().await;
     world.stop().await;
 }

@@ -58,14 +58,14 @@ async fn a_task_that_does_not_run_is_edited_and_queued_anew() {
         .unwrap();
     assert_eq!(n, 1);
 
-    for wrong in [
-        json!({}),
-        json!({"title": " "}),
-        json!({"pool": "A"}),
-        json!({"max_retries": 101}),
-        json!({"colour": 1}),
+    for (wrong, status) in [
+        (json!({}), 422),
+        (json!({"title": " "}), 400),
+        (json!({"pool": "A"}), 400),
+        (json!({"max_retries": 101}), 400),
+        (json!({"colour": 1}), 400),
     ] {
-        assert_eq!(edit(&ids[0], wrong.clone()).await.0, 400, "{wrong}");
+        assert_eq!(edit(&ids[0], wrong.clone()).await.0, status, "{wrong}");
     }
     api.post(&format!("/tasks/{}/done", ids[0]), &json!({})).await;
     let (status, problem) = edit(&ids[0], json!({"title": "Too late"})).await;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct EditTask {
     /// One line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = r"^[^\n]*\S[^\n]*$")]
     pub title: Option<String>,
     /// What the agent needs to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,6 +18,7 @@ pub struct EditTask {
     pub priority: Option<i32>,
     /// Pool of workers that may take it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
     /// A configured agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,6 +28,7 @@ pub struct EditTask {
     pub model: Option<String>,
     /// Retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_retries: Option<i32>,
     /// Whether attempts are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! Limits and choices of a run as they are asked for; what is not said gets SPEC 3.4's defaults.
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{Array, Object, Type};
 
 use crate::domain::run::RunSettings;
 use crate::domain::strategy::Strategy;
@@ -20,40 +21,55 @@ const DEFAULT_BACKOFF_MS: i64 = 10 * SECOND_MS;
 pub struct RunWish {
     /// Iterations; 20 and 5 for each task when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub iterations: Option<i64>,
     /// Wall time; 24 hours when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub time_ms: Option<i64>,
     /// Cost; 20 USD when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub cost_usd: Option<f64>,
     /// Tokens, in and out; no limit when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub tokens: Option<i64>,
     /// Wall time of a session; 60 minutes when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub session_ms: Option<i64>,
     /// Silence of a session; 10 minutes when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub idle_ms: Option<i64>,
     /// Output of a session; 50 MB when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub output_bytes: Option<i64>,
     /// Pause after the first failure of a task, doubled by each; 10 seconds when it isn't given, and 0 is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
     pub backoff_ms: Option<i64>,
     /// A model or a tier; alone it means the strategy `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How models are chosen (SPEC 7.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(fixed|cost-optimized|escalate|plan-then-execute)$")]
     pub model_strategy: Option<String>,
     /// A configured agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Commands that must succeed on exactly the commit that lands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = commands)]
     pub gate: Vec<String>,
+}
+
+fn commands() -> Array {
+    let command = Object::builder().schema_type(Type::String).pattern(Some(r"\S"));
+    Array::builder().items(command).build()
 }
 
 /// A wish that can't be granted.

@@ -36,8 +36,10 @@ pub struct SearchMemory {
     /// Which part of it.
     pub kind: Kind,
     /// Entries of an answer, at most.
+    #[schema(minimum = 1, maximum = 50)]
     pub limit: usize,
     /// What is asked.
+    #[schema(max_items = 1000)]
     pub queries: Vec<QueryLine>,
 }
 
@@ -100,6 +102,7 @@ pub struct PruneMemory {
     pub repo: Option<String>,
     /// Older than this, and not shown for as long.
     #[serde(default)]
+    #[schema(minimum = 0, maximum = 36500)]
     pub unused_days: Option<f64>,
     /// Only say which.
     #[serde(default)]
@@ -111,6 +114,7 @@ pub struct PruneMemory {
 #[serde(deny_unknown_fields)]
 pub struct PurgeMemory {
     /// Their ids.
+    #[schema(min_items = 1)]
     pub ids: Vec<String>,
 }
 

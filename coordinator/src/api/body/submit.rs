@@ -1,6 +1,7 @@
 //! What is submitted.
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::limits::RunWish;
 use crate::domain::states::FailurePolicy;
@@ -11,12 +12,14 @@ use crate::store::view::FeatureView;
 #[serde(deny_unknown_fields)]
 pub struct RepoRef {
     /// Address or path, as git takes it.
+    #[schema(pattern = r"^[^-\n\x00][^\n\x00]*$")]
     pub address: String,
     /// Normalised identity: memory and names are scoped to it.
     pub id: String,
     /// Branch or tag that the feature starts from.
     pub base_ref: String,
     /// The commit that it named. Hex object id.
+    #[schema(pattern = "^([0-9a-f]{40}|[0-9a-f]{64})$")]
     pub base_commit: String,
     /// The feature's branch; `ralph/NAME` when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,6 +41,7 @@ pub struct GraphText {
 #[serde(deny_unknown_fields)]
 pub struct SubmitFeature {
     /// Unique in its repository, safe in a ref (SPEC 1).
+    #[schema(pattern = r"^(?!.*\.\.)(?!.*\.lock$)(?!.*\.$)[a-z0-9][a-z0-9._-]{0,62}$")]
     pub name: String,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,28 +57,33 @@ pub struct SubmitFeature {
     pub tasks: Option<GraphText>,
     /// Results that a person approves before the next step starts: `spec`, `plan`, `tasks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = results)]
     pub approve: Vec<String>,
     /// How often the whole is reviewed at most when its tasks are done; 2 when it isn't given and there are no tasks,
     /// else 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 20)]
     pub review_rounds: Option<i32>,
     /// Its repository; none for a feature without code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoRef>,
     /// Sessions that may run at once; 4 when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     pub max_parallel: Option<i32>,
     /// What happens to siblings when a task fails for good.
     #[serde(default)]
     pub failure_policy: FailurePolicy,
     /// Retries of a task that doesn't say; 3 when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_retries: Option<i32>,
     /// Whether attempts of a task that doesn't say are verified; they are when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
     /// Pool of a task that doesn't say; `default` when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
     /// Limits and choices of its run.
     #[serde(default)]
@@ -82,6 +91,13 @@ pub struct SubmitFeature {
     /// Only creates it.
     #[serde(default)]
     pub draft: bool,
+}
+
+fn results() -> Array {
+    let result = Object::builder()
+        .schema_type(Type::String)
+        .enum_values(Some(["spec", "plan", "tasks"]));
+    Array::builder().items(result).build()
 }
 
 /// `POST /api/v1/tasks`: one task, in a feature that stands or in one made for it.
@@ -107,6 +123,7 @@ pub struct SubmitTask {
     pub priority: i32,
     /// Pool; `default` when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
     /// A configured agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +133,7 @@ pub struct SubmitTask {
     pub model: Option<String>,
     /// Retries; 3 when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_retries: Option<i32>,
     /// Whether attempts are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]

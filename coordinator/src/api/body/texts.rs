@@ -20,6 +20,7 @@ pub struct TextsView {
 #[serde(deny_unknown_fields)]
 pub struct WriteText {
     /// The whole text.
+    #[schema(pattern = r"\S")]
     pub text: String,
     /// The text that the change started from; when it isn't the stored one any more, nothing is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]

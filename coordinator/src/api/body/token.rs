@@ -9,6 +9,7 @@ use crate::store::access::Role;
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What it is called: 1 to 40 of `[a-z0-9-]`.
+    #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub name: String,
     /// What it may do.
     pub role: Role,
