@@ -28,6 +28,8 @@ pub struct Config {
     pub memory: Memory,
     /// `[verify]`: of a run, read by the client when it submits.
     pub verify: Verify,
+    /// `[api]`: read by the coordinator.
+    pub api: Api,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
 }
@@ -48,6 +50,14 @@ pub struct Execution {
 pub struct Verify {
     /// Commands that must succeed on exactly the commit that lands: `commands = ["cargo test"]`.
     pub commands: Vec<String>,
+}
+
+/// `[api]`
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Api {
+    /// How often each token may ask a second in the long run; 500 when it isn't given, 0 is no limit.
+    pub requests_per_second: Option<u32>,
 }
 
 /// `[notify]`
@@ -174,7 +184,7 @@ impl Default for Memory {
 }
 
 /// Keys that other programs read, with those of their tables when they are ours to know.
-const KNOWN: [(&str, &[&str]); 11] = [
+const KNOWN: [(&str, &[&str]); 12] = [
     (
         "execution",
         &["max_retries", "verify", "learn", "stuck_threshold"],
@@ -197,6 +207,7 @@ const KNOWN: [(&str, &[&str]); 11] = [
     ("agents", &[]),
     ("workspace", &[]),
     ("verify", &["commands"]),
+    ("api", &["requests_per_second"]),
     ("notify", &["url", "secret", "command", "events"]),
     ("telemetry", &[]),
     ("sandbox", &[]),
@@ -290,6 +301,9 @@ impl Config {
                 .context("memory.templates names a folder that can't be used")?;
             settings.templates = Arc::new(templates);
         }
+        if let Some(most) = self.api.requests_per_second {
+            settings.requests_per_second = most;
+        }
         settings.notify = self.notify.checked()?;
         Ok(settings)
     }
@@ -316,6 +330,8 @@ mod tests {
             [memory]
             enabled = false
             budget = 5000
+            [api]
+            requests_per_second = 0
             [models]
             tiers = [{ name = \"small\" }, { name = \"large\", names = [\"x\"] }]";
         let (config, unknown) = Config::parse(text).unwrap();
@@ -324,6 +340,7 @@ mod tests {
         assert_eq!(unknown, ["colour", "execution.retries"]);
         let settings = config.settings().unwrap();
         assert!(!settings.memory);
+        assert_eq!(settings.requests_per_second, 0);
         assert_eq!(settings.budgets.total, 5_000);
         assert_eq!(settings.tiers.names(), ["small", "large"]);
     }

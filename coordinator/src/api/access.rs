@@ -2,6 +2,8 @@
 //!
 //! Tokens are compared by the database through an index on their SHA-256: how long that takes says nothing about a token.
 
+use std::time::Instant;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
@@ -55,11 +57,14 @@ pub async fn may_administer(
 
 async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
     let token = bearer(headers).ok_or_else(Problem::no_token)?;
-    let role = store::access::role_of(&mut *app.db().await?, &hash_token(token)).await?;
+    let hash = hash_token(token);
+    let role = store::access::role_of(&mut *app.db().await?, &hash)
+        .await?
+        .ok_or_else(Problem::no_token)?;
+    app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
     match role {
-        None => Err(Problem::no_token()),
-        Some(role) if role < needed => Err(Problem::not_allowed(needed.as_str())),
-        Some(_) => Ok(()),
+        role if role < needed => Err(Problem::not_allowed(needed.as_str())),
+        _ => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::feed::Feeds;
 use super::problem::Problem;
+use super::rate::Rates;
 use crate::services::Deps;
 
 /// The database, the broker, and what streams share.
@@ -13,6 +14,8 @@ pub struct App {
     pub deps: Deps,
     /// Features that somebody watches.
     pub feeds: Feeds,
+    /// How fast tokens ask.
+    pub rates: Rates,
     /// Ends the streams.
     pub shutdown: CancellationToken,
 }

@@ -19,6 +19,7 @@ mod memory;
 mod metrics;
 mod openapi;
 mod problem;
+mod rate;
 mod request;
 mod routes;
 mod server;

@@ -32,7 +32,7 @@ const TAGS: [(&str, &str); 7] = [
 ];
 
 /// Problems that an operation may answer with: their status, the name under `components/responses`, what they mean.
-const PROBLEMS: [(&str, &str, &str); 9] = [
+const PROBLEMS: [(&str, &str, &str); 10] = [
     ("400", "Invalid", "Not of the form that is described here"),
     ("401", "NoToken", "No token, or one that is unknown or revoked"),
     ("403", "NotAllowed", "The token's role is too small"),
@@ -48,6 +48,7 @@ const PROBLEMS: [(&str, &str, &str); 9] = [
         "Refused",
         "Of the form described here, but without a meaning: fields that don't go together, a task graph that is refused (`errors` has each problem of it), a text with NUL",
     ),
+    ("429", "TooFast", "The token's requests come too fast"),
     ("500", "Internal", "The coordinator failed; its log has the cause"),
     (
         "503",
@@ -72,7 +73,7 @@ pub fn complete(described: &OpenApi) -> Value {
         SECURITY: { "type": "http", "scheme": "bearer", "description": "A token that `ralph-coordinator token create` made" }
     });
     document["components"]["responses"] = PROBLEMS
-        .map(|(_, name, meaning)| (name.to_owned(), problem(meaning)))
+        .map(|(status, name, meaning)| (name.to_owned(), problem(status, meaning)))
         .into_iter()
         .collect::<Map<_, _>>()
         .into();
@@ -88,11 +89,16 @@ pub fn complete(described: &OpenApi) -> Value {
     document
 }
 
-fn problem(meaning: &str) -> Value {
-    json!({
+fn problem(status: &str, meaning: &str) -> Value {
+    let mut response = json!({
         "description": meaning,
         "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-    })
+    });
+    if status == "429" {
+        let seconds = json!({ "type": "integer", "minimum": 1 });
+        response["headers"] = json!({ "Retry-After": { "description": "Seconds to wait", "required": true, "schema": seconds } });
+    }
+    response
 }
 
 fn complete_operation(path: &str, operation: &mut Value) {
@@ -108,7 +114,7 @@ fn complete_operation(path: &str, operation: &mut Value) {
     let tells = operation.get("requestBody").is_some();
     let mut possible: Vec<&str> = Vec::new();
     if let Some(role) = &role {
-        possible.extend(["401", "500", "503"]);
+        possible.extend(["401", "429", "500", "503"]);
         if role != "read" {
             possible.push("403");
         }

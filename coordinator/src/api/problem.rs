@@ -1,5 +1,7 @@
 //! Errors as problem documents (RFC 9457): what is wrong, and what to do next.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +16,7 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     errors: Vec<String>,
+    retry_after: Option<Duration>,
 }
 
 impl Problem {
@@ -24,6 +27,7 @@ impl Problem {
             title,
             detail: detail.into(),
             errors: Vec::new(),
+            retry_after: None,
         }
     }
 
@@ -119,6 +123,18 @@ impl Problem {
         problem
     }
 
+    /// 429: the token asks faster than it may.
+    pub fn too_fast(wait: Duration) -> Self {
+        let mut problem = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-fast",
+            "Too many requests",
+            "this token asks faster than `[api] requests_per_second` of the coordinator allows; wait as `Retry-After` says",
+        );
+        problem.retry_after = Some(wait);
+        problem
+    }
+
     /// 503: something that the coordinator needs is away.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(
@@ -188,6 +204,11 @@ impl IntoResponse for Problem {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, and never none.
+            let seconds = wait.as_secs() + 1;
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -12,6 +12,7 @@ use tower_http::trace::TraceLayer;
 use super::app::App;
 use super::feed::Feeds;
 use super::problem::Problem;
+use super::rate::Rates;
 use super::request::MAX_BODY_BYTES;
 use super::routes;
 use crate::services::Deps;
@@ -25,6 +26,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// When the socket fails.
 pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToken) -> anyhow::Result<()> {
     let app = App {
+        rates: Rates::new(deps.settings.requests_per_second),
         deps,
         feeds: Feeds::default(),
         shutdown: shutdown.clone(),

@@ -30,6 +30,9 @@ pub struct Settings {
     pub budgets: Budgets,
     /// The wording of prompts.
     pub templates: Arc<Templates>,
+    /// How often each token may ask the API in the long run, and four times as often at once; 0 is no limit. A second, and by
+    /// each coordinator.
+    pub requests_per_second: u32,
     /// Who is told what happens, if anybody.
     pub notify: Option<Notify>,
 }
@@ -75,6 +78,7 @@ impl Default for Settings {
             hold_out: 0.05,
             budgets: Budgets::default(),
             templates: Templates::built_in(),
+            requests_per_second: 500,
             notify: None,
         }
     }

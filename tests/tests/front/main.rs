@@ -11,4 +11,5 @@ mod idea;
 mod machine;
 mod memory;
 mod notices;
+mod rate;
 mod walk_through;

@@ -1,0 +1,49 @@
+use ralph_coordinator::flow::Settings;
+use ralph_tests::harness::World;
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::caller::{ADMIN, Api};
+
+#[tokio::test]
+async fn a_token_that_asks_too_fast_is_told_to_wait_and_others_are_not() {
+    let world = World::start_with(Settings {
+        requests_per_second: 1,
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    let api = Api::start(&world).await;
+    let get = async |token: Option<&'static str>| api.send(Method::GET, "/api/v1/tokens", token, None).await;
+    let refused = loop {
+        let response = get(Some(ADMIN)).await;
+        if response.status().as_u16() != 200 {
+            break response;
+        }
+    };
+    assert_eq!(refused.status().as_u16(), 429);
+    let wait: u64 = refused.headers()["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((1..=2).contains(&wait), "{wait}");
+    let problem: Value = refused.json().await.unwrap();
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("requests_per_second"),
+        "{problem}"
+    );
+
+    assert_eq!(
+        get(Some("submit-token-of-this-test")).await.status().as_u16(),
+        403
+    );
+    assert_eq!(get(None).await.status().as_u16(), 401);
+    let health = api.send(Method::GET, "/readyz", None, None).await;
+    assert_eq!(health.status().as_u16(), 200);
+    api.stop().await;
+    world.stop().await;
+}
