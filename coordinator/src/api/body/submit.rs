@@ -112,11 +112,13 @@ pub struct SubmitTask {
     /// Name or id of the feature; one is made when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
-    /// Id of the task that it is a part of.
+    /// The task that it is a part of: the beginning of its id, or `FEATURE/KEY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$")]
     pub parent: Option<String>,
-    /// Ids of the tasks that must be done before.
+    /// The tasks that must be done before: the beginnings of their ids, or `FEATURE/KEY`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = tasks)]
     pub after: Vec<String>,
     /// Lower goes first.
     #[serde(default)]
@@ -144,6 +146,13 @@ pub struct SubmitTask {
     /// Limits and choices of the run of the feature that is made for it.
     #[serde(default)]
     pub run: RunWish,
+}
+
+fn tasks() -> Array {
+    let task = Object::builder()
+        .schema_type(Type::String)
+        .pattern(Some("^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$"));
+    Array::builder().items(task).build()
 }
 
 /// What stands after a submission.
