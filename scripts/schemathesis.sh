@@ -11,14 +11,21 @@ ralph=$PWD/target/debug/ralph-coordinator
 tools=$PWD/target/schemathesis-$version
 work=$PWD/target/fuzz-api
 
+# Exit code 75: nothing is wrong with the API, it could not be fuzzed here.
+unavailable() {
+    say "$1"
+    rm -rf "$tools"
+    exit 75
+}
+
 if [[ ! -x $tools/bin/st ]]; then
     say "installing schemathesis $version into $tools"
     rm -rf "$tools"
     python3 -m venv "$tools" 2>/dev/null || {
         packages "python3-venv" "python3" "python3" "python3" >&2 && rm -rf "$tools" && python3 -m venv "$tools"
-    } || fail "Python's venv is missing: install it and run this again"
+    } || unavailable "Python's venv is missing: install it and run this again"
     "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/schemathesis.txt ||
-        fail "schemathesis could not be installed: install it into $tools and run this again"
+        unavailable "schemathesis could not be installed: install it into $tools and run this again"
 fi
 
 up=
