@@ -54,6 +54,19 @@ impl Paint {
     }
 }
 
+/// The sign that a task's status has in trees and lists.
+pub fn mark_of(status: &str) -> &'static str {
+    match status {
+        "done" => "✓",
+        "failed" => "✗",
+        "in_progress" => "▶",
+        "needs_review" => "?",
+        "skipped" | "cancelled" => "-",
+        "blocked" => "…",
+        _ => "·",
+    }
+}
+
 fn allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

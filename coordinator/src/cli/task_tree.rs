@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::paint::{Paint, Tone, tame, tone_of};
+use super::paint::{Paint, Tone, mark_of, tame, tone_of};
 use crate::store::view::TaskView;
 
 /// Draws tasks below their parents; those whose parent is not among them are roots. At most `limit` lines and one.
@@ -68,15 +68,7 @@ pub fn draw(tasks: &[TaskView], limit: usize) -> String {
 
 fn line(task: &TaskView, paint: Paint) -> String {
     let status = task.status.as_str();
-    let mark = match status {
-        "done" => "✓",
-        "failed" => "✗",
-        "in_progress" => "▶",
-        "needs_review" => "?",
-        "skipped" | "cancelled" => "-",
-        "blocked" => "…",
-        _ => "·",
-    };
+    let mark = mark_of(status);
     let mut line = format!(
         "{} {} {} {}",
         paint.apply(tone_of(status), mark),

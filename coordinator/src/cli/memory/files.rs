@@ -7,12 +7,11 @@ use anyhow::Context as _;
 use clap::Args;
 use time::OffsetDateTime;
 
-use super::RepoArgs;
+use super::{RepoArgs, lines};
 use crate::api::body::{ImportMemory, Imported};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::output::{self, Format};
-use crate::cli::start::Usage;
 use crate::domain::knowledge_file::KnowledgeFile;
 use crate::domain::recall::Kind;
 use crate::flow::library::ImportLine;
@@ -88,7 +87,7 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
     let lines = if args.from.is_dir() {
         folder(&args.from)?
     } else {
-        json_lines(&args.from)?
+        lines::read(&args.from, "{id, date, title, body, paths, tags}")?
     };
     let mut imported = Imported {
         imported: 0,
@@ -110,24 +109,6 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
             imported.imported, imported.known
         )),
     }
-}
-
-fn json_lines(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-    text.lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| {
-                Usage(format!(
-                    "{}:{}: not a line of {{id, date, title, body, paths, tags}}: {error}",
-                    path.display(),
-                    number + 1
-                ))
-                .into()
-            })
-        })
-        .collect()
 }
 
 /// The knowledge files of a folder; what is none is passed over with a message.

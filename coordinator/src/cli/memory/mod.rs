@@ -1,6 +1,7 @@
 //! `memory …`: what iterations left for later ones.
 
 mod files;
+mod lines;
 mod look;
 mod put;
 mod search;

@@ -2,17 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::{KindArg, RepoArgs};
+use super::{KindArg, RepoArgs, lines};
 use crate::api::body::{Answered, SearchMemory};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::output::{self, Format};
-use crate::cli::start::Usage;
 use crate::cli::table::Table;
 use crate::flow::library::QueryLine;
 use crate::store::view::Page;
@@ -61,7 +59,7 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
         queries,
     };
     if let Some(file) = &args.batch {
-        for queries in read(file)?.chunks(TOGETHER) {
+        for queries in lines::read(file, "{query_id, date, title, description}")?.chunks(TOGETHER) {
             let page: Page<Answered> = client.post("/memory/search", &ask(queries.to_vec())).await?;
             for answer in &page.items {
                 output::json_line(&Line {
@@ -108,22 +106,4 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
         table.row(row);
     }
     output::text(&table.to_string())
-}
-
-fn read(file: &std::path::Path) -> anyhow::Result<Vec<QueryLine>> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
-    text.lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| {
-                Usage(format!(
-                    "{}:{}: not a line of {{query_id, date, title, description}}: {error}",
-                    file.display(),
-                    number + 1
-                ))
-                .into()
-            })
-        })
-        .collect()
 }

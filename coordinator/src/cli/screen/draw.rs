@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
 
 use super::state::State;
 use crate::cli::duration::show_ms;
-use crate::cli::paint::{Tone, tame, tone_of};
+use crate::cli::paint::{Tone, mark_of, tame, tone_of};
 use crate::store::view::{FeatureView, TaskView};
 
 /// Columns of the bar of a feature.
@@ -127,15 +127,7 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(
 
 fn task_line(task: &TaskView, state: &State, style: &impl Fn(Tone) -> Style) -> Line<'static> {
     let status = task.status.as_str();
-    let mark = match status {
-        "done" => "✓",
-        "failed" => "✗",
-        "in_progress" => "▶",
-        "needs_review" => "?",
-        "skipped" | "cancelled" => "-",
-        "blocked" => "…",
-        _ => "·",
-    };
+    let mark = mark_of(status);
     let mut depth = 0;
     let mut above = task.parent.as_deref();
     while let Some(parent) = above.and_then(|id| state.tasks.iter().find(|task| task.id == id)) {
