@@ -178,7 +178,8 @@ async fn asked_before(
                     model,
                     reason: String::new(),
                 }),
-                prompts: row.prompts,
+                // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
+                prompts: row.prompts.map(|_| row.id.0),
             });
             (row.id, opened)
         })

@@ -50,7 +50,7 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
 /// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC 2.2).
 pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<()> {
     sqlx::query!(
-        "delete from prompts where id in (select prompts_id from dispatches where feature_id = $1)",
+        "delete from prompts p using dispatches d where d.feature_id = $1 and p.id in (d.prompts_id, d.id)",
         id.0,
     )
     .execute(&mut *conn)

@@ -303,7 +303,7 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
              join dispatches d on d.id = u.dispatch_id
              where u.entry = any($1) and u.left_out is null and d.state <> 'live'
            ), kept as (
-             delete from prompts where id in (select prompts_id from shown)
+             delete from prompts p using shown s where p.id in (s.prompts_id, s.id)
            )
            select (select count(*) from learned) + (select count(*) from known) as "entries!",
                   (select count(*) from shown) as "prompts!""#,

@@ -1,5 +1,6 @@
 //! Prompts that were sent: the frame once under its hash, and the rest of all prompts of one feature that claims asked for
-//! together in one row. Those share most of their words, so that compressed as one they take a fraction.
+//! together in one row. Those share most of their words, so that compressed as one they take a fraction. A claim that was asked
+//! again has a row of its own, under its dispatch's id.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -58,13 +59,14 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
 
 /// The prompt that a dispatch was sent: frame and body.
 pub async fn read(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<(String, String)>> {
-    let packed = sqlx::query_scalar!(
-        "select p.packed from dispatches d join prompts p on p.id = d.prompts_id where d.id = $1",
+    let rows = sqlx::query_scalar!(
+        "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1",
         dispatch,
     )
-    .fetch_optional(&mut *conn)
+    .fetch_all(&mut *conn)
     .await?;
-    let Some(sent) = packed.and_then(|packed| unpack(&packed)?.remove(&dispatch)) else {
+    let sent = rows.iter().find_map(|packed| unpack(packed)?.remove(&dispatch));
+    let Some(sent) = sent else {
         return Ok(None);
     };
     let frame = sqlx::query_scalar!("select body from texts where sha256 = $1", sent.frame)

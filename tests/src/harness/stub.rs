@@ -66,6 +66,18 @@ impl Stub {
         })
     }
 
+    /// A claim of its own pool, which is named as it is.
+    pub fn request(&self) -> ClaimRequest {
+        ClaimRequest {
+            reads: READS.to_vec(),
+            worker: self.name.clone(),
+            incarnation: self.incarnation,
+            claim: DispatchId::new(),
+            pools: vec![self.name.clone()],
+            agents: vec!["default".to_owned()],
+        }
+    }
+
     /// Claims one task, waiting until there is one.
     ///
     /// # Errors
@@ -74,15 +86,7 @@ impl Stub {
         let until = tokio::time::Instant::now() + NO_WORK;
         let mut last = None;
         while tokio::time::Instant::now() < until {
-            let claim = ClaimRequest {
-                reads: READS.to_vec(),
-                worker: self.name.clone(),
-                incarnation: self.incarnation,
-                claim: DispatchId::new(),
-                pools: vec![self.name.clone()],
-                agents: vec!["default".to_owned()],
-            };
-            match self.link.claim(&claim).await? {
+            match self.link.claim(&self.request()).await? {
                 ClaimAnswer::Assigned { assignment } => return Ok(*assignment),
                 other => last = Some(other),
             }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ralph_coordinator::flow::{Signals, integrate};
+use ralph_coordinator::flow::{Signals, claim, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
-use ralph_tests::harness::World;
+use ralph_tests::harness::{Stub, World};
 
 use super::scene::{ONE, Scene};
 
@@ -56,5 +56,30 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
         .await
         .unwrap();
     assert_eq!(queued, 0, "a second claim would take the turn from the first");
+    world.stop().await;
+}
+
+/// The prompts of a batch lie in one row; claims that come again come one by one, in other batches.
+#[tokio::test(flavor = "multi_thread")]
+async fn prompts_are_kept_however_a_batch_comes_again() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let two = "- {key: a, title: A, pool: twice}\n- {key: b, title: B, pool: twice}\n";
+    Scene::submit(&world, "twice", two).await;
+    let stub = Stub::hello(&world, "twice").await.unwrap();
+    let claims = [stub.request(), stub.request()];
+    // Whoever served it died before the prompts were kept.
+    claim::answer(&world.db, &world.settings, &claims).await.unwrap();
+    for again in &claims {
+        claim::claim(&world.db, &world.settings, std::slice::from_ref(again))
+            .await
+            .unwrap();
+    }
+    let mut conn = world.db.acquire().await.unwrap();
+    for one in &claims {
+        let kept = store::prompt::read(&mut conn, one.claim.0).await.unwrap();
+        assert!(kept.is_some(), "the prompt of {}", one.claim);
+    }
+    drop(conn);
     world.stop().await;
 }
