@@ -22,10 +22,8 @@ use crate::store::feature::NewFeature;
 use crate::store::view;
 
 const DEFAULT_MAX_PARALLEL: i32 = 4;
-const DEFAULT_MAX_RETRIES: i32 = 3;
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
 const MOST_REVIEW_ROUNDS: i32 = 20;
-const DEFAULT_POOL: &str = "default";
 
 type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
 
@@ -349,14 +347,14 @@ fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
 }
 
 fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
-    match wished.unwrap_or(DEFAULT_MAX_RETRIES) {
+    match wished.unwrap_or_else(|| TaskDefaults::default().max_retries) {
         n @ 0..=100 => Ok(n),
         _ => Err(Problem::invalid("`max_retries` is 0 to 100")),
     }
 }
 
 fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
-    let pool = wished.unwrap_or_else(|| DEFAULT_POOL.to_owned());
+    let pool = wished.unwrap_or_else(|| TaskDefaults::default().pool);
     if is_label(&pool) {
         Ok(pool)
     } else {

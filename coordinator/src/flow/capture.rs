@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use ralph_shared::sigil::{FailureFacts, Sigils, extract_failure};
+use ralph_shared::sigil::{FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -96,11 +96,16 @@ impl Captured {
                     attempted: &report.attempted,
                     changed_files: &report.snapshot.files_changed,
                 });
+                // What the system itself says of the end is better than nothing.
+                let why_failed = match reason {
+                    Some(reason) if extracted.error == NOTHING_CAPTURED => bounded(reason),
+                    _ => extracted.error,
+                };
                 FailureReport {
                     extracted: true,
                     category: "unknown".to_owned(),
                     what_tried: extracted.attempted,
-                    why_failed: extracted.error,
+                    why_failed,
                     relevant_files: (!extracted.files.is_empty()).then(|| extracted.files.join(", ")),
                     error_output: (!extracted.context.is_empty()).then_some(extracted.context),
                     retry_suggestion,

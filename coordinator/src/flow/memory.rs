@@ -265,7 +265,7 @@ impl Remembered {
             .map(|report| report.why_failed.clone());
         prompt::SessionMemory {
             feature: task.feature_name.clone(),
-            phase: SessionKind::Work.as_str().to_owned(),
+            phase: task.role.as_str().to_owned(),
             branch: task.branch.clone(),
             pull_request: None,
             completed,

@@ -7,7 +7,6 @@ use uuid::Uuid;
 use super::Settings;
 use super::claim::Opened;
 use super::context;
-use crate::domain::states::Kind;
 use crate::prompt::Rendered;
 use crate::store;
 use crate::store::memory::Use;
@@ -33,7 +32,7 @@ pub async fn preview(db: &PgPool, settings: &Settings, task: TaskId) -> sqlx::Re
     let opened = Opened {
         dispatch: DispatchId(Uuid::now_v7()),
         task,
-        kind: Kind::Work,
+        kind: facts.role,
         attempt: facts.attempt + 1,
         run: RunId(run),
         model: None,

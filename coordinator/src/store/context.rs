@@ -11,6 +11,7 @@ use crate::domain::states::{Kind, Outcome};
 #[allow(missing_docs)]
 pub struct TaskFacts {
     pub task: TaskId,
+    pub role: Kind,
     pub feature: FeatureId,
     /// The feature's run.
     pub run: Option<Uuid>,
@@ -47,7 +48,7 @@ pub struct ParentFacts {
 /// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
-        r#"select t.id, t.feature_id, x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
+        r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
@@ -67,6 +68,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         .into_iter()
         .map(|row| TaskFacts {
             task: TaskId(row.id),
+            role: row.role,
             feature: FeatureId(row.feature_id),
             run: row.current_run,
             title: row.title,

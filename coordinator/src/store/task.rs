@@ -523,17 +523,6 @@ pub async fn release_below(conn: &mut PgConnection, parent: TaskId) -> sqlx::Res
         .collect())
 }
 
-/// Resolves the short form of a task's id; several when the prefix is ambiguous, at most two.
-pub async fn find(conn: &mut PgConnection, prefix: &str) -> sqlx::Result<Vec<TaskId>> {
-    let rows = sqlx::query_scalar!(
-        "select id from tasks where right(replace(id::text, '-', ''), 12) like $1 || '%' limit 2",
-        prefix,
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(TaskId).collect())
-}
-
 /// Sets the model that an agent asked for its task's next attempt (SPEC 4.1, `next-model`).
 pub async fn set_model(conn: &mut PgConnection, task: TaskId, model: &str) -> sqlx::Result<()> {
     sqlx::query!(

@@ -16,7 +16,7 @@ pub const CONTEXT_CHARS: usize = 10_000;
 pub const MAX_FILES: usize = 20;
 
 /// What a failed attempt says if nothing else says anything.
-const NOTHING_CAPTURED: &str = "no specific error message captured";
+pub const NOTHING_CAPTURED: &str = "no specific error message captured";
 
 /// What is known of a failed attempt. An empty text is one that isn't known.
 #[derive(Clone, Copy, Debug, Default)]

@@ -36,7 +36,8 @@ mod value;
 
 pub use defuse::defuse;
 pub use extract::{
-    CONTEXT_CHARS, ERROR_CHARS, ExtractedFailure, FailureFacts, FailureSource, extract_failure,
+    CONTEXT_CHARS, ERROR_CHARS, ExtractedFailure, FailureFacts, FailureSource, NOTHING_CAPTURED,
+    extract_failure,
 };
 pub use failure_report::{ErrorCategory, FailureReport, STACK_TRACE_CHARS};
 pub use memory::{KNOWLEDGE_WORDS, Knowledge, Learning, LearningCategory, Note, NoteKind};

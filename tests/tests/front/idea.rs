@@ -336,6 +336,17 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     // Nobody scripted this agent, so the step needs a person in the end.
     stage.runs_on().await;
     stage.ends("blocked").await;
+    let (_, preview) = stage.api.get("/tasks/f%2Fbuild/preview").await;
+    let prompt = preview["frame"].as_str().unwrap_or_default();
+    assert!(
+        prompt.contains("You break the plan of a feature into tasks"),
+        "{preview}"
+    );
+    let body = preview["body"].as_str().unwrap_or_default();
+    assert!(
+        body.contains("Why it failed (extracted") && body.contains("without a task graph"),
+        "{preview}"
+    );
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/done", &json!({})).await;
     assert_eq!(status.as_u16(), 409, "{answer}");
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/cancel", &json!({})).await;
