@@ -131,9 +131,11 @@ impl Terminal {
         let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
         let mut child = Command::new("script")
             .args(["--quiet", "--return", "--command"])
-            .arg(words.join(" "))
+            // A shell that stayed would die of the Ctrl+C that the chat takes.
+            .arg(format!("exec {}", words.join(" ")))
             .arg("/dev/null")
             .current_dir(bench.path("."))
+            .env("SHELL", "/bin/sh")
             .env("HOME", bench.path("."))
             .env("TERM", "xterm")
             .stdin(Stdio::piped())
