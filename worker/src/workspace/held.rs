@@ -44,7 +44,7 @@ impl Held {
         let (folders, lock) = (self.folders.clone(), self.lock.take());
         let removed = tokio::task::spawn_blocking(move || {
             let removed = folders.remove();
-            drop(lock);
+            lock.iter().for_each(give_back);
             removed
         });
         let agent = &self.folders.agent;
@@ -56,16 +56,26 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let Some(lock) = self.lock.take().filter(|_| !self.stays) else {
+        let Some(lock) = self.lock.take() else {
             return;
         };
+        if self.stays {
+            return give_back(&lock);
+        }
         let folders = self.folders.clone();
         // Not on this thread, which may serve others: a tree can be large.
         std::thread::spawn(move || {
             if let Err(error) = folders.remove() {
                 tracing::warn!(%error, "failed to delete a workspace");
             }
-            drop(lock);
+            give_back(&lock);
         });
+    }
+}
+
+/// Closing the file is not enough: a child that another thread is just starting has it open too, until it executes.
+fn give_back(lock: &File) {
+    if let Err(error) = lock.unlock() {
+        tracing::warn!(%error, "failed to give back the lock of a workspace");
     }
 }
