@@ -269,6 +269,11 @@ pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
                 reason.trim_end_matches([':', '\n']).to_owned(),
             )
         }
+        IntegrationEnd::Unresolved { paths } => Judgement::new(
+            Outcome::Failed,
+            Step::Retry,
+            format!("conflict markers are left in {}", paths.join(", ")),
+        ),
         IntegrationEnd::GateFailed { command, output } => Judgement::new(
             Outcome::Failed,
             Step::Retry,

@@ -22,7 +22,7 @@ use crate::domain::strategy::Choice;
 use crate::faults;
 use crate::prompt;
 use crate::store;
-use crate::store::context::{Prerequisite, TaskFacts};
+use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
 use crate::store::memory::Use;
 use crate::store::prompt::Prompts;
@@ -35,6 +35,8 @@ struct Facts {
     tasks: HashMap<TaskId, TaskFacts>,
     runs: HashMap<Uuid, Run>,
     prerequisites: Vec<Prerequisite>,
+    /// Last conflicts of tasks whose work begins where it conflicted.
+    conflicts: HashMap<TaskId, ConflictFacts>,
     memory: Remembered,
     integrations: HashMap<TaskId, Integration>,
 }
@@ -135,7 +137,7 @@ pub async fn build(
         };
         assignments.insert(
             dispatch.dispatch,
-            assignment(settings, task, run, dispatch, work, start),
+            assignment(&facts, settings, task, run, dispatch, work, start),
         );
     }
     sent.frames = frames.into_iter().map(|(frame, hash)| (hash, frame)).collect();
@@ -163,6 +165,21 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
     let runs = store::run::read(conn, &run_ids).await?;
     let prerequisites = store::context::prerequisites(conn, &ids).await?;
+    let conflicted: Vec<Uuid> = tasks
+        .iter()
+        .filter(|task| task.conflicts > 0 && task.start_commit.is_some())
+        .map(|task| task.task.0)
+        .collect();
+    let mut conflicts = if conflicted.is_empty() {
+        Vec::new()
+    } else {
+        store::context::conflicts(conn, &conflicted).await?
+    };
+    // Once an attempt went on from it, its work holds both sides.
+    conflicts.retain(|conflict| {
+        let mut tasks = tasks.iter();
+        tasks.any(|t| t.task == conflict.task && t.start_commit.as_ref() == Some(&conflict.commit))
+    });
     let memory = if settings.memory {
         Remembered::read(conn, settings, opened, &tasks).await?
     } else {
@@ -182,6 +199,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
+        conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
         memory,
         integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
     })
@@ -194,7 +212,10 @@ fn render(
     dispatch: &Opened,
     settings: &Settings,
 ) -> (prompt::Rendered, Option<Laid>) {
-    let context = task_context(facts, task);
+    let mut context = task_context(facts, task);
+    if !dispatch.kind.changes_files() {
+        context.conflict = None;
+    }
     let (laid, judged) = if dispatch.kind == Kind::Verify {
         let attempt = dispatch.attempt;
         (None, Some(prompt::Judged { attempt }))
@@ -239,6 +260,19 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
                 summary: blocker.summary.clone(),
             })
             .collect(),
+        conflict: facts.conflicts.get(&task.task).map(|conflict| prompt::Conflict {
+            paths: conflict.paths.clone(),
+            others: conflict
+                .others
+                .iter()
+                .map(|other| prompt::OtherSide {
+                    id: other.id.to_string(),
+                    title: other.title.clone(),
+                    description: other.description.clone(),
+                    summary: other.journal.clone(),
+                })
+                .collect(),
+        }),
         feature: task.feature_name.clone(),
         // A step's own description is the feature's: once is enough.
         feature_description: if task.description == task.feature_description {
@@ -318,12 +352,14 @@ fn integrate_order(
         commit: integration.source_commit.clone(),
         subject: task.title.clone(),
         body: format!("Attempt {} of task {}.", dispatch.attempt, task.task),
+        after_conflict: task.conflicts > 0,
         gate: run.settings.gate.clone(),
         resume,
     }
 }
 
 fn assignment(
+    facts: &Facts,
     settings: &Settings,
     task: &TaskFacts,
     run: &Run,
@@ -342,6 +378,7 @@ fn assignment(
                 base: base.clone(),
                 start,
                 start_ref,
+                onto_head: dispatch.kind.changes_files() && facts.conflicts.contains_key(&task.task),
                 attempt_ref: RefNames::new(&task.feature_name, task.task)
                     .attempt_ref(dispatch.attempt, dispatch.dispatch),
                 author: None,

@@ -17,7 +17,7 @@ use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, Kind, RunOutcome, TaskState};
 use crate::store;
 use crate::store::feature::Text;
-use crate::store::integration::IntegrationState;
+use crate::store::integration::{Collision, IntegrationState};
 use crate::store::task::Task;
 
 /// What came of a command.
@@ -169,7 +169,16 @@ pub(super) async fn task_in(
             let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
             return Ok((Steered::Refused(reason), signals));
         }
-        store::integration::close(tx, id, IntegrationState::Withdrawn, None, false, why).await?;
+        store::integration::close(
+            tx,
+            id,
+            IntegrationState::Withdrawn,
+            None,
+            false,
+            why,
+            &Collision::default(),
+        )
+        .await?;
     }
     if command == TaskCommand::Retry && task.children > 0 {
         let n = retry_below(tx, &mut features, &task, &mut signals).await?;

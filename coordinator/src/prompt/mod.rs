@@ -19,6 +19,6 @@ pub use budget::{Budgets, Section, Share};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};
 pub use templates::{TemplateError, Templates};
 pub use values::{
-    Attempt, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Parent, Prerequisite,
-    Report, SessionMemory, SiblingFailure, TaskContext, UnresolvedError,
+    Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, OtherSide,
+    Parent, Prerequisite, Report, SessionMemory, SiblingFailure, TaskContext, UnresolvedError,
 };

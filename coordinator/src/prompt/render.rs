@@ -6,13 +6,21 @@ use ralph_shared::kind::SessionKind;
 use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
-use super::text::{chars, cut, item};
+use super::text::{chars, cut, item, line};
 use super::values::{Judged, Memory, TaskContext};
 
 /// A spec, plan or description of a feature longer than this is cut in the prompt (SPEC 6.1). Characters.
 const REFERENCE_CHARS: usize = 30_000;
 /// Longest summary of a prerequisite. Characters.
 const SUMMARY_CHARS: usize = 600;
+
+/// How many paths of a conflict are named, and how many tasks on its other side are told of.
+const CONFLICT_PATHS: usize = 30;
+const OTHERS: usize = 5;
+/// Longest path that is shown whole. Characters.
+const LINE_CHARS: usize = 300;
+/// What is shown of the description of such a task. Characters.
+const INTENT_CHARS: usize = 1_500;
 
 /// Stands between the frame's two halves.
 const SPLIT: &str = "\n%%%% body %%%%\n";
@@ -177,6 +185,16 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
                 skipped => blocker.skipped,
                 summary => blocker.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
             }).collect::<Vec<_>>(),
+            conflict => task.conflict.as_ref().map(|conflict| context! {
+                paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
+                more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),
+                others => conflict.others.iter().take(OTHERS).map(|other| context! {
+                    id => other.id.as_str(),
+                    title => other.title.as_str(),
+                    description => item(&other.description, INTENT_CHARS),
+                    summary => other.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
+                }).collect::<Vec<_>>(),
+            }),
             feature => task.feature.as_str(),
             feature_description => reference(&task.feature_description),
             spec => task.spec.as_deref().map(reference),

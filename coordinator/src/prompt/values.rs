@@ -12,6 +12,8 @@ pub struct TaskContext {
     pub description: String,
     pub parent: Option<Parent>,
     pub prerequisites: Vec<Prerequisite>,
+    /// The task's work conflicted, and its files hold both sides now.
+    pub conflict: Option<Conflict>,
     pub feature: String,
     pub feature_description: String,
     pub spec: Option<String>,
@@ -36,6 +38,26 @@ pub struct Prerequisite {
     pub id: String,
     pub title: String,
     pub skipped: bool,
+    /// What its last session wrote for its successors.
+    pub summary: Option<String>,
+}
+
+/// A conflict that the session begins with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Conflict {
+    /// Where conflict markers stand.
+    pub paths: Vec<String>,
+    /// Who landed the other side, newest first.
+    pub others: Vec<OtherSide>,
+}
+
+/// A task that landed what another conflicts with.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct OtherSide {
+    pub id: String,
+    pub title: String,
+    pub description: String,
     /// What its last session wrote for its successors.
     pub summary: Option<String>,
 }

@@ -22,6 +22,8 @@ pub struct TaskFacts {
     pub max_retries: i32,
     pub attempt: i32,
     pub failures: i16,
+    /// Conflicts in a row.
+    pub conflicts: i16,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
     pub parent: Option<ParentFacts>,
@@ -48,7 +50,7 @@ pub struct ParentFacts {
 /// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
-        r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
+        r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures, t.conflicts,
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
@@ -78,6 +80,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             max_retries: row.max_retries,
             attempt: row.attempt,
             failures: row.failures,
+            conflicts: row.conflicts,
             start_commit: row.start_commit,
             start_ref: row.start_ref,
             parent: row.parent_id.map(|id| ParentFacts {
@@ -140,6 +143,70 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
             summary: row.journal,
         })
         .collect())
+}
+
+/// The last conflict of a task.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct ConflictFacts {
+    pub task: TaskId,
+    /// The commit that could not be brought onto the branch.
+    pub commit: String,
+    pub paths: Vec<String>,
+    pub others: Vec<OtherSide>,
+}
+
+/// A task that landed what the conflict is with.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct OtherSide {
+    pub id: TaskId,
+    pub title: String,
+    pub description: String,
+    pub journal: Option<String>,
+}
+
+/// The last conflicts of tasks, with those who landed the other side.
+pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<ConflictFacts>> {
+    let rows = sqlx::query!(
+        r#"select i.task_id as "task_id!", i.source_commit as "source_commit!", i.conflict_paths as "conflict_paths!",
+                  o.id as "other?", x.title as "title?", x.description as "description?", last.journal as "journal?"
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select * from integrations
+             where task_id = q.id and state = 'conflict'
+             order by ended_at desc
+             limit 1
+           ) i
+           left join tasks o on o.feature_id = i.feature_id and right(replace(o.id::text, '-', ''), 12) = any(i.collided)
+           left join task_texts x on x.task_id = o.id
+           left join lateral (
+             select journal from dispatches where task_id = o.id and outcome = 'done' order by id desc limit 1
+           ) last on true
+           order by i.task_id, array_position(i.collided, right(replace(o.id::text, '-', ''), 12))"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found: Vec<ConflictFacts> = Vec::new();
+    for row in rows {
+        let other = row.other.map(|id| OtherSide {
+            id: TaskId(id),
+            title: row.title.unwrap_or_default(),
+            description: row.description.unwrap_or_default(),
+            journal: row.journal,
+        });
+        match found.last_mut().filter(|last| last.task.0 == row.task_id) {
+            Some(last) => last.others.extend(other),
+            None => found.push(ConflictFacts {
+                task: TaskId(row.task_id),
+                commit: row.source_commit,
+                paths: row.conflict_paths,
+                others: other.into_iter().collect(),
+            }),
+        }
+    }
+    Ok(found)
 }
 
 /// An earlier dispatch of a task, as its next prompt tells of it.

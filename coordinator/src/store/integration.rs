@@ -178,6 +178,15 @@ pub async fn decide(
     Ok(decided.rows_affected() == 1)
 }
 
+/// What a conflict was about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collision {
+    /// The conflicting paths.
+    pub paths: Vec<String>,
+    /// Last twelve digits of the ids of the tasks on the other side.
+    pub others: Vec<String>,
+}
+
 /// Ends the open integration of a task.
 pub async fn close(
     conn: &mut PgConnection,
@@ -186,16 +195,20 @@ pub async fn close(
     landed: Option<&str>,
     empty: bool,
     message: Option<&str>,
+    collision: &Collision,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
-         set state = $2, landed_commit = $3, empty = $4, message = $5, ended_at = now(), dispatch_id = null
+         set state = $2, landed_commit = $3, empty = $4, message = $5, conflict_paths = $6, collided = $7,
+             ended_at = now(), dispatch_id = null
          where task_id = $1 and state in ('waiting', 'turn', 'decided')",
         task.0,
         state as IntegrationState,
         landed,
         empty,
         message,
+        &collision.paths,
+        &collision.others,
     )
     .execute(conn)
     .await?;

@@ -147,6 +147,10 @@ pub struct GitOrder {
     pub start: Option<String>,
     /// The ref (whole name) on which `start` stands, so that it can be fetched.
     pub start_ref: Option<String>,
+    /// The work starts at the feature branch's head, with the change of `start` merged into the files: where both changed
+    /// the same, conflict markers stand there.
+    #[serde(default)]
+    pub onto_head: bool,
     /// The ref (whole name) that this dispatch pushes to, created once, nobody else's.
     pub attempt_ref: String,
     /// Name and address of who commits; `None` for the worker's own git identity.
@@ -164,6 +168,9 @@ pub struct IntegrateOrder {
     pub subject: String,
     /// Its further text, without trailers.
     pub body: String,
+    /// The task conflicted before: conflict markers in what it adds are what an agent left over.
+    #[serde(default)]
+    pub after_conflict: bool,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
     /// An integration that was decided by somebody who was lost: finish it, don't decide again.

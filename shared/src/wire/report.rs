@@ -217,6 +217,14 @@ pub enum IntegrationEnd {
         hunks: String,
         /// The head that it conflicts with.
         head: String,
+        /// The tasks that landed changes of these paths since the attempt began, by the trailers of their commits.
+        #[serde(default)]
+        others: Vec<String>,
+    },
+    /// What it adds holds conflict markers that an agent should have resolved.
+    Unresolved {
+        /// Where, lossily as UTF-8.
+        paths: Vec<String>,
     },
     /// A command of the gate failed on the rebased commit.
     GateFailed {

@@ -124,6 +124,7 @@ impl<'a> History<'a> {
                         paths: vec!["a".into()],
                         hunks: String::new(),
                         head: "h".into(),
+                        others: vec!["t-000000000000".into(), "nobody".into()],
                     };
                     (conflict, "conflict")
                 }

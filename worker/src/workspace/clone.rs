@@ -11,23 +11,49 @@ use super::environment::Identity;
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::gitdir::{self, Head, ObjectFormat};
+use super::rebase::{self, Conflict, Rebased};
 
-/// Checks `start` out into `tree` with the worker's git directory, which is made here.
+/// Where a clone starts.
+#[derive(Debug)]
+pub(super) struct Start {
+    /// The commit.
+    pub commit: String,
+    /// The commit whose change is merged into its files.
+    pub brings: Option<String>,
+}
+
+/// Checks `start` out into `tree` with the worker's git directory, which is made here. Returns the conflict with what
+/// it brings, if there is one: its markers stand in the files.
 ///
 /// # Errors
 /// When an object can't be read (the mirror is broken then), or the disk doesn't take it.
-pub(super) async fn check_out(git: &Git, start: &str, objects: &Path) -> Result<(), WorkspaceError> {
+pub(super) async fn check_out(
+    git: &Git,
+    start: &Start,
+    objects: &Path,
+) -> Result<Option<Conflict>, WorkspaceError> {
+    let Start { commit, brings } = start;
     gitdir::make(
         git.dir(),
-        ObjectFormat::of(start),
-        Head::Commit(start),
+        ObjectFormat::of(commit),
+        Head::Commit(commit),
         Some(objects),
         false,
         "",
     )
     .map_err(WorkspaceError::io("make the git directory", git.dir()))?;
-    read_tree(git, start).await?;
-    Ok(())
+    let Some(brings) = brings else {
+        read_tree(git, commit).await?;
+        return Ok(None);
+    };
+    let (tree, conflict) = match rebase::rebase(git, commit, brings).await? {
+        Rebased::Clean { tree, .. } => (tree, None),
+        Rebased::Conflict(conflict) => (conflict.tree.clone(), Some(conflict)),
+    };
+    read_tree(git, &tree).await?;
+    // What it brings is a change that nobody has committed yet.
+    git.run("read-tree").args(["-m", commit]).output().await?;
+    Ok(conflict)
 }
 
 /// Checks `start` out with a git directory that is there.
@@ -84,5 +110,28 @@ impl AgentClone<'_> {
         .and_then(|()| fs::write(dir.join("packed-refs"), refs))
         .and_then(|()| fs::copy(git.dir().join("index"), dir.join("index")).map(drop))
         .map_err(WorkspaceError::io("make the clone", &dir))
+    }
+
+    /// Lets the agent's git know of a conflict with the commit `brought`, as after a `git merge`.
+    ///
+    /// # Errors
+    /// When git fails, or the disk doesn't take it.
+    pub(super) async fn unmerge(
+        &self,
+        git: &Git,
+        tree: &Path,
+        conflict: &Conflict,
+        brought: &str,
+    ) -> Result<(), WorkspaceError> {
+        let dir = tree.join(".git");
+        git.run("update-index")
+            .args(["-z", "--index-info"])
+            .variable("GIT_INDEX_FILE", dir.join("index"))
+            .input(conflict.stages.as_slice())
+            .output()
+            .await?;
+        fs::write(dir.join("MERGE_HEAD"), format!("{brought}\n"))
+            .and_then(|()| fs::write(dir.join("MERGE_MSG"), format!("Merge {brought}\n")))
+            .map_err(WorkspaceError::io("make the clone", &dir))
     }
 }

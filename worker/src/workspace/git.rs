@@ -170,7 +170,7 @@ pub(super) struct Run<'a> {
     input: Vec<u8>,
     accepted: &'a [i32],
     stdout_bytes: usize,
-    variables: Vec<(&'a str, String)>,
+    variables: Vec<(&'a str, OsString)>,
     remote: bool,
 }
 
@@ -197,8 +197,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    pub(super) fn variable(mut self, name: &'a str, value: &str) -> Self {
-        self.variables.push((name, value.to_owned()));
+    pub(super) fn variable(mut self, name: &'a str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
         self
     }
 

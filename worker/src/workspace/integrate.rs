@@ -238,14 +238,21 @@ impl Integration<'_> {
         };
         let (tree, empty) = match rebase::rebase(git, &onto, &commit).await? {
             Rebased::Clean { tree, empty } => (tree, empty),
-            Rebased::Conflict { paths, hunks } => {
+            Rebased::Conflict(conflict) => {
                 return Ok(Step::Ended(IntegrationEnd::Conflict {
-                    paths,
-                    hunks,
+                    paths: conflict.named(),
+                    hunks: conflict.hunks(git, &onto).await?,
+                    others: conflict.others(git, &onto, &commit).await?,
                     head: onto,
                 }));
             }
         };
+        if order.after_conflict {
+            let paths = rebase::unresolved(git, &onto, &tree).await?;
+            if !paths.is_empty() {
+                return Ok(Step::Ended(IntegrationEnd::Unresolved { paths }));
+            }
+        }
         let message = CommitMessage {
             subject: order.subject.clone(),
             body: order.body.clone(),

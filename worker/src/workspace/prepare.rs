@@ -2,7 +2,7 @@
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
-use super::clone::{self, AgentClone};
+use super::clone::{self, AgentClone, Start};
 use super::error::WorkspaceError;
 use super::folder::Workspace;
 use super::git::Git;
@@ -79,13 +79,17 @@ impl Workspaces {
         let mut fetched = mirror.fetch(&wanted).await?;
         let start = start_of(&fetched, order, &mirror).await?;
         faults::point("prepare.before_checkout");
-        match clone::check_out(&git, &start, &mirror.objects()).await {
+        let conflict = match clone::check_out(&git, &start, &mirror.objects()).await {
             Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
                 fetched = mirror.rebuild(&wanted).await?;
-                clone::check_out(&git, &start, &mirror.objects()).await?;
+                clone::check_out(&git, &start, &mirror.objects()).await?
             }
             checked_out => checked_out?,
-        }
+        };
+        let Start {
+            commit: start,
+            brings,
+        } = start;
         let agent = AgentClone {
             branch: &order.feature_branch,
             start: &start,
@@ -94,6 +98,9 @@ impl Workspaces {
             author: &commit::author(&git, order.author.as_deref()),
         };
         agent.write(&git, &tree, &mirror.objects())?;
+        if let (Some(conflict), Some(brought)) = (&conflict, &brings) {
+            agent.unmerge(&git, &tree, conflict, brought).await?;
+        }
         record.state = State::Ready { start: start.clone() };
         folders.write(&record)?;
         faults::point("prepare.ready");
@@ -102,7 +109,7 @@ impl Workspaces {
 }
 
 /// Where the work starts. An earlier attempt's commit that is nowhere any more (its ref was pruned) is done without.
-async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Result<String, WorkspaceError> {
+async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Result<Start, WorkspaceError> {
     let head = fetched.refs.first().cloned().flatten();
     let attempt = match &order.start {
         Some(_) => fetched.commit.clone(),
@@ -111,8 +118,14 @@ async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Resul
     if attempt.is_none() && (order.start.is_some() || order.start_ref.is_some()) {
         tracing::warn!(start = ?order.start, start_ref = ?order.start_ref, "earlier attempt is not at the remote");
     }
+    if let (true, Some(head), Some(attempt)) = (order.onto_head, &head, &attempt) {
+        return Ok(Start {
+            commit: head.clone(),
+            brings: Some(attempt.clone()),
+        });
+    }
     match attempt.or(head).or_else(|| fetched.base.clone()) {
-        Some(start) => Ok(start),
+        Some(commit) => Ok(Start { commit, brings: None }),
         None => Err(missing_base(order, mirror).await),
     }
 }

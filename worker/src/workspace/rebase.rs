@@ -7,9 +7,12 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::error::GitError;
 use super::git::Git;
+use super::integrate::TASK_TRAILER;
 
 /// How many conflicting paths are named.
 const NAMED_PATHS: usize = 200;
+/// How many tasks on the other side are named.
+const NAMED_TASKS: usize = 20;
 /// How much of the hunks is shown.
 const HUNKS_BYTES: usize = 32 << 10;
 
@@ -24,12 +27,18 @@ pub(super) enum Rebased {
         empty: bool,
     },
     /// Both sides changed the same.
-    Conflict {
-        /// The paths, lossily as UTF-8.
-        paths: Vec<String>,
-        /// The conflicting files with conflict markers, as a difference to the head.
-        hunks: String,
-    },
+    Conflict(Conflict),
+}
+
+/// A merge that needs a person or an agent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    /// The tree with conflict markers in its files.
+    pub tree: String,
+    /// The conflicting paths, some of them if there are many.
+    pub paths: Vec<Vec<u8>>,
+    /// What an index holds of them: lines for `update-index -z --index-info`, of all paths.
+    pub stages: Vec<u8>,
 }
 
 /// Merges the change of `commit` into `head`.
@@ -37,7 +46,7 @@ pub(super) enum Rebased {
 /// # Errors
 /// When git fails, as with histories that have nothing in common.
 pub(super) async fn rebase(git: &Git, head: &str, commit: &str) -> Result<Rebased, GitError> {
-    let options = ["--write-tree", "-z", "--name-only", "--no-messages", head, commit];
+    let options = ["--write-tree", "-z", "--no-messages", head, commit];
     let merged = git
         .run("merge-tree")
         .args(options)
@@ -50,35 +59,109 @@ pub(super) async fn rebase(git: &Git, head: &str, commit: &str) -> Result<Rebase
         let empty = tree == tree_of(git, head).await?;
         return Ok(Rebased::Clean { tree, empty });
     }
-    let mut paths: Vec<_> = fields
-        .take_while(|path| !path.is_empty())
-        .take(NAMED_PATHS)
-        .collect();
-    paths.dedup();
-    let literal = paths.iter().map(|path| OsString::from_vec(path.to_vec()));
-    let hunks = git
-        .run("diff-tree")
-        .args([
+    Ok(Rebased::Conflict(Conflict::read(tree, fields)))
+}
+
+impl Conflict {
+    /// Reads `<mode> <object> <stage>\t<path>`, once for each side that has the path.
+    fn read<'a>(tree: String, fields: impl Iterator<Item = &'a [u8]>) -> Self {
+        let (mut paths, mut stages) = (Vec::<Vec<u8>>::new(), Vec::new());
+        for field in fields.take_while(|field| !field.is_empty()) {
+            let Some(tab) = field.iter().position(|byte| *byte == b'\t') else {
+                continue;
+            };
+            let path = &field[tab + 1..];
+            if paths.last().is_none_or(|last| last != path) {
+                // Stage 0 goes before the others come.
+                let digits = field[..tab]
+                    .split(|byte| *byte == b' ')
+                    .nth(1)
+                    .map_or(40, <[u8]>::len);
+                stages.extend_from_slice(b"0 ");
+                stages.extend(std::iter::repeat_n(b'0', digits));
+                stages.push(b'\t');
+                stages.extend_from_slice(path);
+                stages.push(0);
+                paths.push(path.to_vec());
+            }
+            stages.extend_from_slice(field);
+            stages.push(0);
+        }
+        paths.truncate(NAMED_PATHS);
+        Self { tree, paths, stages }
+    }
+
+    /// The paths, lossily as UTF-8.
+    pub(super) fn named(&self) -> Vec<String> {
+        let text = |path: &Vec<u8>| String::from_utf8_lossy(path).into_owned();
+        self.paths.iter().map(text).collect()
+    }
+
+    /// The conflicting files with conflict markers, as a difference to the head.
+    pub(super) async fn hunks(&self, git: &Git, head: &str) -> Result<String, GitError> {
+        let options = [
             "-p",
             "--no-color",
             "--no-ext-diff",
             "--no-textconv",
             "--no-renames",
             head,
-            &tree,
+            &self.tree,
             "--",
-        ])
-        .args(literal)
-        .variable("GIT_LITERAL_PATHSPECS", "1")
-        .first_bytes(HUNKS_BYTES)
-        .output()
-        .await?
-        .text();
-    let paths = paths
-        .iter()
+        ];
+        let diff = git.run("diff-tree").args(options).args(self.literal());
+        Ok(diff
+            .variable("GIT_LITERAL_PATHSPECS", "1")
+            .first_bytes(HUNKS_BYTES)
+            .output()
+            .await?
+            .text())
+    }
+
+    /// The tasks whose commits on `head` since `commit` began changed these paths, newest first.
+    pub(super) async fn others(&self, git: &Git, head: &str, commit: &str) -> Result<Vec<String>, GitError> {
+        let format = format!("--format=%(trailers:key={TASK_TRAILER},valueonly,separator=%x00)");
+        let since = format!("{commit}..{head}");
+        let options = [format.as_str(), "--no-color", "--no-notes", &since, "--"];
+        let log = git
+            .run("log")
+            .args(options)
+            .args(self.literal())
+            .variable("GIT_LITERAL_PATHSPECS", "1");
+        let log = log.output().await?.text();
+        let mut tasks = Vec::new();
+        for task in log.split(['\0', '\n']).map(str::trim) {
+            if !task.is_empty() && !tasks.iter().any(|known| known == task) && tasks.len() < NAMED_TASKS {
+                tasks.push(task.to_owned());
+            }
+        }
+        Ok(tasks)
+    }
+
+    fn literal(&self) -> impl Iterator<Item = OsString> {
+        self.paths.iter().map(|path| OsString::from_vec(path.clone()))
+    }
+}
+
+/// The paths in which the tree or commit `new` adds a conflict marker of ours to what `old` has, lossily as UTF-8. Ours
+/// name commits by their whole ids, so that what merely looks like one is not taken for one.
+pub(super) async fn unresolved(git: &Git, old: &str, new: &str) -> Result<Vec<String>, GitError> {
+    let options = [
+        "-r",
+        "-z",
+        "--name-only",
+        "--no-renames",
+        "-G^(<{7}|>{7}) [0-9a-f]{40,64}$",
+        old,
+        new,
+    ];
+    let changed = git.run("diff-tree").args(options).output().await?;
+    let paths = changed.stdout.split(|byte| *byte == 0);
+    Ok(paths
+        .filter(|path| !path.is_empty())
+        .take(NAMED_PATHS)
         .map(|path| String::from_utf8_lossy(path).into_owned())
-        .collect();
-    Ok(Rebased::Conflict { paths, hunks })
+        .collect())
 }
 
 /// The tree of a commit.

@@ -94,10 +94,19 @@ async fn a_conflict_names_paths_and_hunks_and_moves_nothing() {
     let ended = remote
         .integrate(&workspaces, "t-2", "i-2", &integrate_order("t-2", &theirs))
         .await;
-    let IntegrationEnd::Conflict { paths, hunks, head } = ended else {
+    let IntegrationEnd::Conflict {
+        paths,
+        hunks,
+        head,
+        others,
+    } = ended
+    else {
         panic!("{ended:?}")
     };
-    assert_eq!(paths, ["a.txt"]);
+    assert_eq!(
+        (paths, others),
+        (vec!["a.txt".to_owned()], vec!["t-1".to_owned()])
+    );
     assert!(hunks.contains("+<<<<<<<") && hunks.contains("+theirs"), "{hunks}");
     assert_eq!(head, before);
     assert_eq!(remote.head(FEATURE), Some(before));

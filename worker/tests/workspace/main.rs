@@ -4,6 +4,7 @@
 mod integrating;
 mod kills;
 mod landing;
+mod merging;
 mod preparing;
 mod remote;
 mod snapshots;

@@ -129,6 +129,7 @@ impl Remote {
             base: self.base.clone(),
             start: None,
             start_ref: None,
+            onto_head: false,
             attempt_ref: format!("refs/heads/ralph-attempts/demo/{task}/1-{dispatch}"),
             author: Some("Ann <ann@example.org>".to_owned()),
             trailers: trailers
@@ -162,10 +163,21 @@ impl Remote {
         dispatch: &str,
         order: &IntegrateOrder,
     ) -> IntegrationEnd {
+        let git = self.integration_order(task, dispatch);
+        self.integrate_as(workspaces, dispatch, &git, order).await
+    }
+
+    /// Integrates as these orders say.
+    pub async fn integrate_as(
+        &self,
+        workspaces: &Workspaces,
+        dispatch: &str,
+        git: &GitOrder,
+        order: &IntegrateOrder,
+    ) -> IntegrationEnd {
         let decide = |_: Decided| async { Decision::Push };
         let (_sender, end) = watch::channel(None);
-        let git = self.integration_order(task, dispatch);
-        workspaces.integrate(dispatch, &git, order, decide, end).await
+        workspaces.integrate(dispatch, git, order, decide, end).await
     }
 
     /// As the coordinator orders the integration of a task's attempt.
@@ -183,6 +195,7 @@ pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
         commit: commit.to_owned(),
         subject: format!("Do {task}"),
         body: "Because.".to_owned(),
+        after_conflict: false,
         gate: Vec::new(),
         resume: None,
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::ids::{FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Difficulty, Sigils};
 use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, Report, SessionReport};
@@ -20,9 +20,12 @@ use crate::domain::run::{Run, Spent};
 use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
-use crate::store::integration::{Integration, IntegrationState};
+use crate::store::integration::{Collision, Integration, IntegrationState};
 use crate::store::memory::Source;
 use crate::store::task::Task;
+
+/// Most conflicting paths that are kept.
+const MAX_PATHS: usize = 100;
 
 /// An integration that ends: its task, how, the commit that landed, whether it is empty, and a message.
 #[derive(Debug)]
@@ -32,6 +35,7 @@ pub(super) struct Closed {
     pub landed: Option<String>,
     pub empty: bool,
     pub message: Option<String>,
+    pub collision: Collision,
 }
 
 /// Everything that a batch changes, collected before it is written.
@@ -291,7 +295,7 @@ impl Batch<'_> {
     pub(super) fn integration(
         &mut self,
         dispatch: &Dispatch,
-        mut task: Task,
+        task: Task,
         report: &Report,
         integration: &IntegrationReport,
     ) {
@@ -310,6 +314,7 @@ impl Batch<'_> {
                         landed: Some(commit.clone()),
                         empty: *empty,
                         message: None,
+                        collision: Collision::default(),
                     });
                 }
                 self.land(task);
@@ -332,11 +337,8 @@ impl Batch<'_> {
                     landed: None,
                     empty: false,
                     message,
+                    collision: collision(&integration.end),
                 });
-                if judgement.outcome == Outcome::Conflict {
-                    task.start_commit = None;
-                    task.start_ref = None;
-                }
                 if judgement.outcome == Outcome::Error {
                     let reason = judgement.reason.clone().unwrap_or_default();
                     self.needs_person(
@@ -372,6 +374,21 @@ impl Batch<'_> {
         spent.output_tokens += tokens(session.usage.output_tokens);
         let cost_usd = session.usage.cost_usd.filter(|usd| *usd >= 0.0);
         spent.cost_usd += cost_usd.map_or(0.0, |usd| usd.min(MOST_USD));
+    }
+}
+
+/// What a conflict was about. The trailers are a repository's text: what is no whole id is left out.
+fn collision(end: &IntegrationEnd) -> Collision {
+    let IntegrationEnd::Conflict { paths, others, .. } = end else {
+        return Collision::default();
+    };
+    let ids = others.iter().filter_map(|id| TaskId::parse_prefix(id).ok());
+    Collision {
+        paths: paths.iter().take(MAX_PATHS).cloned().collect(),
+        others: ids
+            .filter(ShortPrefix::is_whole)
+            .map(|id| id.as_str().to_owned())
+            .collect(),
     }
 }
 

@@ -55,9 +55,10 @@ impl Batch<'_> {
                 landed,
                 empty,
                 message,
+                collision,
             } = closed;
-            store::integration::close(conn, *task, *state, landed.as_deref(), *empty, message.as_deref())
-                .await?;
+            let (landed, message) = (landed.as_deref(), message.as_deref());
+            store::integration::close(conn, *task, *state, landed, *empty, message, collision).await?;
         }
         for (task, message) in &self.requeued {
             store::integration::requeue(conn, *task, message).await?;

@@ -1,0 +1,8 @@
+-- What a conflict was about, so that the next attempt is told of both sides.
+
+alter table integrations
+  add column conflict_paths text[] not null default '{}',
+  -- Last twelve digits of the ids of the tasks that landed changes of these paths.
+  add column collided text[] not null default '{}';
+
+create index conflicts_of_task on integrations (task_id, ended_at) where state = 'conflict';
