@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 #[derive(Debug, Clone)]
 pub struct Repository {
     path: PathBuf,
+    address: String,
 }
 
 impl Repository {
@@ -31,7 +32,21 @@ impl Repository {
         git(&work, &["commit", "-q", "--allow-empty", "-m", "begin"])?;
         let path = dir.join("origin.git");
         git(dir, &["clone", "-q", "--bare", "seed", "origin.git"])?;
-        Ok(Self { path })
+        Ok(Self {
+            address: path.display().to_string(),
+            path,
+        })
+    }
+
+    /// The same, which workers reach at `address`.
+    #[must_use]
+    pub fn served_at(self, address: String) -> Self {
+        Self { address, ..self }
+    }
+
+    /// Where workers reach it.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Its path.

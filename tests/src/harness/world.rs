@@ -231,10 +231,8 @@ impl World {
         let feature = NewFeature {
             id: FeatureId::new(),
             name: name.to_owned(),
-            repo_id: repository
-                .map(|r| r.path().display().to_string())
-                .unwrap_or_default(),
-            repo_address: repository.map(|r| r.path().display().to_string()),
+            repo_id: repository.map(|r| r.address().to_owned()).unwrap_or_default(),
+            repo_address: repository.map(|r| r.address().to_owned()),
             base_ref: repository.map(|_| "main".to_owned()),
             base_commit: repository.map(|r| r.head("main")).transpose()?,
             branch: repository.map(|_| format!("ralph/{name}")),

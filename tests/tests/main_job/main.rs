@@ -5,6 +5,7 @@ mod agents;
 mod conflicts;
 mod coordinator_killed;
 mod drain;
+mod git_server;
 mod idle;
 mod races;
 mod reports;

@@ -1,6 +1,7 @@
 //! Workspaces against real git and real repositories.
 #![allow(clippy::unwrap_used)]
 
+mod http;
 mod integrating;
 mod kills;
 mod landing;
@@ -8,3 +9,4 @@ mod merging;
 mod preparing;
 mod remote;
 mod snapshots;
+mod user;

@@ -19,6 +19,8 @@ pub const FEATURE: &str = "refs/heads/ralph/demo";
 pub struct Remote {
     pub dir: Dir,
     pub base: String,
+    /// Where a server offers it; by its path when `None`.
+    pub address: Option<String>,
 }
 
 /// A folder of this process's, or of another one that runs it.
@@ -43,6 +45,7 @@ impl Remote {
         Self {
             dir: Dir::Others(dir.to_owned()),
             base,
+            address: None,
         }
     }
 
@@ -52,6 +55,7 @@ impl Remote {
         let remote = Self {
             dir,
             base: String::new(),
+            address: None,
         };
         git(
             remote.dir.path(),
@@ -123,7 +127,10 @@ impl Remote {
         let trailers = [(TASK_TRAILER, task), ("Ralph-Attempt", "1")];
         GitOrder {
             repository: Repository {
-                address: self.path().to_str().unwrap().to_owned(),
+                address: match &self.address {
+                    Some(address) => address.clone(),
+                    None => self.path().to_str().unwrap().to_owned(),
+                },
             },
             feature_branch: BRANCH.to_owned(),
             base: self.base.clone(),

@@ -1,0 +1,230 @@
+//! A real git server with a login: the user's own credential helper answers, each fault has its reason, and none of them
+//! costs work.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use ralph_git_server::{Fault, GitServer, Login, Service};
+use ralph_shared::wire::{IntegrationEnd, WorkspaceOrder};
+use ralph_worker::workspace::{CommitMessage, Settings, Workspaces};
+
+use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
+use crate::user::User;
+
+const PASSWORD: &str = "s3cret-of-ann";
+
+/// A repository on a server that lets in Ann, whose helper knows her password.
+struct Scene {
+    user: User,
+    server: GitServer,
+    remote: Remote,
+}
+
+impl Scene {
+    /// `None` in the process that only runs `test` as a user.
+    async fn of(test: &str) -> Option<Self> {
+        let user = User::or_run_as_one(&format!("http::{test}"))?;
+        let helper = user.write("helper", "#!/bin/sh\n[ \"$1\" = get ] && cat \"$HOME/login\"\n");
+        fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+        user.write(
+            ".gitconfig",
+            &format!("[credential]\n\thelper = {}\n", helper.display()),
+        );
+        user.write("login", &format!("username=ann\npassword={PASSWORD}\n"));
+        let mut remote = Remote::new();
+        let server = GitServer::start(remote.dir.path(), Login::new("ann", PASSWORD)).await;
+        let server = server.unwrap();
+        remote.address = Some(server.url("repo.git"));
+        Some(Self { user, server, remote })
+    }
+}
+
+#[tokio::test]
+async fn the_users_helper_answers_a_server_that_asks_for_a_login() {
+    let Some(scene) = Scene::of("the_users_helper_answers_a_server_that_asks_for_a_login").await else {
+        return;
+    };
+    let remote = &scene.remote;
+    let workspaces = remote.workspaces().await;
+    let login = fs::read(scene.user.home().join("login")).unwrap();
+    fs::remove_file(scene.user.home().join("login")).unwrap();
+    let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
+    let refused = workspaces.prepare("t-1", &order).await.unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("authentication failed") && said.contains("to do: give the worker's user"));
+    assert!(!refused.retry_can_help(), "{said}");
+
+    fs::write(scene.user.home().join("login"), login).unwrap();
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let order = integrate_order("t-1", &commit);
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert_eq!(remote.git(&["show", &format!("{FEATURE}:new.txt")]), "new");
+}
+
+#[tokio::test]
+async fn every_fault_of_a_push_has_its_reason_and_costs_no_work() {
+    let Some(mut scene) = Scene::of("every_fault_of_a_push_has_its_reason_and_costs_no_work").await else {
+        return;
+    };
+    let workspaces = scene.remote.workspaces().await;
+    let rows = [
+        ("protected", "the server declined it", "branch protection"),
+        ("quota", "no space or quota left", "raise the quota"),
+        ("password", "authentication failed", "give the worker's user"),
+        ("read-only", "authentication failed", "the right to write"),
+        (
+            "unavailable",
+            "the server could not be reached",
+            "tries again by itself",
+        ),
+        (
+            "hangs-up",
+            "the server could not be reached",
+            "tries again by itself",
+        ),
+        ("away", "the server could not be reached", "tries again by itself"),
+    ];
+    for (fault, reason, advice) in rows {
+        let workspace = scene.remote.prepare(&workspaces, fault).await;
+        fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
+        break_server(&mut scene, fault).await;
+        let snapshot = workspace.finish(&CommitMessage::default()).await;
+        let said = snapshot.push_error.unwrap_or_default();
+        assert!(said.contains(reason) && said.contains(advice), "{fault}: {said}");
+        assert!(!said.contains(PASSWORD), "{fault}: {said}");
+        assert!(snapshot.commit.is_some() && snapshot.pushed_ref.is_none());
+        drop(workspace);
+
+        mend_server(&mut scene).await;
+        let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
+        assert_eq!(rescued.len(), 1, "{fault}");
+        assert_eq!(rescued[0].1.commit, snapshot.commit, "{fault}: {rescued:?}");
+        let order = scene.remote.order(fault, fault);
+        assert_eq!(scene.remote.head(&order.attempt_ref), snapshot.commit, "{fault}");
+        assert_eq!(
+            fs::read_dir(scene.remote.data("data/records")).unwrap().count(),
+            0
+        );
+    }
+}
+
+async fn break_server(scene: &mut Scene, fault: &str) {
+    let Scene { server, remote, .. } = scene;
+    match fault {
+        "protected" => remote.hook(
+            "pre-receive",
+            "echo 'GH006: Protected branch update failed' >&2; exit 1",
+        ),
+        "quota" => remote.hook("pre-receive", "echo 'disk quota exceeded' >&2; exit 1"),
+        "password" => server.let_in(Login::new("ann", "another one")),
+        "read-only" => server.fault(Fault::Status(403), Service::Push, "", u32::MAX),
+        "unavailable" => server.fault(Fault::Status(503), Service::Push, "", u32::MAX),
+        "hangs-up" => server.fault(Fault::HangUpBefore, Service::Push, "", u32::MAX),
+        "away" => server.go_away().await,
+        other => panic!("no fault is called {other}"),
+    }
+}
+
+async fn mend_server(scene: &mut Scene) {
+    scene.remote.hook("pre-receive", "exit 0");
+    scene.server.heal();
+    scene.server.let_in(Login::new("ann", PASSWORD));
+    scene.server.come_back().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_takes_a_push_and_dies_before_it_answers_has_it() {
+    let Some(scene) = Scene::of("a_server_that_takes_a_push_and_dies_before_it_answers_has_it").await else {
+        return;
+    };
+    let Scene { server, remote, .. } = &scene;
+    let workspaces = remote.workspaces().await;
+    server.fault(Fault::HangUpAfter, Service::Push, "ralph-attempts/", 1);
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    server.fault(Fault::HangUpAfter, Service::Push, FEATURE, 1);
+    let order = integrate_order("t-1", &commit);
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert_eq!(remote.landings("t-1"), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_once_is_asked_again() {
+    let Some(scene) = Scene::of("a_server_that_hangs_up_once_is_asked_again").await else {
+        return;
+    };
+    let Scene { server, remote, .. } = &scene;
+    let workspaces = remote.workspaces().await;
+    server.fault(Fault::HangUpBefore, Service::Push, "ralph-attempts/", 1);
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    server.fault(Fault::Status(502), Service::Push, FEATURE, 1);
+    let order = integrate_order("t-1", &commit);
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert_eq!(remote.landings("t-1"), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_is_lost_before_the_push_onto_the_branch_is_said() {
+    let Some(scene) = Scene::of("a_login_that_is_lost_before_the_push_onto_the_branch_is_said").await else {
+        return;
+    };
+    let Scene { server, remote, .. } = &scene;
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    server.fault(Fault::Status(403), Service::Push, FEATURE, u32::MAX);
+    let order = integrate_order("t-1", &commit);
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    let IntegrationEnd::Failed { message, retry } = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(!retry && message.contains("authentication failed"), "{message}");
+    server.heal();
+    let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+}
+
+/// What an agent's commands could try, from within the sandbox that they and the agent share.
+#[tokio::test]
+async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
+    let Some(scene) = Scene::of("credentials_of_the_worker_are_out_of_an_agents_reach").await else {
+        return;
+    };
+    let Scene { user, remote, .. } = &scene;
+    let home = user.home().display();
+    let tries = [
+        format!("! cat {home}/login"),
+        format!("! cat {home}/.gitconfig"),
+        format!("! {home}/helper get"),
+        format!("! grep -q {PASSWORD} -r .git"),
+        format!("! env | grep {PASSWORD}"),
+        format!("! grep -q HOME /proc/{}/environ", std::process::id()),
+        "! GIT_TERMINAL_PROMPT=0 git push origin HEAD:refs/heads/stolen".to_owned(),
+    ];
+    let settings = Settings {
+        setup: tries.to_vec(),
+        ..Settings::default()
+    };
+    let workspaces = Workspaces::open_with(&remote.data("data"), settings.clone()).await;
+    let workspaces = workspaces.unwrap();
+    // The address itself holds the login here.
+    let mut order = remote.order("t-1", "t-1");
+    let login = format!("http://ann:{PASSWORD}@");
+    order.repository.address = order.repository.address.replace("http://", &login);
+    let order = WorkspaceOrder::Git(order);
+    let workspace = workspaces.prepare("t-1", &order).await.unwrap();
+    workspace.set_up(&settings).await.unwrap();
+    finish(&workspace).await;
+    assert_eq!(remote.head("refs/heads/stolen"), None);
+    // Without walls the same push works: it was they that held.
+    let (home, from) = (user.home().to_owned(), remote.path());
+    let to = remote.address.clone().unwrap();
+    let push = move || {
+        let helper = format!("credential.helper={}", home.join("helper").display());
+        let push = ["-c", &helper, "push", "-q", &to, "main:refs/heads/stolen"];
+        git(&from, &push)
+    };
+    tokio::task::spawn_blocking(push).await.unwrap();
+    assert!(remote.head("refs/heads/stolen").is_some());
+}

@@ -1,0 +1,54 @@
+//! A test as some user of this machine: in a process of its own, whose home the test fills.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says in a process that it is the user, and where the home is.
+const HOME: &str = "RALPH_TEST_HOME";
+
+/// The home of the user that this process runs as.
+pub struct User {
+    home: PathBuf,
+}
+
+impl User {
+    /// Runs `test` (its whole name) again as a user with an empty home, and fails as it does: `None`. In that run: the
+    /// user.
+    pub fn or_run_as_one(test: &str) -> Option<Self> {
+        if let Some(home) = std::env::var_os(HOME).map(PathBuf::from) {
+            return Some(Self { home });
+        }
+        let home = tempfile::tempdir().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+            command.env_remove(name);
+        }
+        let output = command
+            .args(["--exact", test, "--nocapture"])
+            .env(HOME, home.path())
+            .env("HOME", home.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("SSH_AUTH_SOCK")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "as a user of its own: {said}");
+        let ran = String::from_utf8_lossy(&output.stdout);
+        assert!(ran.contains("1 passed"), "`{test}` is no test: {ran}");
+        None
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Writes a file into the home.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
