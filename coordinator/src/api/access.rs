@@ -68,7 +68,8 @@ async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Probl
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// The token that a request brings.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim();

@@ -11,6 +11,7 @@ use super::body::{
     AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
     PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
 use super::transcript::{AttemptQuery, find};
@@ -200,10 +201,21 @@ pub async fn import(
     request_body = AddMemory,
     responses((status = 200, body = MemoryView))
 )]
-pub async fn add(State(app): State<App>, Body(add): Body<AddMemory>) -> Result<Json<MemoryView>, Problem> {
+pub async fn add(
+    State(app): State<App>,
+    new: NewId,
+    Body(add): Body<AddMemory>,
+) -> Result<Json<MemoryView>, Problem> {
+    if new.again
+        && !view::memory_entries(&mut *app.db().await?, &[new.id])
+            .await?
+            .is_empty()
+    {
+        return read(&app, new.id).await;
+    }
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
     let given = Given {
-        id: Uuid::nil(),
+        id: new.id,
         repo_id: add.repo,
         kind: add.kind,
         origin: Origin::Manual,
@@ -216,8 +228,8 @@ pub async fn add(State(app): State<App>, Body(add): Body<AddMemory>) -> Result<J
         created_at: OffsetDateTime::now_utc(),
         external_id: None,
     };
-    let id = library::add_one(&app.deps.db, given).await?;
-    read(&app, id).await
+    library::add(&app.deps.db, &[given]).await?;
+    read(&app, new.id).await
 }
 
 /// Changes an entry.

@@ -5,6 +5,7 @@ use utoipa::PartialSchema as _;
 use utoipa::openapi::OpenApi;
 
 use super::body::ProblemBody;
+use super::once;
 
 /// Name of the only way to say who asks.
 pub const SECURITY: &str = "token";
@@ -16,7 +17,8 @@ Everything that `ralph-coordinator` does on the command line.
 A list answers `{\"items\": […], \"next\": cursor}`; `next` is null at its end, else it is the `cursor` of the next page. An \
 error is a problem document (RFC 9457) whose `detail` says what is wrong and what to do next. Ids may be shortened to a \
 beginning that is unique; tasks may be named `FEATURE/KEY`, with the slash as `%2F`. Times are RFC 3339. Texts hold every \
-character but NUL. Fields may be added within a version, so readers ignore those that they don't know.
+character but NUL. Fields may be added within a version, so readers ignore those that they don't know. What changes something \
+takes an `Idempotency-Key`, so that it can be sent again when its answer got lost.
 
 Each operation names the role that its token needs: `read`, `submit` or `admin`, each of which includes the ones before.";
 
@@ -82,8 +84,8 @@ pub fn complete(described: &OpenApi) -> Value {
     bound_integers(&mut document["components"]["schemas"]);
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in paths {
-        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
-            complete_operation(path, operation);
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            complete_operation(path, method, operation);
         }
     }
     document
@@ -101,8 +103,12 @@ fn problem(status: &str, meaning: &str) -> Value {
     response
 }
 
-fn complete_operation(path: &str, operation: &mut Value) {
+fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     name_parts(path, operation);
+    let takes_key = method == "post" && takes_key(operation);
+    if takes_key {
+        name_key(operation);
+    }
     let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
     for parameter in parameters.into_iter().flatten() {
         never_null(&mut parameter["schema"]);
@@ -131,6 +137,9 @@ fn complete_operation(path: &str, operation: &mut Value) {
     if path.contains('{') {
         possible.extend(["404", "409"]);
     }
+    if takes_key {
+        possible.extend(["400", "409", "413", "422"]);
+    }
     let Some(responses) = operation["responses"].as_object_mut() else {
         return;
     };
@@ -148,9 +157,40 @@ fn complete_operation(path: &str, operation: &mut Value) {
                 "Done, or found"
             });
         }
+        if takes_key && status.starts_with('2') {
+            response["headers"][once::REPLAYED.as_str()] = json!({
+                "description": "`true` when this is the answer of an earlier request with the same key",
+                "schema": { "type": "string", "enum": ["true"] },
+            });
+        }
         if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
             stream["schema"] = event(stream["schema"].take());
         }
+    }
+}
+
+/// What changes something may be sent under a key.
+fn takes_key(operation: &Value) -> bool {
+    matches!(
+        operation["security"][0][SECURITY][0].as_str(),
+        Some("submit" | "admin")
+    )
+}
+
+/// Describes the header that names a request.
+fn name_key(operation: &mut Value) {
+    let parameter = json!({
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": false,
+        "description": "Names this request, a random UUID say: sent again within 24 hours, it is answered as the first time \
+                        and done once. 409 while the first one is being served (`Retry-After` says when to ask again), 422 \
+                        when the key came with another request. Only successes are kept",
+        "schema": { "type": "string", "pattern": "^[!-~]{1,255}$" },
+    });
+    match operation["parameters"].as_array_mut() {
+        Some(all) => all.push(parameter),
+        None => operation["parameters"] = json!([parameter]),
     }
 }
 

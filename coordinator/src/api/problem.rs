@@ -123,6 +123,44 @@ impl Problem {
         problem
     }
 
+    /// 409: the first request with this key is being served.
+    pub fn in_flight(key: &str) -> Self {
+        let mut problem = Self::new(
+            StatusCode::CONFLICT,
+            "in-flight",
+            "The first request with this key is not answered yet",
+            format!(
+                "a request with `Idempotency-Key: {key}` is being served; send it again in a moment for its answer"
+            ),
+        );
+        problem.retry_after = Some(Duration::ZERO);
+        problem
+    }
+
+    /// 422: the key was sent before, with another request.
+    pub fn key_reused(key: &str) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "key-reused",
+            "The key stands for another request",
+            format!(
+                "`Idempotency-Key: {key}` came before with another method, address or body; send each request under a key of \
+                 its own"
+            ),
+        )
+    }
+
+    /// 500, for a reason that the log tells.
+    pub fn failed(reason: &'static str) -> Self {
+        tracing::error!(reason, "a request failed");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "The coordinator failed",
+            "the coordinator's log has the cause; if the same request fails again, report it as a bug",
+        )
+    }
+
     /// 429: the token asks faster than it may.
     pub fn too_fast(wait: Duration) -> Self {
         let mut problem = Self::new(
@@ -169,13 +207,8 @@ impl From<sqlx::Error> for Problem {
         if holds_nul {
             return Self::refused("a text of the request holds the character NUL; take it out");
         }
-        tracing::error!(%error, "a request failed");
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "The coordinator failed",
-            "the coordinator's log has the cause; if the same request fails again, report it as a bug",
-        )
+        tracing::error!(%error, "the database refused a request's query");
+        Self::failed("the database refused a query")
     }
 }
 

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, described, features, follow, health, memory, metrics, submit, system, tasks, texts, tokens,
+    access, described, features, follow, health, memory, metrics, once, submit, system, tasks, texts, tokens,
     transcript,
 };
 use crate::store::access::Role;
@@ -19,8 +19,13 @@ use crate::store::access::Role;
 pub fn all(app: &App) -> axum::Router<App> {
     let reads = reads().route_layer(from_fn_with_state(app.clone(), access::may_read));
     let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
-    let submits = submits().route_layer(from_fn_with_state(app.clone(), access::may_submit));
-    let administers = administers().route_layer(from_fn_with_state(app.clone(), access::may_administer));
+    // The last layer is the first to see a request.
+    let submits = submits()
+        .route_layer(from_fn_with_state(app.clone(), once::once))
+        .route_layer(from_fn_with_state(app.clone(), access::may_submit));
+    let administers = administers()
+        .route_layer(from_fn_with_state(app.clone(), once::once))
+        .route_layer(from_fn_with_state(app.clone(), access::may_administer));
     assemble(reads, submits, administers, figures).split_for_parts().0
 }
 

@@ -9,6 +9,7 @@ use ralph_shared::subjects::is_label;
 use super::app::App;
 use super::body::{Accepted, BadWish, GraphText, RepoRef, SubmitFeature, SubmitTask};
 use super::locate;
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::Body;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
@@ -19,7 +20,7 @@ use crate::flow::add::{self, Added, Addition};
 use crate::flow::submit::{self, Submission, Submitted, TaskDefaults};
 use crate::store;
 use crate::store::feature::NewFeature;
-use crate::store::view;
+use crate::store::view::{self, Cursor, TaskFilter};
 
 const DEFAULT_MAX_PARALLEL: i32 = 4;
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
@@ -36,7 +37,11 @@ type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
     request_body = SubmitFeature,
     responses((status = 201, body = Accepted), (status = 409))
 )]
-pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>) -> Answer {
+pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<SubmitFeature>) -> Answer {
+    let id = FeatureId(new.id);
+    if let Some(accepted) = made_before(&app, new).await? {
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
     check_name(&request.name)?;
     let graph = match request.tasks {
         Some(text) => read_graph(text).await?,
@@ -79,7 +84,7 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
         spec: request.spec,
         plan: request.plan,
     };
-    let mut feature = new_feature(&request.name, texts, request.repo)?;
+    let mut feature = new_feature(id, &request.name, texts, request.repo)?;
     feature.max_parallel = max_parallel;
     feature.failure_policy = request.failure_policy;
     feature.approve = approve;
@@ -104,14 +109,18 @@ pub async fn feature(State(app): State<App>, Body(request): Body<SubmitFeature>)
     request_body = SubmitTask,
     responses((status = 201, body = Accepted), (status = 404), (status = 409))
 )]
-pub async fn task(State(app): State<App>, Body(request): Body<SubmitTask>) -> Answer {
+pub async fn task(State(app): State<App>, new: NewId, Body(request): Body<SubmitTask>) -> Answer {
     match &request.feature {
-        Some(feature) => into_feature(&app, feature, &request).await,
-        None => alone(&app, request).await,
+        Some(feature) => into_feature(&app, new, feature, &request).await,
+        None => alone(&app, new, request).await,
     }
 }
 
-async fn alone(app: &App, request: SubmitTask) -> Answer {
+async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
+    let id = FeatureId(new.id);
+    if let Some(accepted) = made_before(app, new).await? {
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
     if request.parent.is_some() || !request.after.is_empty() {
         return Err(Problem::refused(
             "name the feature of the tasks that this one belongs to (--feature)",
@@ -119,13 +128,13 @@ async fn alone(app: &App, request: SubmitTask) -> Answer {
     }
     let graph = one_task(&request)?;
     let settings = request.run.settings(1).map_err(unfit)?;
-    let name = names::for_task(&request.title, FeatureId::new());
+    let name = names::for_task(&request.title, id);
     let texts = Texts {
         description: request.title.clone(),
         ..Texts::default()
     };
     let submission = Submission {
-        feature: new_feature(&name, texts, request.repo)?,
+        feature: new_feature(id, &name, texts, request.repo)?,
         graph,
         defaults: TaskDefaults {
             max_retries: checked_retries(request.max_retries)?,
@@ -138,7 +147,7 @@ async fn alone(app: &App, request: SubmitTask) -> Answer {
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
-async fn into_feature(app: &App, feature: &str, request: &SubmitTask) -> Answer {
+async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask) -> Answer {
     if request.repo.is_some() {
         return Err(Problem::refused(
             "a task of a feature has that feature's repository",
@@ -148,6 +157,12 @@ async fn into_feature(app: &App, feature: &str, request: &SubmitTask) -> Answer 
     let graph = one_task(request)?;
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, feature).await?;
+    let id = TaskId(new.id);
+    if new.again && !view::tasks(&mut conn, &[new.id]).await?.is_empty() {
+        let mut accepted = told(app, feature, 1).await?;
+        accepted.task = Some(id.short());
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
     let parent = match &request.parent {
         Some(parent) => Some(locate::task(&mut conn, parent).await?),
         None => None,
@@ -158,6 +173,7 @@ async fn into_feature(app: &App, feature: &str, request: &SubmitTask) -> Answer 
     }
     drop(conn);
     let addition = Addition {
+        id,
         graph,
         parent,
         after,
@@ -171,7 +187,7 @@ async fn into_feature(app: &App, feature: &str, request: &SubmitTask) -> Answer 
     let db = &app.deps.db;
     let (added, signals) = store::retry_serialization(|| add::add(db, feature, &addition)).await?;
     match added {
-        Added::Accepted(id) => {
+        Added::Accepted => {
             app.deps.bus.emit(signals).await;
             let mut accepted = told(app, feature, 1).await?;
             accepted.task = Some(id.short());
@@ -198,6 +214,31 @@ async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted
             name = submission.feature.name
         ))),
     }
+}
+
+/// What an earlier try with the same key made before its coordinator died.
+async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem> {
+    if !new.again {
+        return Ok(None);
+    }
+    let mut conn = app.db().await?;
+    let feature = FeatureId(new.id);
+    let Some(made) = view::features(&mut conn, &[new.id]).await?.pop() else {
+        return Ok(None);
+    };
+    let filter = TaskFilter {
+        feature: Some(feature),
+        states: Vec::new(),
+    };
+    let first = view::tasks_page(&mut conn, &filter, Cursor::default(), 1)
+        .await?
+        .items
+        .pop();
+    drop(conn);
+    let total = usize::try_from(made.tasks.total).unwrap_or_default();
+    let mut accepted = told(app, feature, total).await?;
+    accepted.task = first.filter(|_| total == 1).map(|task| task.id);
+    Ok(Some(accepted))
 }
 
 async fn told(app: &App, feature: FeatureId, tasks: usize) -> Result<Accepted, Problem> {
@@ -263,7 +304,12 @@ struct Texts {
     plan: Option<String>,
 }
 
-fn new_feature(name: &str, texts: Texts, repo: Option<RepoRef>) -> Result<NewFeature, Problem> {
+fn new_feature(
+    id: FeatureId,
+    name: &str,
+    texts: Texts,
+    repo: Option<RepoRef>,
+) -> Result<NewFeature, Problem> {
     if let Some(repo) = &repo {
         check_repo(repo)?;
     }
@@ -280,7 +326,7 @@ fn new_feature(name: &str, texts: Texts, repo: Option<RepoRef>) -> Result<NewFea
         None => (String::new(), None, None, None),
     };
     Ok(NewFeature {
-        id: FeatureId::new(),
+        id,
         name: name.to_owned(),
         repo_id,
         repo_address: address,

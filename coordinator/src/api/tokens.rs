@@ -8,6 +8,7 @@ use ralph_shared::subjects::is_label;
 use super::access::hash_token;
 use super::app::App;
 use super::body::{CreateToken, CreatedToken, Done};
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
 use crate::store::access::{self, TokenView};
@@ -39,6 +40,7 @@ pub async fn list(State(app): State<App>) -> Result<Json<Page<TokenView>>, Probl
 )]
 pub async fn create(
     State(app): State<App>,
+    new: NewId,
     Body(request): Body<CreateToken>,
 ) -> Result<(StatusCode, Json<CreatedToken>), Problem> {
     if !is_label(&request.name) {
@@ -50,7 +52,7 @@ pub async fn create(
     let random: [u8; TOKEN_BYTES] = rand::random();
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let hash = hash_token(&token);
-    if !access::create(&mut *app.db().await?, &request.name, &hash, request.role).await? {
+    if !access::create(&mut *app.db().await?, new.id, &request.name, &hash, request.role).await? {
         return Err(Problem::conflict(format!(
             "a token `{}` stands already; revoke it first, or choose another name",
             request.name

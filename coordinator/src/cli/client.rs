@@ -1,6 +1,6 @@
 //! The HTTP API as the commands use it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use reqwest::{Method, RequestBuilder, Response, Url};
@@ -16,6 +16,12 @@ use crate::store::view::Page;
 /// A graph of 100,000 tasks is stored within seconds; nothing else takes long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// A request whose answer broke off is sent again for so long: a coordinator that died is started again, and what it began
+/// lapses after 15 seconds.
+const RESEND_WITHIN: Duration = Duration::from_secs(45);
+const RESEND_PAUSE: Duration = Duration::from_millis(300);
+/// The problem of a request whose first sending is being served.
+const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
 /// Items that are asked for at once.
 const PAGE: usize = 1000;
 
@@ -43,6 +49,28 @@ impl ApiError {
     /// Whether the request itself was wrong.
     pub fn is_usage(&self) -> bool {
         matches!(self.0.status, 400 | 413 | 422)
+    }
+}
+
+/// Why a request has no answer, where sending it again may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    /// It may have been served, or is being served.
+    Answer,
+    /// Nothing listens.
+    Coordinator,
+}
+
+impl Lost {
+    fn of(error: &anyhow::Error) -> Option<Self> {
+        if let Some(ApiError(problem)) = error.downcast_ref::<ApiError>() {
+            return (problem.kind == IN_FLIGHT).then_some(Self::Answer);
+        }
+        let error = error.downcast_ref::<reqwest::Error>()?;
+        if error.is_connect() {
+            return Some(Self::Coordinator);
+        }
+        (!error.is_timeout() && !error.is_builder()).then_some(Self::Answer)
     }
 }
 
@@ -114,10 +142,36 @@ impl Client {
         }
     }
 
-    /// Writes.
+    /// Writes. A request whose answer got lost is sent again, and done once.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let request = self.request(Method::POST, path).timeout(ANSWER_WITHIN).json(body);
-        self.answer(request).await
+        // One key for all tries: what an earlier one made is not made again.
+        let key = uuid::Uuid::new_v4().to_string();
+        let request = self
+            .request(Method::POST, path)
+            .timeout(ANSWER_WITHIN)
+            .header("idempotency-key", key)
+            .json(body);
+        let mut broken_since = None;
+        loop {
+            let again = request.try_clone().context("the request can't be sent")?;
+            let error = match self.answer(again).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let waited = match Lost::of(&error) {
+                Some(Lost::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
+                // Where nothing ever answered, nothing runs; where an answer broke off, it may come back.
+                Some(Lost::Coordinator) => match broken_since {
+                    Some(since) => since.elapsed(),
+                    None => return Err(error),
+                },
+                None => return Err(error),
+            };
+            if waited > RESEND_WITHIN {
+                return Err(error);
+            }
+            tokio::time::sleep(RESEND_PAUSE).await;
+        }
     }
 
     /// Changes.

@@ -16,6 +16,8 @@ use crate::store::task::Task;
 /// What is added.
 #[derive(Debug, Clone)]
 pub struct Addition {
+    /// The id that it gets.
+    pub id: TaskId,
     /// One task without edges of its own.
     pub graph: Graph,
     /// The task that it is a part of.
@@ -32,7 +34,7 @@ pub struct Addition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
     /// It stands.
-    Accepted(TaskId),
+    Accepted,
     /// The feature is gone.
     NoFeature,
     /// It can't be added there, and why.
@@ -75,6 +77,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
     let Some(task) = tasks.first_mut() else {
         return Ok((Added::Refused("there is no task to add".to_owned()), signals));
     };
+    task.id = addition.id;
     task.parent = addition.parent;
     task.open_blockers = i32::try_from(open).unwrap_or(i32::MAX) + i32::from(parent_is_closed);
     let (id, state) = (task.id, task.state());
@@ -95,7 +98,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
     store::task::log(&mut tx, id, addition.actor, "submit", None).await?;
     signals.got_work(store::ready::enqueue(&mut tx, &[id.0], &[0]).await?);
     tx.commit().await?;
-    Ok((Added::Accepted(id), signals))
+    Ok((Added::Accepted, signals))
 }
 
 async fn refusal(

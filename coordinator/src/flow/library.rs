@@ -145,13 +145,6 @@ pub async fn search(
     pick(&mut conn, &questions, |_| limit).await
 }
 
-/// Adds one entry by a person's hand, trusted at once; returns its id.
-pub async fn add_one(db: &PgPool, mut given: Given) -> sqlx::Result<Uuid> {
-    given.id = id_of(given.created_at);
-    add(db, std::slice::from_ref(&given)).await?;
-    Ok(given.id)
-}
-
 /// What an edit changes; `None` leaves a part as it is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = EditMemory)]

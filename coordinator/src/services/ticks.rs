@@ -88,6 +88,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         deps.bus.ensure_streams().await?;
         let mut conn = deps.db.acquire().await?;
         store::blob::prune(&mut conn, BLOB_HOURS).await?;
+        store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
     }
     Ok(())

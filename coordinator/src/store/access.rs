@@ -76,14 +76,20 @@ pub struct TokenView {
     pub revoked_at: Option<time::OffsetDateTime>,
 }
 
-/// Adds a token. `false` when its name is taken by one that is not revoked.
-pub async fn create(conn: &mut PgConnection, name: &str, sha256: &str, role: Role) -> sqlx::Result<bool> {
+/// Adds a token. `false` when its name is taken by one that is not revoked, unless that has the same id.
+pub async fn create(
+    conn: &mut PgConnection,
+    id: Uuid,
+    name: &str,
+    sha256: &str,
+    role: Role,
+) -> sqlx::Result<bool> {
     let created = sqlx::query!(
         "insert into api_tokens (id, name, sha256, role) values ($1, $2, $3, $4)
          on conflict (name) do update
-         set sha256 = $3, role = $4, revoked_at = null, created_at = now()
-         where api_tokens.revoked_at is not null",
-        Uuid::now_v7(),
+         set id = $1, sha256 = $3, role = $4, revoked_at = null, created_at = now()
+         where api_tokens.revoked_at is not null or api_tokens.id = $1",
+        id,
         name,
         sha256,
         role as Role,

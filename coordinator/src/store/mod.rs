@@ -8,6 +8,7 @@ pub mod context;
 pub mod dispatch;
 pub mod edit;
 pub mod feature;
+pub mod idempotency;
 pub mod integration;
 pub mod library;
 pub mod memory;

@@ -11,5 +11,6 @@ mod idea;
 mod machine;
 mod memory;
 mod notices;
+mod once;
 mod rate;
 mod walk_through;

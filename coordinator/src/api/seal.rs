@@ -1,0 +1,57 @@
+//! Stored answers are sealed, so that the database holds no token in clear: the key comes from the sender's token, of which
+//! the database has only a hash.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use sha2::Sha256;
+use uuid::Uuid;
+
+/// Seals what `holder` answered. `None` only when the cipher fails.
+pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
+    let mut sealed = body.to_vec();
+    key(token, holder)?
+        .seal_in_place_append_tag(nonce(), Aad::empty(), &mut sealed)
+        .ok()?;
+    Some(sealed)
+}
+
+/// Opens it again; `None` when it was sealed under another token or for another holder.
+pub fn open(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
+    let length = key(token, holder)?
+        .open_in_place(nonce(), Aad::empty(), &mut sealed)
+        .ok()?
+        .len();
+    sealed.truncate(length);
+    Some(sealed)
+}
+
+/// A holder's id is random and used for one answer, so each key seals once.
+fn key(token: &str, holder: Uuid) -> Option<LessSafeKey> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
+    mac.update(b"ralph idempotency answer");
+    mac.update(holder.as_bytes());
+    let key = UnboundKey::new(&CHACHA20_POLY1305, &mac.finalize().into_bytes()).ok()?;
+    Some(LessSafeKey::new(key))
+}
+
+/// Constant, since each key is used once.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn only_the_senders_token_opens_an_answer() {
+        let holder = Uuid::now_v7();
+        let sealed = close("token", holder, b"answer").unwrap();
+        assert!(!sealed.windows(6).any(|part| part == b"answer"));
+        assert_eq!(open("token", holder, sealed.clone()).unwrap(), b"answer");
+        assert_eq!(open("other", holder, sealed.clone()), None);
+        assert_eq!(open("token", Uuid::now_v7(), sealed), None);
+    }
+}

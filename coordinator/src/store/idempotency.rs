@@ -1,0 +1,172 @@
+//! Which request a key stands for, who serves it, and what it was answered.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// Answers are told again for so long. Hours.
+pub const KEPT_HOURS: i32 = 24;
+
+/// A request with a key.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Keyed<'a> {
+    pub token_sha256: &'a str,
+    pub key: &'a str,
+    /// Of method, path and body.
+    pub request_sha256: &'a str,
+}
+
+/// What a claim of a key came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The request is the caller's to serve.
+    Ours {
+        /// The id of what it makes.
+        made_id: Uuid,
+        /// Somebody began before and died: it may be made already.
+        again: bool,
+    },
+    /// Somebody serves it at this moment.
+    InFlight,
+    /// It was answered.
+    Answered {
+        /// Who served it.
+        holder: Uuid,
+        /// HTTP status.
+        status: i32,
+        /// As the holder sealed it.
+        sealed_body: Vec<u8>,
+    },
+    /// The key stands for another request.
+    Other,
+}
+
+/// Takes a key for `holder`, or says why that can't be. `hold_s`: how long the claim lasts without a renewal. Seconds.
+pub async fn claim(
+    conn: &mut PgConnection,
+    request: Keyed<'_>,
+    holder: Uuid,
+    hold_s: f64,
+) -> sqlx::Result<Claim> {
+    let ours = sqlx::query!(
+        r#"insert into idempotency_keys as held
+             (token_sha256, key, request_sha256, made_id, holder, held_until)
+           values ($1, $2, $3, $4, $4, now() + make_interval(secs => $5))
+           on conflict (token_sha256, key) do update
+           set holder = $4,
+               held_until = excluded.held_until,
+               request_sha256 = $3,
+               made_id = case when held.created_at < now() - make_interval(hours => $6) then $4 else held.made_id end,
+               created_at = case when held.created_at < now() - make_interval(hours => $6) then now() else held.created_at end,
+               status = null,
+               sealed_body = null
+           where held.created_at < now() - make_interval(hours => $6)
+              or (held.status is null and held.held_until < now() and held.request_sha256 = $3)
+           returning made_id"#,
+        request.token_sha256,
+        request.key,
+        request.request_sha256,
+        holder,
+        hold_s,
+        KEPT_HOURS,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if let Some(ours) = ours {
+        return Ok(Claim::Ours {
+            made_id: ours.made_id,
+            again: ours.made_id != holder,
+        });
+    }
+    let found = sqlx::query!(
+        "select request_sha256, holder, status, sealed_body from idempotency_keys where token_sha256 = $1 and key = $2",
+        request.token_sha256,
+        request.key,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(match found {
+        Some(found) if found.request_sha256 != request.request_sha256 => Claim::Other,
+        Some(found) => match (found.status, found.sealed_body) {
+            (Some(status), Some(sealed_body)) => Claim::Answered {
+                holder: found.holder,
+                status,
+                sealed_body,
+            },
+            _ => Claim::InFlight,
+        },
+        // It failed between the two queries; the next time it is free.
+        None => Claim::InFlight,
+    })
+}
+
+/// Goes on holding a key. Seconds.
+pub async fn renew(
+    conn: &mut PgConnection,
+    holder: Uuid,
+    request: Keyed<'_>,
+    hold_s: f64,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update idempotency_keys set held_until = now() + make_interval(secs => $4)
+         where token_sha256 = $1 and key = $2 and holder = $3 and status is null",
+        request.token_sha256,
+        request.key,
+        holder,
+        hold_s,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps the answer of a request that its holder served.
+pub async fn answer(
+    conn: &mut PgConnection,
+    holder: Uuid,
+    request: Keyed<'_>,
+    status: i32,
+    sealed_body: &[u8],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update idempotency_keys set status = $4, sealed_body = $5
+         where token_sha256 = $1 and key = $2 and holder = $3 and status is null",
+        request.token_sha256,
+        request.key,
+        holder,
+        status,
+        sealed_body,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Frees the key of a request that came to nothing.
+pub async fn free(conn: &mut PgConnection, holder: Uuid, request: Keyed<'_>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from idempotency_keys where token_sha256 = $1 and key = $2 and holder = $3 and status is null",
+        request.token_sha256,
+        request.key,
+        holder,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Forgets keys whose time is over, at most 10,000 a call; returns how many.
+pub async fn prune(conn: &mut PgConnection) -> sqlx::Result<u64> {
+    let gone = sqlx::query!(
+        "delete from idempotency_keys
+         where (token_sha256, key) in (
+           select token_sha256, key from idempotency_keys
+           where created_at < now() - make_interval(hours => $1)
+           limit 10000
+         )",
+        KEPT_HOURS,
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected())
+}

@@ -1,0 +1,270 @@
+//! Requests under a key are done once, however often they come and whatever happens in between.
+
+use futures::future::join_all;
+use ralph_tests::harness::{World, binary};
+use reqwest::Response;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+
+use crate::caller::{ADMIN, Api};
+
+async fn post(api: &Api, path: &str, key: &str, body: &Value) -> Response {
+    let request = reqwest::Client::builder().no_proxy().build().unwrap();
+    request
+        .post(format!("{}/api/v1{path}", api.url))
+        .bearer_auth(ADMIN)
+        .header("Idempotency-Key", key)
+        .body(body.to_string())
+        .send()
+        .await
+        .unwrap()
+}
+
+fn replayed(response: &Response) -> bool {
+    response
+        .headers()
+        .get("idempotency-replayed")
+        .is_some_and(|value| value == "true")
+}
+
+async fn count(world: &World, table: &str) -> i64 {
+    let query = sqlx::AssertSqlSafe(format!("select count(*) from {table}"));
+    sqlx::query_scalar(query).fetch_one(&world.db).await.unwrap()
+}
+
+/// How many things of each sort there are.
+async fn stands(world: &World) -> [i64; 4] {
+    let mut counts = [0; 4];
+    for (n, table) in ["tasks", "features", "knowledge", "api_tokens"]
+        .into_iter()
+        .enumerate()
+    {
+        counts[n] = count(world, table).await;
+    }
+    counts
+}
+
+/// As a coordinator leaves a key that dies after it did the work and before it kept the answer, once its claim has lapsed.
+async fn forget_answers(world: &World) {
+    sqlx::query(
+        "update idempotency_keys
+         set status = null, sealed_body = null, held_until = now() - interval '1 second'",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_is_answered_as_before_and_not_done_again() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let body = json!({"title": "Fix the login"});
+    let first = post(&api, "/tasks", "k1", &body).await;
+    assert_eq!((first.status().as_u16(), replayed(&first)), (201, false));
+    let first: Value = first.json().await.unwrap();
+
+    // Another coordinator knows it as well.
+    api.stop().await;
+    let api = Api::start(&world).await;
+    let second = post(&api, "/tasks", "k1", &body).await;
+    assert_eq!((second.status().as_u16(), replayed(&second)), (201, true));
+    assert_eq!(second.json::<Value>().await.unwrap(), first);
+    assert_eq!(count(&world, "tasks").await, 1);
+
+    let other = post(&api, "/tasks", "k1", &json!({"title": "Another"})).await;
+    let status = other.status().as_u16();
+    let problem: Value = other.json().await.unwrap();
+    assert_eq!(
+        (status, &problem["type"]),
+        (422, &json!("urn:ralph:problem:key-reused"))
+    );
+    let elsewhere = post(&api, "/features", "k1", &body).await;
+    assert_eq!(elsewhere.status().as_u16(), 422, "the address counts as well");
+    for wrong in ["", "a b", &"x".repeat(256)] {
+        assert_eq!(
+            post(&api, "/tasks", wrong, &body).await.status().as_u16(),
+            400,
+            "{wrong}"
+        );
+    }
+
+    // A failure frees its key.
+    let refused = post(&api, "/features", "k2", &json!({"name": "x"})).await;
+    assert_eq!(refused.status().as_u16(), 422);
+    let draft = post(&api, "/features", "k2", &json!({"name": "x", "draft": true})).await;
+    assert_eq!(draft.status().as_u16(), 201);
+
+    // What is over stands for nothing any more.
+    sqlx::query("update idempotency_keys set created_at = now() - interval '25 hours'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let anew = post(&api, "/tasks", "k1", &body).await;
+    assert_eq!((anew.status().as_u16(), replayed(&anew)), (201, false));
+    assert_eq!(count(&world, "tasks").await, 2);
+    let mut conn = world.db.acquire().await.unwrap();
+    let gone = ralph_coordinator::store::idempotency::prune(&mut conn)
+        .await
+        .unwrap();
+    drop(conn);
+    assert_eq!((gone, count(&world, "idempotency_keys").await), (1, 1));
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn of_requests_that_come_together_one_is_served() {
+    let world = World::start().await.unwrap();
+    let (one, two) = (Api::start(&world).await, Api::start(&world).await);
+    let body = json!({"title": "Fix the login"});
+    let requests = (0..12).map(|n| post(if n % 2 == 0 { &one } else { &two }, "/tasks", "k", &body));
+    let mut served = 0;
+    for response in join_all(requests).await {
+        match response.status().as_u16() {
+            201 => served += usize::from(!replayed(&response)),
+            409 => {
+                assert!(response.headers().contains_key("retry-after"));
+                let problem: Value = response.json().await.unwrap();
+                assert_eq!(problem["type"], "urn:ralph:problem:in-flight");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((served, count(&world, "tasks").await), (1, 1));
+    // Another token's key of that name is another key.
+    let other = one
+        .send(
+            reqwest::Method::POST,
+            "/api/v1/tasks",
+            Some("submit-token-of-this-test"),
+            Some(body.to_string()),
+        )
+        .await;
+    assert_eq!(other.status().as_u16(), 201);
+    one.stop().await;
+    two.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let requests = [
+        ("/tasks", json!({"title": "Alone"})),
+        ("/tasks", json!({"title": "Inside", "feature": "f"})),
+        (
+            "/features",
+            json!({"name": "g", "tasks": {"source": "t", "text": "- {key: a, title: A}\n- {key: b, title: B}"}}),
+        ),
+        (
+            "/memory",
+            json!({"repo": "r", "kind": "knowledge", "title": "T", "body": "B", "tags": ["x"]}),
+        ),
+        ("/tokens", json!({"name": "robot", "role": "read"})),
+    ];
+    for (n, (path, body)) in requests.iter().enumerate() {
+        let key = format!("k{n}");
+        let first = post(&api, path, &key, body).await;
+        assert!(
+            first.status().is_success(),
+            "{path} {}",
+            first.text().await.unwrap()
+        );
+        let first: Value = first.json().await.unwrap();
+        let stood = stands(&world).await;
+        forget_answers(&world).await;
+        let second = post(&api, path, &key, body).await;
+        assert!(second.status().is_success() && !replayed(&second), "{path}");
+        let second: Value = second.json().await.unwrap();
+        assert_eq!(stands(&world).await, stood, "{path}");
+        if *path == "/tokens" {
+            let works = async |token: &Value| {
+                let token = token["token"].as_str().unwrap().to_owned();
+                let answer = api
+                    .send(reqwest::Method::GET, "/api/v1/status", Some(&token), None)
+                    .await;
+                answer.status().as_u16()
+            };
+            assert_eq!(
+                (works(&first).await, works(&second).await),
+                (401, 200),
+                "the answer that was told counts"
+            );
+        } else {
+            for what in ["id", "task", "tasks", "run"] {
+                assert_eq!(second[what], first[what], "{path}");
+            }
+        }
+    }
+    // A token is nowhere in clear.
+    let (_, told) = api
+        .post("/tokens", &json!({"name": "plain", "role": "read"}))
+        .await;
+    assert!(told["token"].is_string());
+    let sealed: Vec<Vec<u8>> =
+        sqlx::query_scalar("select sealed_body from idempotency_keys where sealed_body is not null")
+            .fetch_all(&world.db)
+            .await
+            .unwrap();
+    assert!(!sealed.is_empty());
+    assert!(
+        sealed
+            .iter()
+            .all(|body| !String::from_utf8_lossy(body).contains("\"token\""))
+    );
+    api.stop().await;
+    world.stop().await;
+}
+
+/// Passes one connection to `to` and cuts it off when the answer begins; passes the others whole.
+async fn cut_first_answer(listener: TcpListener, to: String) {
+    let mut first = true;
+    while let Ok((mut client, _)) = listener.accept().await {
+        let mut server = TcpStream::connect(&to).await.unwrap();
+        if std::mem::take(&mut first) {
+            let (mut from_client, _) = client.split();
+            let (mut from_server, mut to_server) = server.split();
+            let mut byte = [0];
+            tokio::select! {
+                _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+                _ = from_server.read(&mut byte) => {}
+            }
+            continue;
+        }
+        tokio::spawn(async move {
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            let _ = client.shutdown().await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_command_whose_answer_got_lost_asks_again_and_makes_one_task() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let proxy = tokio::spawn(cut_first_answer(listener, api.url.replace("http://", "")));
+    let output = Command::new(binary("ralph-coordinator"))
+        .args(["submit", "task", "Fix the login", "--no-repo", "--output", "json"])
+        .args(["--url", &url, "--token", ADMIN])
+        .current_dir(world.dir())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let accepted: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (_, tasks) = api.get("/tasks").await;
+    let items = tasks["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["id"]), (1, &accepted["task"]), "{said}");
+    proxy.abort();
+    api.stop().await;
+    world.stop().await;
+}
