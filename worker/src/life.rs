@@ -299,6 +299,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             .values()
             .flat_map(|agent| session::secret_values(agent.env.clone())),
     );
+    let secrets = secrets.chain(config.sandbox.network.secret());
     let life = Arc::new(Life {
         redactor: Redactor::new(secrets),
         incarnation: Incarnation::new(),

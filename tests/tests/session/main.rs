@@ -9,6 +9,7 @@ mod exits;
 mod handshake;
 mod junk;
 mod logins;
+mod network;
 mod requests;
 mod scene;
 mod turn;

@@ -129,3 +129,33 @@ fn a_configuration_that_cannot_be_used_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(words.contains("unclosed quote"), "{words}");
 }
+
+#[test]
+fn a_policy_for_the_network_is_told_and_one_that_nothing_enforces_stops_the_worker() {
+    let configuration = "[agent]\ncommand = \"{agent}\"\n[workspace]\nsandbox_network = \"none\"\n";
+    let bench = Bench::new(configuration);
+    let (code, findings) = examined(&bench, &[]);
+    assert_eq!(code, Some(0), "{findings}");
+    let sandbox = found(&findings["parts"], "sandbox");
+    assert!(
+        sandbox["found"].as_str().unwrap().ends_with(", no network"),
+        "{sandbox}"
+    );
+
+    let (code, findings) = examined(&bench, &["--sandbox", "none"]);
+    assert_eq!(code, Some(1), "{findings}");
+    let sandbox = found(&findings["parts"], "sandbox");
+    assert_eq!(sandbox["status"], "missing", "{sandbox}");
+
+    let refused = bench.output(&["run", "--sandbox", "none"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{words}");
+    assert!(
+        words.contains("`sandbox_network = \"none\"` needs a sandbox"),
+        "{words}"
+    );
+
+    let refused = bench.output(&["run", "--sandbox-network", "https://proxy"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(words.contains("without TLS"), "{words}");
+}

@@ -35,7 +35,8 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let secrets = secret_values(std::env::vars()).into_iter();
     let secrets = secrets
         .chain(secret_values(spec.agent.env.clone()))
-        .chain(login_secrets(&spec.agent.files));
+        .chain(login_secrets(&spec.agent.files))
+        .chain(spec.sandbox.network.secret());
     let (transcript, receiver) = channel(Redactor::new(secrets));
     let reader = Reader::new()?;
     let (said, heard) = mpsc::channel(SAID);

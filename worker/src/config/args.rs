@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::sandbox::SandboxMode;
+use crate::sandbox::{Network, SandboxMode};
 
 /// Flags of every command that starts agents.
 #[derive(Debug, Clone, Default, Args)]
@@ -39,6 +39,14 @@ pub struct MachineArgs {
         value_delimiter = ','
     )]
     pub sandbox_write: Vec<PathBuf>,
+    /// What agents reach of the network: open, none or a proxy's address [default: `[workspace] sandbox_network`, else open]
+    #[arg(
+        long = "sandbox-network",
+        value_name = "POLICY",
+        env = "RALPH_SANDBOX_NETWORK",
+        hide_env_values = true
+    )]
+    pub sandbox_network: Option<Network>,
     /// Configuration file [default: .ralph.toml here or in a folder above]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -35,6 +35,8 @@ pub struct WorkspaceTable {
     /// What they may write besides.
     #[serde(default)]
     pub sandbox_write: Vec<PathBuf>,
+    /// What they reach of the network: `open`, `none`, or a proxy's address; `file:PATH` for one that stands in a file.
+    pub sandbox_network: Option<String>,
     /// Memory of a session's processes together. MiB.
     pub session_memory_mb: Option<u64>,
     /// Processes and threads of a session.

@@ -55,10 +55,16 @@ impl Machine {
             .collect();
         let said = file.workspace.sandbox.map(|mode| mode.parse());
         let said = said.transpose().map_err(anyhow::Error::msg)?;
+        let network = file
+            .workspace
+            .sandbox_network
+            .map(|network| value(network)?.parse().map_err(anyhow::Error::msg));
+        let network = network.transpose().context("in [workspace]")?;
         let sandbox = Sandbox {
             mode: args.sandbox.or(said).unwrap_or_default(),
             read: absolute(file.workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
             write: absolute(file.workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
+            network: args.sandbox_network.or(network).unwrap_or_default(),
             resources,
         };
         let mut agents = BTreeMap::new();
@@ -244,16 +250,19 @@ fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
 
 /// A value may be `file:PATH`, so that no secret stands in the configuration (SPEC 8).
 fn values(table: BTreeMap<String, String>) -> anyhow::Result<BTreeMap<String, String>> {
-    let read = |value: String| match value.strip_prefix("file:") {
-        None => Ok(value),
+    table
+        .into_iter()
+        .map(|(key, text)| Ok((key, value(text)?)))
+        .collect()
+}
+
+fn value(text: String) -> anyhow::Result<String> {
+    match text.strip_prefix("file:") {
+        None => Ok(text),
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("failed to read {path}"))
             .map(|text| text.trim_end().to_owned()),
-    };
-    table
-        .into_iter()
-        .map(|(key, value)| Ok((key, read(value)?)))
-        .collect()
+    }
 }
 
 #[cfg(test)]
@@ -345,6 +354,10 @@ mod tests {
             "`session_memory_mb` of [workspace] is 0",
         );
         check("[workspace]\nsandbox = \"open\"", "`open` is no sandbox");
+        check(
+            "[workspace]\nsandbox_network = \"closed\"",
+            "in [workspace]: `sandbox_network` names no proxy",
+        );
     }
 
     #[test]

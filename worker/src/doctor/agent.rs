@@ -88,6 +88,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
     let secrets = secrets
         .into_iter()
         .chain(secret_values(agent.env.clone()))
-        .chain(login_secrets(&agent.files));
+        .chain(login_secrets(&agent.files))
+        .chain(sandbox.network.secret());
     greet(spec, Redactor::new(secrets), end).await
 }

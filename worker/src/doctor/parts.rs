@@ -6,7 +6,9 @@ use ralph_shared::broker;
 use tokio::process::Command;
 
 use super::findings::{Part, Status};
-use crate::sandbox::{Cgroup, Effective, Sandbox, SandboxMode, Support, bubblewrap, effective, support};
+use crate::sandbox::{
+    Cgroup, Effective, Means, Network, Sandbox, SandboxMode, Support, bubblewrap, effective, means,
+};
 use crate::workspace::Workspaces;
 
 /// Longest wait for the broker.
@@ -51,7 +53,13 @@ pub fn sandbox(sandbox: &Sandbox) -> Part {
         memory: cgroup.bounds_memory(),
         processes: cgroup.bounds_processes(),
     };
-    confinement(sandbox.mode, support(), bubblewrap().is_some(), groups)
+    confinement(
+        sandbox.mode,
+        &sandbox.network,
+        means(),
+        bubblewrap().is_some(),
+        groups,
+    )
 }
 
 /// What control groups do here.
@@ -62,15 +70,18 @@ struct Groups {
     processes: bool,
 }
 
-fn confinement(mode: SandboxMode, support: Support, bubblewrap: bool, groups: Groups) -> Part {
-    let Support { abi } = support;
+fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: bool, groups: Groups) -> Part {
+    let abi = means.abi;
     let mut details: Vec<String> = Vec::new();
-    let effective = effective(mode, abi, bubblewrap);
-    let gaps = match effective {
-        Ok(Effective::Landlock) => support.gaps(),
-        Ok(Effective::Bubblewrap) => vec!["the network"],
-        Ok(Effective::Open) | Err(_) => Vec::new(),
+    let effective = effective(mode, abi, bubblewrap).and_then(|wall| {
+        network.enforceable(wall, means)?;
+        Ok(wall)
+    });
+    let mut gaps = match effective {
+        Ok(Effective::Landlock) => Support { abi }.gaps(),
+        Ok(Effective::Bubblewrap | Effective::Open) | Err(_) => Vec::new(),
     };
+    gaps.extend(effective.iter().flat_map(|wall| network.gaps(*wall, abi)));
     details.extend(gaps.into_iter().map(|gap| format!("not enforced: {gap}")));
     let missing = [
         (
@@ -87,7 +98,7 @@ fn confinement(mode: SandboxMode, support: Support, bubblewrap: bool, groups: Gr
         Err(error) => (
             Status::Missing,
             error,
-            Some("change `sandbox` of [workspace], or this machine"),
+            Some("change `sandbox` or `sandbox_network` of [workspace], or this machine"),
         ),
         Ok(Effective::Open) if mode == SandboxMode::None => (
             Status::Warning,
@@ -101,6 +112,16 @@ fn confinement(mode: SandboxMode, support: Support, bubblewrap: bool, groups: Gr
         ),
         Ok(Effective::Landlock) => (Status::Ok, format!("Landlock, ABI {abi}"), None),
         Ok(Effective::Bubblewrap) => (Status::Ok, "bubblewrap".to_owned(), None),
+    };
+    let reached = match network {
+        Network::Open => String::new(),
+        Network::None => ", no network".to_owned(),
+        Network::Proxy(_) => format!(", network by {network} alone"),
+    };
+    let found = if status == Status::Ok {
+        found + &reached
+    } else {
+        found
     };
     Part {
         name: "sandbox",
@@ -170,7 +191,7 @@ mod tests {
     fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
         use SandboxMode::{Auto, Bubblewrap, Landlock, None};
         let check = |mode, abi, bubblewrap, expected| {
-            let part = confinement(mode, Support { abi }, bubblewrap, Groups::default());
+            let part = confinement(mode, &Network::Open, with(abi), bubblewrap, Groups::default());
             assert_eq!(part.status, expected, "{mode:?} {abi}");
             assert_eq!(part.advice.is_none(), expected == Status::Ok, "{mode:?} {abi}");
         };
@@ -187,8 +208,54 @@ mod tests {
             memory: true,
             processes: true,
         };
-        let lines = |groups| confinement(Auto, Support { abi: 9 }, false, groups).details.len();
+        let lines = |groups| {
+            confinement(Auto, &Network::Open, with(9), false, groups)
+                .details
+                .len()
+        };
         assert_eq!(lines(Groups::default()), lines(all) + 3);
+    }
+
+    fn with(abi: u32) -> Means {
+        Means {
+            abi,
+            filter: true,
+            namespace: true,
+        }
+    }
+
+    #[test]
+    fn what_is_reached_of_the_network_is_told() {
+        let check = |network: &str, mode, abi, status, found: &str, details: &str| {
+            let network = network.parse().unwrap();
+            let part = confinement(mode, &network, with(abi), true, Groups::default());
+            assert_eq!(part.status, status, "{network} {mode:?} {abi}");
+            assert!(part.found.contains(found), "{}", part.found);
+            let told = part.details.join("\n");
+            assert!(told.contains(details), "{told}");
+        };
+        use SandboxMode::{Auto, None};
+        check(
+            "open",
+            Auto,
+            9,
+            Status::Ok,
+            "Landlock",
+            "not enforced: the network (",
+        );
+        check("none", Auto, 9, Status::Ok, "no network", "");
+        check("none", Auto, 0, Status::Ok, "bubblewrap, no network", "");
+        check("none", None, 9, Status::Missing, "needs a sandbox", "");
+        let proxy = "http://u:p@proxy:3128";
+        check(
+            proxy,
+            Auto,
+            9,
+            Status::Ok,
+            "network by http://proxy:3128 alone",
+            "knows ports",
+        );
+        check(proxy, Auto, 0, Status::Missing, "needs Landlock ABI 4", "");
     }
 
     #[test]

@@ -11,7 +11,11 @@ use std::sync::LazyLock;
 
 use tokio::process::{Child, Command};
 
+use super::filter::{self, Sockets};
+use super::landlock;
+use super::network::Network;
 use super::policy::Policy;
+use super::restraint::Restraint;
 
 /// What bubblewrap makes itself.
 const MADE: &[&str] = &["/proc", "/dev"];
@@ -33,22 +37,55 @@ pub fn program() -> Option<&'static Path> {
 
 fn find() -> Option<PathBuf> {
     let program = in_path(OsStr::new("bwrap"), &std::env::var_os("PATH")?, Path::new("/"))?;
-    let tried = std::process::Command::new(&program)
-        .args([
-            "--unshare-pid",
-            "--ro-bind",
-            "/",
-            "/",
-            "--proc",
-            "/proc",
-            "--",
-            "/bin/true",
-        ])
+    works(&program, &["--unshare-pid"], &Restraint::default()).then_some(program)
+}
+
+/// Whether it also makes a network of a session's own, started as that session's commands are; asked once.
+pub fn isolates() -> bool {
+    static ISOLATES: LazyLock<bool> = LazyLock::new(|| {
+        program().is_some_and(|program| {
+            restraint(&Network::None)
+                .is_ok_and(|restraint| works(program, &["--unshare-pid", ALONE], &restraint))
+        })
+    });
+    *ISOLATES
+}
+
+/// A network without anything in it.
+const ALONE: &str = "--unshare-net";
+
+fn works(program: &Path, namespaces: &[&str], restraint: &Restraint) -> bool {
+    let mut command = std::process::Command::new(program);
+    command
+        .args(namespaces)
+        .args(["--ro-bind", "/", "/", "--proc", "/proc", "--", "/bin/true"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    tried.is_ok_and(|status| status.success()).then_some(program)
+        .stderr(Stdio::null());
+    restraint
+        .restrained(|| command.status())
+        .is_ok_and(|status| status.success())
+}
+
+/// What namespaces don't keep out of reach.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub(super) fn restraint(network: &Network) -> io::Result<Restraint> {
+    let sockets = match network {
+        Network::Open => return Ok(Restraint::default()),
+        Network::None => Sockets::Own,
+        Network::Proxy(_) => Sockets::Tcp,
+    };
+    let rules = match network {
+        Network::Proxy(_) => Some(landlock::port_rules(network).map_err(io::Error::other)?),
+        Network::Open | Network::None => None,
+    };
+    Ok(Restraint {
+        rules,
+        calls: Some(filter::program(sockets)?),
+        capabilities: false,
+    })
 }
 
 /// A program as the shell finds it that stands in `folder`.
@@ -68,15 +105,24 @@ fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
 pub struct Wrap {
     program: PathBuf,
     arguments: Vec<OsString>,
+    restraint: Restraint,
 }
 
 impl Wrap {
     /// With what a policy lists.
-    pub fn new(program: &Path, policy: &Policy) -> Self {
-        Self {
-            program: program.to_owned(),
-            arguments: arguments(policy),
+    ///
+    /// # Errors
+    /// When the network's policy can't be enforced.
+    pub fn new(program: &Path, policy: &Policy, network: &Network) -> io::Result<Self> {
+        let mut arguments = arguments(policy);
+        if *network == Network::None {
+            arguments.insert(0, ALONE.into());
         }
+        Ok(Self {
+            program: program.to_owned(),
+            arguments,
+            restraint: restraint(network)?,
+        })
     }
 
     /// A command inside; its program is looked for there.
@@ -99,7 +145,7 @@ impl Wrap {
         if program.is_none_or(|program| in_path(program, path, folder).is_none()) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        command.spawn()
+        self.restraint.spawn(command)
     }
 }
 

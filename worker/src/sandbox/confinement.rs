@@ -4,14 +4,16 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-use landlock::RulesetCreated;
 use tokio::process::{Child, Command};
 
 use super::bubblewrap::{self, Wrap};
 use super::cgroup::Cgroup;
-use super::landlock::{REQUIRED_ABI, rules, spawn, support};
+use super::filter::{self, Sockets};
+use super::landlock::{REQUIRED_ABI, rules, support};
+use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
+use super::restraint::Restraint;
 use super::{Sandbox, SandboxMode};
 
 /// What confines the processes of one session, and holds them together.
@@ -24,7 +26,7 @@ pub struct Confinement {
 /// What keeps files out of reach.
 enum Wall {
     Open,
-    Landlock(RulesetCreated),
+    Landlock(Restraint),
     Bubblewrap(Wrap),
 }
 
@@ -63,6 +65,29 @@ pub fn effective(mode: SandboxMode, landlock_abi: u32, bubblewrap: bool) -> Resu
     }
 }
 
+/// What this machine has to enforce a network's policy with.
+pub fn means() -> Means {
+    Means {
+        abi: support().abi,
+        filter: filter::works(),
+        namespace: bubblewrap::isolates(),
+    }
+}
+
+/// What is given up where Landlock is the wall.
+fn restraint(policy: &Policy, network: &Network) -> io::Result<Restraint> {
+    let sockets = match network {
+        Network::Open => None,
+        Network::None => Some(Sockets::Local),
+        Network::Proxy(_) => Some(Sockets::Tcp),
+    };
+    Ok(Restraint {
+        rules: Some(rules(policy, network).map_err(io::Error::other)?),
+        calls: sockets.map(filter::program).transpose()?,
+        capabilities: true,
+    })
+}
+
 impl Confinement {
     /// Nothing.
     pub fn none() -> Self {
@@ -81,11 +106,16 @@ impl Confinement {
         let bubblewrap = bubblewrap::program();
         let effective = effective(sandbox.mode, support().abi, bubblewrap.is_some())
             .map_err(|error| format!("failed to confine the agent: {error}"))?;
+        let network = &sandbox.network;
+        network
+            .enforceable(effective, means())
+            .map_err(|error| format!("failed to confine the agent: {error}"))?;
+        let refused = |error: io::Error| format!("failed to make the sandbox's rules: {error}");
         let wall = match (effective, bubblewrap) {
-            (Effective::Landlock, _) => Wall::Landlock(
-                rules(policy).map_err(|error| format!("failed to make the sandbox's rules: {error}"))?,
-            ),
-            (Effective::Bubblewrap, Some(program)) => Wall::Bubblewrap(Wrap::new(program, policy)),
+            (Effective::Landlock, _) => Wall::Landlock(restraint(policy, network).map_err(refused)?),
+            (Effective::Bubblewrap, Some(program)) => {
+                Wall::Bubblewrap(Wrap::new(program, policy, network).map_err(refused)?)
+            }
             _ => Wall::Open,
         };
         let resources = sandbox.resources;
@@ -127,7 +157,7 @@ impl Confinement {
             .filter(|_| !self.cgroup.bounds_memory());
         self.resources.bound(command, memory, self.cgroup.entrances());
         match &self.wall {
-            Wall::Landlock(rules) => spawn(rules, command),
+            Wall::Landlock(restraint) => restraint.spawn(command),
             Wall::Bubblewrap(wrap) => wrap.spawn(command),
             Wall::Open => command.spawn(),
         }

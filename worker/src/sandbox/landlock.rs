@@ -1,15 +1,13 @@
-//! Landlock: a thread gives up its rights and starts a child, which inherits what is left of them.
+//! Landlock: which files, ports and processes are out of reach, as the kernel is told it.
 
-use std::io;
 use std::sync::LazyLock;
 
 use landlock::{
-    ABI, Access, AccessFs, LandlockStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetError, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, NetPort, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
-use tokio::process::{Child, Command};
 
+use super::network::Network;
 use super::policy::Policy;
 
 /// The newest rights that are asked for; a kernel that knows fewer enforces those that it knows.
@@ -55,7 +53,6 @@ impl Support {
                 true,
                 "permission bits, owners and times of files that the worker's user owns",
             ),
-            (true, "the network"),
         ];
         missing
             .into_iter()
@@ -89,60 +86,43 @@ fn ask_kernel() -> Support {
     Support { abi }
 }
 
-/// Starts a command in a thread that confined itself.
-///
-/// # Errors
-/// When the command can't be started, or not be confined.
-pub(super) fn spawn(rules: &RulesetCreated, command: &mut Command) -> io::Result<Child> {
-    let rules = rules.try_clone()?;
-    let runtime = tokio::runtime::Handle::current();
-    std::thread::scope(|scope| {
-        let start = move || {
-            let _entered = runtime.enter();
-            rules.restrict_self().map_err(io::Error::other)?;
-            give_up_capabilities()?;
-            command.spawn()
-        };
-        let thread = std::thread::Builder::new().name("confined-start".to_owned());
-        thread
-            .spawn_scoped(scope, start)?
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
-    })
-}
-
-/// Root's capabilities other than over plain files go: with some of them a process reads another one's memory past
-/// Landlock. The child can't win them back, since a confined thread has no new privileges.
-fn give_up_capabilities() -> io::Result<()> {
-    let kept = CapabilitySet::CHOWN
-        | CapabilitySet::DAC_OVERRIDE
-        | CapabilitySet::FOWNER
-        | CapabilitySet::FSETID
-        | CapabilitySet::SETUID
-        | CapabilitySet::SETGID;
-    let held = capabilities(None)?;
-    set_capabilities(
-        None,
-        CapabilitySets {
-            effective: held.effective & kept,
-            permitted: held.permitted & kept,
-            inheritable: CapabilitySet::empty(),
-        },
-    )?;
-    Ok(())
-}
-
-/// The rules of a policy, as far as the kernel knows them.
+/// The rules of a policy, as far as the kernel knows them; those for the network, all of them.
 ///
 /// # Errors
 /// When the kernel refuses them.
-pub(super) fn rules(policy: &Policy) -> Result<RulesetCreated, RulesetError> {
-    Ruleset::default()
+pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated, RulesetError> {
+    let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(WANTED_ABI))?
-        .scope(Scope::from_all(WANTED_ABI))?
-        .create()?
+        .scope(Scope::from_all(WANTED_ABI))?;
+    add_port(over_ports(rules, network)?.create()?, network)?
         .add_rules(path_beneath_rules(&policy.read, AccessFs::from_read(WANTED_ABI)))?
         .add_rules(path_beneath_rules(&policy.write, AccessFs::from_all(WANTED_ABI)))
+}
+
+/// Rules for the network alone, beside another wall.
+///
+/// # Errors
+/// When the kernel refuses them.
+pub(super) fn port_rules(network: &Network) -> Result<RulesetCreated, RulesetError> {
+    let rules = over_ports(Ruleset::default(), network)?.scope(Scope::AbstractUnixSocket)?;
+    add_port(rules.create()?, network)
+}
+
+/// Takes all of TCP away where a proxy is all that may be reached. Without a network there are no such sockets anyway.
+fn over_ports(rules: Ruleset, network: &Network) -> Result<Ruleset, RulesetError> {
+    if network.port().is_none() {
+        return Ok(rules);
+    }
+    let insisted = rules.set_compatibility(CompatLevel::HardRequirement);
+    let rules = insisted.handle_access(AccessNet::from_all(ABI::V4))?;
+    Ok(rules.set_compatibility(CompatLevel::BestEffort))
+}
+
+fn add_port(rules: RulesetCreated, network: &Network) -> Result<RulesetCreated, RulesetError> {
+    match network.port() {
+        Some(port) => rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp)),
+        None => Ok(rules),
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_is_not_enforced_is_said() {
-        assert_eq!(Support { abi: 9 }.gaps().len(), 2);
+        assert_eq!(Support { abi: 9 }.gaps().len(), 1);
         assert!(Support { abi: 0 }.gaps()[0].contains("no Landlock"));
         assert!(
             Support { abi: 7 }

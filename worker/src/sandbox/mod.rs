@@ -4,13 +4,15 @@
 //!
 //! It is Linux' Landlock: no privilege, no daemon, inherited by every child. A thread confines itself and then starts
 //! the agent. What Landlock doesn't know is not enforced: permission bits, owners and times of files that the
-//! worker's user owns, sockets with a path (before ABI 9), and, so far, the network.
+//! worker's user owns, and sockets with a path (before ABI 9). What of the network may be reached is a policy of its own.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`policy`](mod@policy) | which folders may be read and written: a decision |
 //! | [`confinement`] | which wall a session gets, and how its processes are started inside |
-//! | [`landlock`] | telling the kernel |
+//! | [`network`] | what of the network may be reached: a decision |
+//! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
+//! | [`restraint`] | starting a child with less than the worker has |
 //! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where there is no Landlock |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 //! | [`resources`] | what they may use of the machine |
@@ -18,17 +20,21 @@
 mod bubblewrap;
 mod cgroup;
 mod confinement;
+mod filter;
 mod landlock;
+mod network;
 mod policy;
 mod resources;
+mod restraint;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 pub use bubblewrap::program as bubblewrap;
 pub use cgroup::Cgroup;
-pub use confinement::{Confinement, Effective, effective};
+pub use confinement::{Confinement, Effective, effective, means};
 pub use landlock::{REQUIRED_ABI, Support, support};
+pub use network::{Means, Network, Proxy};
 pub use policy::{Policy, Wanted, policy};
 pub use resources::Resources;
 
@@ -41,6 +47,8 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// Further files and folders that every agent may write: shared caches, say.
     pub write: Vec<PathBuf>,
+    /// What of the network may be reached.
+    pub network: Network,
     /// What a session may use.
     pub resources: Resources,
 }

@@ -125,7 +125,14 @@ async fn hold(
     if let Some(reason) = *end.borrow() {
         return (Ended::Told { reason }, none);
     }
-    let environment = agent::environment(spec, std::env::vars_os());
+    let mut environment = agent::environment(spec, std::env::vars_os());
+    match spec.sandbox.network.variables().await {
+        Ok(variables) => add_unset(&mut environment, variables),
+        Err(error) => {
+            let message = error.to_string();
+            return (Ended::Workspace { message }, none);
+        }
+    }
     let files = match Files::open(&spec.cwd, spec.access) {
         Ok(files) => files,
         Err(error) => {
@@ -190,6 +197,13 @@ async fn hold(
         record.transcript.note(note);
     }
     (ended, stderr_tail)
+}
+
+/// Variables that the configuration of an agent may set otherwise.
+fn add_unset(environment: &mut BTreeMap<OsString, OsString>, variables: Vec<(&'static str, String)>) {
+    for (name, value) in variables {
+        environment.entry(name.into()).or_insert_with(|| value.into());
+    }
 }
 
 async fn copy_logins_in(spec: &SessionSpec, record: &Record) -> Result<Logins, String> {

@@ -57,7 +57,10 @@ pub(super) async fn run(
     if commands.is_empty() {
         return Ok(None);
     }
-    let environment = room.environment();
+    let network = &room.settings.sandbox.network;
+    let told = network.variables().await;
+    let told = told.map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
+    let environment = room.environment(told);
     let confinement = room.confine(&environment)?;
     let sweep = Sweep(room.mark());
     for script in commands {
@@ -82,7 +85,8 @@ pub(super) async fn run(
 }
 
 impl Room<'_> {
-    fn environment(&self) -> BTreeMap<OsString, OsString> {
+    /// `network` is what tells programs how to reach it.
+    fn environment(&self, network: Vec<(&'static str, String)>) -> BTreeMap<OsString, OsString> {
         let passed = std::env::vars_os().filter(|(name, _)| {
             let name = name.to_string_lossy();
             PASSED.contains(&&*name) || name.starts_with("LC_")
@@ -98,7 +102,11 @@ impl Room<'_> {
             .command_env
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
+        let network = network
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
         passed
+            .chain(network)
             .chain(own.map(|(name, value)| (name.into(), value)))
             .chain(given)
             .collect()

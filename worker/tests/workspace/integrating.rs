@@ -242,6 +242,57 @@ async fn setup_and_gate_are_confined_and_leave_nothing_running() {
 }
 
 #[tokio::test]
+async fn setup_and_gate_have_the_network_of_a_session() {
+    let remote = Remote::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connects =
+        format!("python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'");
+    let forbidden = format!("! {connects} 2> /dev/null");
+    let rows = [
+        ("open", &connects),
+        ("none", &forbidden),
+        ("http://127.0.0.1:1", &forbidden),
+    ];
+    for (number, (network, command)) in rows.into_iter().enumerate() {
+        let sandbox = Sandbox {
+            network: network.parse().unwrap(),
+            ..Sandbox::default()
+        };
+        let told = match network.strip_prefix("http") {
+            Some(_) => format!("test \"$HTTPS_PROXY\" = {network}"),
+            None => "test -z \"$HTTPS_PROXY\"".to_owned(),
+        };
+        let commands = vec![told, command.clone()];
+        let settings = Settings {
+            sandbox,
+            setup: commands.clone(),
+            ..Settings::default()
+        };
+        let data = remote.data(&format!("data-{number}"));
+        let workspaces = Workspaces::open_with(&data, settings.clone()).await.unwrap();
+        let task = format!("t-{number}");
+        let commit = remote.attempt(&workspaces, &task, "new.txt", &task).await;
+        let workspace = remote.prepare(&workspaces, &format!("setup-{number}")).await;
+        workspace.set_up(&settings).await.unwrap();
+        let order = IntegrateOrder {
+            gate: commands,
+            ..integrate_order(&task, &commit)
+        };
+        let ended = remote
+            .integrate(&workspaces, &task, &format!("gate-{number}"), &order)
+            .await;
+        assert!(
+            !matches!(
+                ended,
+                IntegrationEnd::GateFailed { .. } | IntegrationEnd::Failed { .. }
+            ),
+            "{network}: {ended:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn an_end_from_outside_stops_the_gate() {
     let remote = Remote::new();
     let started = remote.data("started");

@@ -1,0 +1,141 @@
+//! System calls that a session with a network policy may not make (seccomp): Landlock knows TCP alone, and only in its
+//! plain form.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::LazyLock;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
+};
+
+/// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sockets {
+    /// No others.
+    Local,
+    /// Plain TCP, whose ports Landlock knows.
+    Tcp,
+    /// Internet protocols of every kind, in a network of the session's own.
+    Own,
+}
+
+/// The lowest bits of a socket's type, without its flags.
+const TYPE_MASK: u64 = 0xf;
+
+/// What is added to the numbers of system calls in a third way of calling, on x86-64 alone.
+const X32: i64 = 0x4000_0000;
+
+/// Numbers of `sendmsg` and `sendmmsg` there.
+const X32_SENDMSG: [i64; 2] = [518, 538];
+
+/// Whether this machine filters system calls; asked once.
+pub fn works() -> bool {
+    static WORKS: LazyLock<bool> = LazyLock::new(|| {
+        let tried = std::thread::spawn(|| program(Sockets::Local).and_then(|program| apply(&program)));
+        matches!(tried.join(), Ok(Ok(())))
+    });
+    *WORKS
+}
+
+/// What the kernel is told.
+///
+/// # Errors
+/// On a processor for which no filter can be written.
+pub fn program(sockets: Sockets) -> io::Result<BpfProgram> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let filter = rules(sockets)
+        .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refused, arch))
+        .map_err(io::Error::other)?;
+    filter
+        .try_into()
+        .map_err(|error: seccompiler::BackendError| io::Error::other(error))
+}
+
+/// Filters this thread's system calls from now on, and those of everything that it starts.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn apply(program: &BpfProgram) -> io::Result<()> {
+    apply_filter(program).map_err(io::Error::other)
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type Refusal<T> = Result<T, seccompiler::BackendError>;
+
+/// What is refused, by system call; each rule is a case.
+fn rules(sockets: Sockets) -> Refusal<Rules> {
+    let mut rules = Rules::new();
+    rules.insert(libc::SYS_socket, socket(sockets)?);
+    // Makes sockets, and connects them, without further calls.
+    rules.insert(libc::SYS_io_uring_setup, Vec::new());
+    if sockets == Sockets::Tcp {
+        // Data that is sent with the opening of a connection, which Landlock doesn't see open.
+        let flags_at = [
+            (libc::SYS_sendto, 3),
+            (libc::SYS_sendmsg, 2),
+            (libc::SYS_sendmmsg, 3),
+        ];
+        for (call, argument) in flags_at {
+            let flag = libc::MSG_FASTOPEN.cast_unsigned().into();
+            rules.insert(
+                call,
+                vec![all([is(argument, SeccompCmpOp::MaskedEq(flag), flag)])?],
+            );
+        }
+    }
+    if cfg!(target_arch = "x86_64") {
+        let mut others: Rules = rules
+            .iter()
+            .map(|(call, cases)| (call | X32, cases.clone()))
+            .collect();
+        let sends = [libc::SYS_sendmsg, libc::SYS_sendmmsg]
+            .into_iter()
+            .zip(X32_SENDMSG);
+        for (call, there) in sends {
+            if let Some(cases) = others.remove(&(call | X32)) {
+                others.insert(there | X32, cases);
+            }
+        }
+        rules.append(&mut others);
+    }
+    Ok(rules)
+}
+
+/// Sockets that may not be made.
+fn socket(sockets: Sockets) -> Refusal<Vec<SeccompRule>> {
+    use SeccompCmpOp::{Eq, MaskedEq, Ne};
+    let number = |number: i32| u64::from(number.cast_unsigned());
+    let not = |family: i32| is(0, Ne, number(family));
+    let neither_path_nor_list = || [not(libc::AF_UNIX), not(libc::AF_NETLINK)];
+    let mut cases = vec![all([
+        is(0, Eq, number(libc::AF_NETLINK)),
+        is(2, Ne, number(libc::NETLINK_ROUTE)),
+    ])?];
+    let internet = [not(libc::AF_INET), not(libc::AF_INET6)];
+    match sockets {
+        Sockets::Local => cases.push(all(neither_path_nor_list())?),
+        Sockets::Own => cases.push(all(neither_path_nor_list().into_iter().chain(internet))?),
+        Sockets::Tcp => {
+            cases.push(all(neither_path_nor_list().into_iter().chain(internet))?);
+            for kind in (0..=TYPE_MASK).filter(|kind| *kind != number(libc::SOCK_STREAM)) {
+                let kind = is(1, MaskedEq(TYPE_MASK), kind);
+                cases.push(all(neither_path_nor_list().into_iter().chain([kind]))?);
+            }
+            let protocols = [is(2, Ne, 0), is(2, Ne, number(libc::IPPROTO_TCP))];
+            cases.push(all(neither_path_nor_list().into_iter().chain(protocols))?);
+        }
+    }
+    Ok(cases)
+}
+
+fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Refusal<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
+}
+
+/// The case that all of these hold.
+fn all(conditions: impl IntoIterator<Item = Refusal<SeccompCondition>>) -> Refusal<SeccompRule> {
+    SeccompRule::new(conditions.into_iter().collect::<Refusal<_>>()?)
+}
