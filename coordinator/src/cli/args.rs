@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
 use super::{
-    completions, context, doctor, feature, init, logs, memory, run, serve, status, submit, task, token, up,
-    worker,
+    completions, config, context, doctor, feature, init, logs, memory, run, serve, status, submit, task,
+    token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -78,6 +78,7 @@ pub enum Command {
     Logs(logs::LogsArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),
+    Config(config::ConfigArgs),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),

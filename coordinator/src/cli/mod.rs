@@ -7,6 +7,7 @@ mod args;
 mod branch;
 mod client;
 mod completions;
+mod config;
 mod confirm;
 mod context;
 mod doctor;

@@ -8,8 +8,8 @@ use ralph_shared::logging::{self, LogFormat};
 use super::args::{Cli, Command};
 use super::client::ApiError;
 use super::{
-    completions, context, doctor, feature, init, logs, memory, run, serve, status, submit, task, token, up,
-    worker,
+    completions, config, context, doctor, feature, init, logs, memory, run, serve, status, submit, task,
+    token, up, worker,
 };
 
 /// A mistake in how a command was called: exit code 2 (SPEC 3.5).
@@ -58,6 +58,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
+        Command::Config(args) => config::run(globals, args).await,
         Command::Init(args) => init::run(args).await,
         Command::Doctor(args) => doctor::run(globals, args).await,
         Command::Completions(args) => completions::run(args),

@@ -31,8 +31,6 @@ const KEPT_LEFT_OUT: usize = 5;
 const OWN_SHOWN: usize = 5;
 /// Decisions and errors together (SPEC 6.4).
 const NOTES_KEPT: usize = 50;
-/// So many failures in a row, and the task is stuck (SPEC 6.7).
-const STUCK_THRESHOLD: i16 = 3;
 /// Paths of earlier attempts that are part of a question.
 const ASKED_PATHS: usize = 20;
 
@@ -44,6 +42,8 @@ pub(super) struct Remembered {
     notes: Vec<Note>,
     own: Vec<Own>,
     recalled: HashMap<DispatchId, Recalled>,
+    /// So many failures in a row, and a task is stuck; 0 is never.
+    stuck_threshold: i16,
 }
 
 /// What other tasks left for one dispatch.
@@ -110,6 +110,7 @@ impl Remembered {
             notes,
             own,
             recalled,
+            stuck_threshold: settings.stuck_threshold,
         })
     }
 
@@ -154,7 +155,7 @@ impl Remembered {
                         learning(*id, category, title, body)
                     }))
                     .collect(),
-                status: Some(status(task, run, dispatch)),
+                status: Some(status(task, run, dispatch, self.stuck_threshold)),
                 journal,
                 knowledge: own(true)
                     .map(|own| knowledge(own.id, &own.head, &own.tags, &own.body))
@@ -419,7 +420,7 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
-fn status(task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::LoopStatus {
+fn status(task: &TaskFacts, run: &Run, dispatch: &Opened, stuck_threshold: i16) -> prompt::LoopStatus {
     prompt::LoopStatus {
         iteration: run.iterations + 1,
         limit: run.settings.max_iterations,
@@ -432,7 +433,7 @@ fn status(task: &TaskFacts, run: &Run, dispatch: &Opened) -> prompt::LoopStatus 
             .as_ref()
             .map(|m| m.reason.clone())
             .filter(|why| !why.is_empty()),
-        stuck: task.failures >= STUCK_THRESHOLD,
+        stuck: (1..=task.failures).contains(&stuck_threshold),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Settings {
     /// How often each token may ask the API in the long run, and four times as often at once; 0 is no limit. A second, and by
     /// each coordinator.
     pub requests_per_second: u32,
+    /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
+    pub stuck_threshold: i16,
     /// Who is told what happens, if anybody.
     pub notify: Option<Notify>,
 }
@@ -79,6 +81,7 @@ impl Default for Settings {
             budgets: Budgets::default(),
             templates: Templates::built_in(),
             requests_per_second: 500,
+            stuck_threshold: 3,
             notify: None,
         }
     }

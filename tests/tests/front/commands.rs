@@ -146,3 +146,95 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
         "{drawn}"
     );
 }
+
+#[test]
+fn what_is_configured_is_told_with_where_it_comes_from() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(
+        root.path().join(".ralph.toml"),
+        "[limits]\nmax_cost = 7.5\nidle_time = '3m'\n[notify]\nurl = 'https://x/hidden-part'\n[agents.fast]\ncommand = 'fast'\n",
+    )
+    .unwrap();
+    let config = |args: &[&str]| {
+        let mut command = Command::new(binary("ralph-coordinator"));
+        command
+            .arg("config")
+            .args(args)
+            .args(["--output", "json"])
+            .current_dir(root.path())
+            .env_clear()
+            .env("RALPH_IDLE_TIME", "4m")
+            .env("RALPH_TOKEN", "hidden-part");
+        let output = command.output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.contains("hidden-part"), "{text}");
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["items"].clone()
+    };
+    let all = config(&["--max-time", "2h"]);
+    let check = |key: &str, value: serde_json::Value, source: &str, place: &str| {
+        let found = all.as_array().unwrap().iter().find(|item| item["key"] == key);
+        let found = found.unwrap_or_else(|| panic!("no {key}"));
+        assert_eq!(
+            (&found["value"], found["source"].as_str()),
+            (&value, Some(source)),
+            "{key}"
+        );
+        assert!(found["place"].as_str().unwrap_or("").ends_with(place), "{found}");
+    };
+    check("limits.max_cost", 7.5.into(), "file", "/.ralph.toml");
+    check("limits.idle_time", "4m".into(), "environment", "RALPH_IDLE_TIME");
+    check("limits.max_time", "2h".into(), "flag", "--max-time");
+    check("limits.session_time", "60m".into(), "default", "");
+    check("agents.fast.command", "fast".into(), "file", "/.ralph.toml");
+    check("token", "(hidden)".into(), "environment", "RALPH_TOKEN");
+    check("notify.url", "(hidden)".into(), "file", "/.ralph.toml");
+    assert_eq!(config(&["limits.max_cost", "agent"]).as_array().unwrap().len(), 8);
+}
+
+/// The fields of a table in the source of what workers read.
+fn fields(table: &str) -> Vec<&'static str> {
+    let source = include_str!("../../../worker/src/config/file.rs");
+    let (_, body) = source.split_once(&format!("pub struct {table} {{")).unwrap();
+    let (body, _) = body.split_once("\n}").unwrap();
+    let fields = body.lines().filter_map(|line| line.trim().strip_prefix("pub "));
+    fields
+        .filter_map(|field| Some(field.split_once(':')?.0))
+        .collect()
+}
+
+#[test]
+fn every_key_that_workers_read_is_listed() {
+    let listed: Vec<&str> = ralph_coordinator::config::KEYS
+        .iter()
+        .map(|key| key.name)
+        .collect();
+    for (table, prefixes) in [
+        ("WorkspaceTable", &["workspace."][..]),
+        ("AgentTable", &["agent.", "agents.NAME."]),
+    ] {
+        let fields = fields(table);
+        assert!(fields.len() > 5, "{fields:?}");
+        for field in fields.iter().filter(|field| **field != "unknown") {
+            for prefix in prefixes {
+                let name = format!("{prefix}{field}");
+                assert!(listed.contains(&name.as_str()), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_nobody_reads_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    check(
+        root.path(),
+        &["config", "limits.colour"],
+        2,
+        &["limits.colour", "`ralph-coordinator config`"],
+    );
+}

@@ -10,6 +10,7 @@ use crate::api::body::RepoRef;
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::git::git;
 use crate::cli::start::Usage;
+use crate::config::Config;
 use crate::domain::names;
 use crate::store::view::FeatureView;
 
@@ -147,8 +148,19 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found>
     })
 }
 
-/// The identity of the repository at `top`: its origin's, if it has one elsewhere.
+/// `[workspace] repo_id` of the repository's own file.
+fn configured(top: &Path) -> Option<String> {
+    let path = top.join(".ralph.toml");
+    // A file that can't be read is told of where its limits are read.
+    let config = path.is_file().then(|| Config::read(&path).ok())??;
+    config.workspace.repo_id.filter(|id| !id.is_empty())
+}
+
+/// The identity of the repository at `top`: as it is configured, else its origin's, if it has one elsewhere.
 async fn identity_at(top: &Path, address: &str) -> String {
+    if let Some(id) = configured(top) {
+        return id;
+    }
     match git(Some(top), &["config", "--get", "remote.origin.url"]).await {
         // An origin that is a path may be relative to the repository.
         Ok(origin) if is_address(&origin) || origin.starts_with('/') => normalised(&origin),

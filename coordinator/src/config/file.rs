@@ -11,6 +11,8 @@ use crate::flow::{Notify, Settings};
 use crate::prompt::Templates;
 use crate::store::notice::Event;
 
+use super::keys::{KEYS, OPAQUE};
+
 /// The file's name; it is looked for here and in the folders above.
 const NAME: &str = ".ralph.toml";
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub api: Api,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
+    /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
+    pub workspace: Workspace,
 }
 
 /// `[execution]`
@@ -42,6 +46,18 @@ pub struct Execution {
     pub max_retries: Option<i32>,
     /// Whether attempts are verified; they are when it isn't given.
     pub verify: Option<bool>,
+    /// Failures in a row after which an agent is told that its task is stuck; 3 when it isn't given. Read by the
+    /// coordinator (SPEC 6.7).
+    pub stuck_threshold: Option<i16>,
+}
+
+/// `[workspace]`; the rest of it is the workers'.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Workspace {
+    /// The identity of the repository, to which memory and names are scoped; its origin's address, normalised, when it
+    /// isn't given (SPEC 6.5).
+    pub repo_id: Option<String>,
 }
 
 /// `[verify]`
@@ -153,6 +169,10 @@ pub struct Limits {
     pub session_time: Option<String>,
     /// Silence of a session: `10m`.
     pub idle_time: Option<String>,
+    /// Output of a session. MB.
+    pub session_output_mb: Option<i64>,
+    /// Pause after a task's first failure, doubled by each up to 10 minutes: `10s`.
+    pub backoff: Option<String>,
     /// Sessions of a feature that may run at once.
     pub max_parallel: Option<i32>,
 }
@@ -182,36 +202,6 @@ impl Default for Memory {
         }
     }
 }
-
-/// Keys that other programs read, with those of their tables when they are ours to know.
-const KNOWN: [(&str, &[&str]); 12] = [
-    (
-        "execution",
-        &["max_retries", "verify", "learn", "stuck_threshold"],
-    ),
-    ("models", &["tiers"]),
-    (
-        "limits",
-        &[
-            "iterations",
-            "max_time",
-            "max_cost",
-            "max_tokens",
-            "session_time",
-            "idle_time",
-            "max_parallel",
-        ],
-    ),
-    ("memory", &["enabled", "budget", "hold_out", "templates"]),
-    ("agent", &[]),
-    ("agents", &[]),
-    ("workspace", &[]),
-    ("verify", &["commands"]),
-    ("api", &["requests_per_second"]),
-    ("notify", &["url", "secret", "command", "events"]),
-    ("telemetry", &[]),
-    ("sandbox", &[]),
-];
 
 impl Config {
     /// Reads the nearest file at or above the current folder; without one, the defaults.
@@ -258,21 +248,7 @@ impl Config {
     /// When it is not what it should be.
     pub(crate) fn parse(text: &str) -> anyhow::Result<(Self, Vec<String>)> {
         let table: toml::Table = text.parse()?;
-        let mut unknown = Vec::new();
-        for (key, value) in &table {
-            match KNOWN.iter().find(|(known, _)| known == key) {
-                None => unknown.push(key.clone()),
-                Some((_, [])) => {}
-                Some((_, inner)) => unknown.extend(
-                    value
-                        .as_table()
-                        .into_iter()
-                        .flat_map(toml::Table::keys)
-                        .filter(|name| !inner.contains(&name.as_str()))
-                        .map(|name| format!("{key}.{name}")),
-                ),
-            }
-        }
+        let unknown = unknown(&table);
         Ok((table.try_into()?, unknown))
     }
 
@@ -301,12 +277,67 @@ impl Config {
                 .context("memory.templates names a folder that can't be used")?;
             settings.templates = Arc::new(templates);
         }
+        if let Some(failures) = self.execution.stuck_threshold {
+            anyhow::ensure!(
+                failures > 0,
+                "execution.stuck_threshold is a number of failures, 1 or more, not {failures}"
+            );
+            settings.stuck_threshold = failures;
+        }
         if let Some(most) = self.api.requests_per_second {
             settings.requests_per_second = most;
         }
         settings.notify = self.notify.checked()?;
         Ok(settings)
     }
+}
+
+/// The file as it is.
+///
+/// # Errors
+/// When it can't be read, or is no TOML.
+pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    text.parse()
+        .with_context(|| format!("{} can't be used", path.display()))
+}
+
+/// Keys that nobody reads.
+fn unknown(file: &toml::Table) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for (table, value) in file {
+        let prefix = format!("{table}.");
+        let inside: Vec<&str> = KEYS
+            .iter()
+            .filter_map(|key| key.name.strip_prefix(&prefix))
+            .collect();
+        if OPAQUE.contains(&table.as_str()) {
+            continue;
+        }
+        let Some(value) = value.as_table().filter(|_| !inside.is_empty()) else {
+            unknown.push(table.clone());
+            continue;
+        };
+        for (name, value) in value {
+            if inside.contains(&name.as_str()) {
+                continue;
+            }
+            let named: Vec<&str> = inside
+                .iter()
+                .filter_map(|key| key.strip_prefix("NAME."))
+                .collect();
+            match value.as_table().filter(|_| !named.is_empty()) {
+                None => unknown.push(format!("{table}.{name}")),
+                Some(value) => unknown.extend(
+                    value
+                        .keys()
+                        .filter(|key| !named.contains(&key.as_str()))
+                        .map(|key| format!("{table}.{name}.{key}")),
+                ),
+            }
+        }
+    }
+    unknown
 }
 
 #[cfg(test)]
@@ -323,8 +354,17 @@ mod tests {
             verify = false
             learn = true
             retries = 2
+            stuck_threshold = 5
             [agent]
             command = \"anything\"
+            colour = 2
+            [agents.fast]
+            command = \"x\"
+            colour = 3
+            [workspace]
+            repo_id = \"shared\"
+            [telemetry]
+            anything = 1
             [limits]
             max_time = \"2h\"
             [memory]
@@ -337,9 +377,19 @@ mod tests {
         let (config, unknown) = Config::parse(text).unwrap();
         assert_eq!(config.execution.max_retries, Some(5));
         assert_eq!(config.limits.max_time.as_deref(), Some("2h"));
-        assert_eq!(unknown, ["colour", "execution.retries"]);
+        assert_eq!(
+            unknown,
+            [
+                "agent.colour",
+                "agents.fast.colour",
+                "colour",
+                "execution.retries"
+            ]
+        );
+        assert_eq!(config.workspace.repo_id.as_deref(), Some("shared"));
         let settings = config.settings().unwrap();
         assert!(!settings.memory);
+        assert_eq!(settings.stuck_threshold, 5);
         assert_eq!(settings.requests_per_second, 0);
         assert_eq!(settings.budgets.total, 5_000);
         assert_eq!(settings.tiers.names(), ["small", "large"]);

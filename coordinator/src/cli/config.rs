@@ -1,0 +1,124 @@
+//! `config`: what is set, and where.
+
+use std::process::ExitCode;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory as _};
+
+use super::args::{Cli, Globals};
+use super::output;
+use super::serve::ServeArgs;
+use super::start::Usage;
+use super::submit::RunFlags;
+use super::table::Table;
+use crate::config::{Config, Given, Key, Setting, effective, read_table};
+use crate::store::view::Page;
+
+/// Print what is configured, and where each value comes from
+///
+/// A flag wins over a RALPH_* variable, that over .ralph.toml (here, or in a folder above), and the file over the default. Flags
+/// of other commands may be given to see what they change. Workers and coordinators on other machines have files of their own.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator config
+  ralph-coordinator config limits agent.command --output wide
+  ralph-coordinator config --max-cost 5 --output json")]
+pub struct ConfigArgs {
+    /// Only these keys, or those of these tables
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+    /// Sessions that may run at once
+    #[arg(long, env = "RALPH_MAX_PARALLEL", value_name = "N")]
+    max_parallel: Option<i32>,
+    /// Retries of a task that doesn't say
+    #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
+    max_retries: Option<i32>,
+    /// Let no other session judge an attempt before it counts
+    #[arg(long)]
+    no_verify: bool,
+    #[command(flatten)]
+    serve: ServeArgs,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+/// Prints it.
+pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode> {
+    let path = Config::locate()?;
+    let table = path.as_deref().map(read_table).transpose()?;
+    // Says what is wrong with it, and warns of what nobody reads.
+    Config::find()?;
+    let matches = Cli::command().get_matches();
+    let matches = matches.subcommand_matches("config");
+    let file = path.as_deref().zip(table.as_ref());
+    let mut items = effective(file, |key| given(key, matches));
+    if !args.keys.is_empty() {
+        let fits = |wanted: &str, key: &str| {
+            key.strip_prefix(wanted)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        for wanted in &args.keys {
+            if !items.iter().any(|item| fits(wanted, &item.key)) {
+                return Err(Usage(format!(
+                    "there is no key `{wanted}`; `ralph-coordinator config` lists all of them"
+                ))
+                .into());
+            }
+        }
+        items.retain(|item| args.keys.iter().any(|wanted| fits(wanted, &item.key)));
+    }
+    let page = Page::whole(items);
+    output::print(globals.output, &page, |wide| show(&page.items, wide))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What this command's flags, or variables, say of a key.
+fn given(key: &Key, matches: Option<&ArgMatches>) -> Option<Given> {
+    let argument = key.flag.map(|flag| flag.replace('-', "_"));
+    if let (Some(id), Some(matches)) = (argument.as_deref(), matches) {
+        // Not every flag is one of this command's.
+        let known = matches.try_contains_id(id).is_ok();
+        let source = known.then(|| matches.value_source(id)).flatten();
+        let words = || -> Vec<String> {
+            let raw = matches.get_raw(id).into_iter().flatten();
+            raw.map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        match source {
+            Some(ValueSource::CommandLine) => return Some(Given::Flag(words())),
+            Some(ValueSource::EnvVariable) => return Some(Given::Variable(words())),
+            _ => {}
+        }
+    }
+    let value = std::env::var(key.variable?)
+        .ok()
+        .filter(|value| !value.is_empty())?;
+    Some(Given::Variable(vec![value]))
+}
+
+fn show(settings: &[Setting], wide: bool) -> Table {
+    let mut heads = vec!["KEY", "VALUE", "FROM"];
+    if wide {
+        heads.extend(["READ BY", "DEFAULT", "WHAT"]);
+    }
+    let mut table = Table::new(heads, "nothing can be set");
+    for setting in settings {
+        let value = match crate::config::shown(&setting.value) {
+            text if text.is_empty() => setting.default.clone(),
+            text => text,
+        };
+        let from = match &setting.place {
+            Some(place) => format!("{} {place}", setting.source.as_str()),
+            None => setting.source.as_str().to_owned(),
+        };
+        let mut row = vec![setting.key.clone(), value, from];
+        if wide {
+            row.extend([
+                setting.read_by.to_owned(),
+                setting.default.clone(),
+                setting.about.to_owned(),
+            ]);
+        }
+        table.row(row);
+    }
+    table
+}
