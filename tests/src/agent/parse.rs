@@ -45,6 +45,7 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("model",            |_| Ok(Action::Model)),
     ("echo-prompt",      |_| Ok(Action::EchoPrompt)),
     ("flood",            |a| Ok(Action::Flood { size_bytes: a.size_bytes()? })),
+    ("stream",           |a| Ok(Action::Stream { count: a.parsed("COUNT")? })),
     ("long-line",        |a| Ok(Action::LongLine { size_bytes: a.size_bytes()? })),
     ("tool-update-only", |_| Ok(Action::ToolUpdateOnly)),
     ("stderr",           |a| Ok(Action::Stderr { text: a.text()? })),

@@ -98,6 +98,7 @@ fn actions_are_read() {
             cost_usd: 0.5,
         },
     );
+    check("@stream 7", Action::Stream { count: 7 });
     check("@flood 2K", Action::Flood { size_bytes: 2048 });
     check("@long-line 5M", Action::LongLine { size_bytes: 5 << 20 });
     check("@done", Action::Done { id: None });

@@ -107,6 +107,9 @@ pub(super) enum Action {
     Flood {
         size_bytes: usize,
     },
+    Stream {
+        count: usize,
+    },
     LongLine {
         size_bytes: usize,
     },

@@ -6,6 +6,7 @@ mod conflicts;
 mod coordinator_killed;
 mod drain;
 mod git_server;
+mod growth;
 mod idle;
 mod races;
 mod reports;

@@ -61,6 +61,29 @@ async fn echoed_prompts_and_thoughts_are_no_text() {
 }
 
 #[tokio::test]
+async fn every_update_of_a_long_stream_is_in_the_transcript() {
+    use ralph_shared::wire::TranscriptUpdate as U;
+    const COUNT: usize = 20_000;
+    let played = scene(&format!("@stream {COUNT}\n@done")).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    let numbers = played.entries.iter().flat_map(|entry| -> Vec<&str> {
+        match &entry.update {
+            U::Text { text } | U::Thought { text } => text.lines().collect(),
+            U::Plan { entries } => entries
+                .iter()
+                .filter_map(|entry| entry.strip_prefix("pending: "))
+                .collect(),
+            U::Tool {
+                output: Some(output), ..
+            } => vec![output.trim()],
+            _ => Vec::new(),
+        }
+    });
+    let numbers: Vec<usize> = numbers.filter_map(|text| text.parse().ok()).collect();
+    assert_eq!(numbers, (0..COUNT).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn stop_reasons_are_told_as_they_came() {
     for reason in ["max_tokens", "refusal", "cancelled", "tired"] {
         let played = scene(&format!("@stop {reason}")).play().await;

@@ -15,6 +15,9 @@ const FLOOD_CHUNK_BYTES: usize = 32 << 10;
 /// How many chunks of a flood wait in memory: 1 MiB.
 const FLOOD_CHUNKS_WAITING: usize = 32;
 
+/// How many updates of a stream wait in memory.
+const STREAM_WAITING: usize = 256;
+
 impl Turn {
     pub(super) fn say_line(&self, text: &str) -> Result<(), Error> {
         self.say(format!("{}\n", self.filled(text)?))
@@ -91,6 +94,32 @@ impl Turn {
             left_bytes -= chunk_bytes;
             chunks += 1;
             if chunks.is_multiple_of(FLOOD_CHUNKS_WAITING) {
+                self.agent.stdout.written(&self.cx).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbered updates of four kinds in turn, so that whoever keeps them can count them. Waits for the reader as a flood does.
+    pub(super) async fn stream(&self, count: usize) -> Result<(), Error> {
+        let call = self.next_tool_call();
+        for number in 0..count {
+            let text = format!("{number}\n");
+            match number % 4 {
+                0 => self.say(text)?,
+                1 => self.update(SessionUpdate::AgentThoughtChunk(ContentChunk::new(text.into())))?,
+                2 => self.plan(&[number.to_string()])?,
+                _ => {
+                    let fields = ToolCallUpdateFields::new()
+                        .status(ToolCallStatus::InProgress)
+                        .content(vec![text.into()]);
+                    self.update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(
+                        call.clone(),
+                        fields,
+                    )))?;
+                }
+            }
+            if number.is_multiple_of(STREAM_WAITING) {
                 self.agent.stdout.written(&self.cx).await?;
             }
         }

@@ -1,0 +1,146 @@
+//! A worker after many sessions.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use tokio::time::Instant;
+
+/// Sessions that open whatever a worker opens for the first time.
+const SOME: usize = 6;
+const MANY: usize = 40;
+/// What takes longer than this is stuck.
+const STUCK: Duration = Duration::from_secs(60);
+/// What the allocator may keep of many sessions, beyond what it kept of some. Bytes.
+const DISORDER_BYTES: u64 = 8 * 1024 * 1024;
+
+/// What a worker holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    /// Files and folders in its data folder.
+    entries: Vec<String>,
+    /// Ids of its children, dead ones included.
+    children: Vec<String>,
+    /// Those of others that have its data folder in their environment: what sessions left.
+    left: Vec<String>,
+}
+
+impl Held {
+    fn look(worker: u32, data: &Path) -> Self {
+        let worker = worker.to_string();
+        let pids = names(Path::new("/proc"))
+            .into_iter()
+            .filter(|name| name.parse::<u32>().is_ok());
+        let (children, others): (Vec<_>, Vec<_>) = pids.partition(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat
+                .rsplit_once(')')
+                .and_then(|(_, rest)| rest.split_whitespace().nth(1).map(str::to_owned));
+            parent.as_deref() == Some(worker.as_str())
+        });
+        let mark = data.display().to_string();
+        let left = others.into_iter().filter(|pid| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&mark)
+        });
+        Self {
+            descriptors: names(&Path::new("/proc").join(&worker).join("fd")).len(),
+            entries: below(data),
+            children,
+            left: left.collect(),
+        }
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn below(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in names(folder) {
+        let path = folder.join(name);
+        if path.is_dir() && !path.is_symlink() {
+            all.extend(below(&path));
+        }
+        all.push(path.display().to_string());
+    }
+    all.sort();
+    all
+}
+
+fn resident_bytes(worker: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+fn sessions(count: usize) -> String {
+    let mut graph = String::new();
+    for number in 0..count {
+        let script = "@term echo hi\n    @fs-write a x\n    @orphan 600\n    @done";
+        let _ = write!(
+            graph,
+            "- key: t{number}\n  title: Task {number}\n  description: |\n    {script}\n"
+        );
+    }
+    graph
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_grows_in_a_worker_over_many_sessions() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1").slots(2)).unwrap();
+    let data = world.dir().join("w1");
+    let run = async |name: &str, count| {
+        let options = FeatureOptions::default();
+        let (_, run, _) = world
+            .submit(name, None, &sessions(count), &options)
+            .await
+            .unwrap();
+        let outcome = world.ended(run).await.unwrap();
+        assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
+    };
+    run("some", SOME).await;
+    let deadline = Instant::now() + STUCK;
+    // Workspaces go, and reports are settled, after the run's end.
+    let settled = |held: &Held| {
+        let work = |entry: &String| {
+            ["/spool/", "/live/", "/workspaces/"]
+                .iter()
+                .any(|place| entry.contains(place))
+                && Path::new(entry).is_file()
+        };
+        held.children.is_empty() && held.left.is_empty() && !held.entries.iter().any(work)
+    };
+    let mut before = Held::look(worker.pid(), &data);
+    while !settled(&before) {
+        assert!(Instant::now() < deadline, "{before:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        before = Held::look(worker.pid(), &data);
+    }
+    let resident_before = resident_bytes(worker.pid());
+
+    run("many", MANY).await;
+    let deadline = Instant::now() + STUCK;
+    let mut after = Held::look(worker.pid(), &data);
+    while after != before && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        after = Held::look(worker.pid(), &data);
+    }
+    assert_eq!(after, before);
+    let grown = resident_bytes(worker.pid()).saturating_sub(resident_before);
+    assert!(grown < DISORDER_BYTES, "{grown} bytes more");
+    drop(worker);
+    world.stop().await;
+}
