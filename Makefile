@@ -26,7 +26,7 @@ test-agents: setup ## Run the tests with real agents, which are installed from n
 	@scripts/test-agents.sh
 
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)
-	@cargo build --release -p ralph-bench -p ralph-coordinator -p ralph-worker
+	@cargo build --release --bins -p ralph-bench -p ralph-coordinator -p ralph-worker -p ralph-tests
 	@target/release/ralph-bench all --runs $(or $(RUNS),1)
 
 bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and the rule of counted tags

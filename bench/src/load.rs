@@ -56,6 +56,16 @@ fn graph(n: usize, after: impl Fn(usize) -> Vec<usize>) -> String {
     json!({ "tasks": tasks }).to_string()
 }
 
+/// Tasks that a scripted agent does one after the other, with what each does in its sessions.
+pub fn scripted<'s>(scripts: impl IntoIterator<Item = &'s str>) -> String {
+    let tasks: Vec<_> = scripts
+        .into_iter()
+        .enumerate()
+        .map(|(number, script)| json!({ "key": format!("k{number}"), "title": number.to_string(), "description": script }))
+        .collect();
+    json!({ "tasks": tasks }).to_string()
+}
+
 /// One task that says when it was submitted. Seconds since 1970.
 pub fn single(number: usize, submitted: f64) -> String {
     json!({ "tasks": [{ "key": "k", "title": format!("{number} {submitted:.6}") }] }).to_string()

@@ -4,6 +4,7 @@
 //! nothing. Each workload starts with a fresh database. With several runs they take turns, so that what else happens on
 //! the machine meets all of them.
 
+mod bare;
 mod database;
 mod figures;
 mod load;
@@ -77,9 +78,15 @@ enum Workload {
     Submit,
     /// Memory, processor and statements of an idle system
     Idle,
+    /// What Ralph adds to a session, beside a bare client
+    Session,
+    /// A session of 100,000 updates
+    Stream,
+    /// 500 sessions of one worker
+    Sessions,
 }
 
-const ALL: [Workload; 8] = [
+const ALL: [Workload; 11] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
@@ -88,6 +95,9 @@ const ALL: [Workload; 8] = [
     Workload::Next,
     Workload::Submit,
     Workload::Idle,
+    Workload::Session,
+    Workload::Stream,
+    Workload::Sessions,
 ];
 
 #[tokio::main]
@@ -127,5 +137,8 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
         Workload::Next => workloads::next(servers, 1_000_000, figures).await,
         Workload::Submit => workloads::submit(servers, 100_000, figures).await,
         Workload::Idle => workloads::idle(servers, figures).await,
+        Workload::Session => workloads::session(servers, 100, figures).await,
+        Workload::Stream => workloads::stream(servers, 100_000, figures).await,
+        Workload::Sessions => workloads::sessions(servers, 500, figures).await,
     }
 }

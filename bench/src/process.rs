@@ -94,3 +94,53 @@ fn fields(pid: u32) -> anyhow::Result<Vec<String>> {
         .with_context(|| format!("unexpected form of {path}"))?;
     Ok(rest.split_whitespace().map(str::to_owned).collect())
 }
+
+/// How many descriptors a process has open.
+///
+/// # Errors
+/// When there is no such process, or it is another user's.
+pub fn descriptors(pid: u32) -> anyhow::Result<usize> {
+    entries(&format!("/proc/{pid}/fd"))
+}
+
+/// How many threads a process has.
+///
+/// # Errors
+/// When there is no such process.
+pub fn threads(pid: u32) -> anyhow::Result<usize> {
+    entries(&format!("/proc/{pid}/task"))
+}
+
+fn entries(folder: &str) -> anyhow::Result<usize> {
+    Ok(fs::read_dir(folder)
+        .with_context(|| format!("failed to read {folder}"))?
+        .count())
+}
+
+/// The children of a process, dead ones that nobody waited for included.
+///
+/// # Errors
+/// When there is no `/proc`.
+pub fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
+    let parent = |of: u32| fields(of).ok()?.get(1)?.parse::<u32>().ok();
+    Ok(all()?.into_iter().filter(|of| parent(*of) == Some(pid)).collect())
+}
+
+/// Processes with these words in their environment, as far as it can be read.
+///
+/// # Errors
+/// When there is no `/proc`.
+pub fn with_environment(words: &str) -> anyhow::Result<Vec<u32>> {
+    let has = |of: &u32| {
+        let environment = fs::read(format!("/proc/{of}/environ")).unwrap_or_default();
+        environment
+            .windows(words.len())
+            .any(|window| window == words.as_bytes())
+    };
+    Ok(all()?.into_iter().filter(has).collect())
+}
+
+fn all() -> anyhow::Result<Vec<u32>> {
+    let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
+    Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
+}

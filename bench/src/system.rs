@@ -42,6 +42,17 @@ pub struct Stub {
     pub log: Option<PathBuf>,
 }
 
+/// The file that agents note effects in.
+const EFFECTS: &str = "effects.log";
+
+/// The scripted agent's program, built beside this one.
+///
+/// # Errors
+/// When this one's place can't be found.
+pub fn scripted_agent() -> anyhow::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("ralph-scripted-agent"))
+}
+
 impl System {
     /// Makes database and streams `name` anew.
     ///
@@ -200,27 +211,41 @@ impl System {
         Ok(Process::spawn(&spec)?)
     }
 
-    /// Starts a real worker named `name`, whose agent is never called.
+    /// Starts a real worker named `name` with the scripted agent.
     ///
     /// # Errors
     /// When its program isn't beside this one.
     pub fn start_worker(&self, name: &str, slots: u32) -> anyhow::Result<Process> {
         let program = std::env::current_exe()?.with_file_name("ralph-worker");
-        let spec = ChildSpec::new(name, program, self.dir.join(format!("{name}.log")))
-            .args([
-                "run",
-                "--name",
-                name,
-                "--slots",
-                &slots.to_string(),
-                "--agent",
-                "true",
-            ])
+        let effects = self.dir.join(format!("{name}-effects"));
+        std::fs::create_dir_all(&effects)?;
+        let spec = ChildSpec::new(name, program, self.log_of(name))
+            .args(["run", "--name", name, "--slots", &slots.to_string(), "--agent"])
+            .args([scripted_agent()?])
+            .args(["--pass-env", "RALPH_EFFECTS_LOG", "--sandbox-write"])
+            .args([&effects])
             .args(["--subject-prefix", &self.prefix, "--data"])
-            .args([self.dir.join(format!("{name}-data"))])
+            .args([self.worker_data(name)])
             .folder(&self.dir)
+            .env("RALPH_EFFECTS_LOG", effects.join(EFFECTS))
+            .env("RALPH_LOG", "info,async_nats=warn")
             .env("NATS_URL", &self.nats);
         Ok(Process::spawn(&spec)?)
+    }
+
+    /// What the worker of that name has written.
+    pub fn log_of(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.log"))
+    }
+
+    /// The folder that the worker of that name keeps.
+    pub fn worker_data(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}-data"))
+    }
+
+    /// What the agents of the worker of that name noted by `@effect`.
+    pub fn effects_of(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}-effects")).join(EFFECTS)
     }
 
     /// Waits until all slots of one stub wait for a ticket: the system is idle.

@@ -7,6 +7,9 @@ mod idle;
 mod latency;
 mod limits;
 mod next;
+mod session;
+mod sessions;
+mod stream;
 mod submit;
 
 pub use crash::{restarted, vanished};
@@ -16,4 +19,7 @@ pub use idle::idle;
 pub use latency::latency;
 pub use limits::limits;
 pub use next::next;
+pub use session::session;
+pub use sessions::sessions;
+pub use stream::stream;
 pub use submit::submit;

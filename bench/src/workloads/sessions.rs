@@ -1,0 +1,156 @@
+//! Many sessions of one worker: what it holds after some of them and after all.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use ralph_shared::ids::DispatchId;
+
+use crate::figures::{Figures, Target};
+use crate::load;
+use crate::process::{children, descriptors, resident_bytes, threads, with_environment};
+use crate::servers::Servers;
+use crate::system::System;
+
+/// Each opens what can stay open: a terminal, a file, a process that detaches itself.
+const SCRIPT: &str = "@term echo hi\n@fs-write a x\n@orphan 600\n@done";
+const SLOTS: u32 = 2;
+/// One of so many sessions is enough to fill caches.
+const FIRST_OF: usize = 5;
+/// What memory may grow by where it doesn't: the allocator's own disorder. KiB a session.
+const FLAT_KIB: f64 = 4.0;
+
+/// Runs `n` sessions.
+///
+/// # Errors
+/// When a server refuses, or they don't end.
+pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
+    let mut system = System::fresh(servers, "sessions").await?;
+    system.start_coordinator()?;
+    let worker = system.start_worker("sessions", SLOTS)?;
+    let bus = system.bus().await?;
+    let db = system.pool(1).await?;
+    let data = system.worker_data("sessions");
+    let mut held = Vec::new();
+    for (part, count) in [("some", n / FIRST_OF), ("all", n - n / FIRST_OF)] {
+        let scripts = std::iter::repeat_n(SCRIPT, count);
+        load::submit(&db, &bus, part, &load::scripted(scripts)).await?;
+        system.until_done().await?;
+        system.until_waiting(&bus, SLOTS).await?;
+        // The last reports are settled by a heartbeat.
+        let settled = async || {
+            let mut spool = std::fs::read_dir(data.join("spool"))?.flatten();
+            Ok(!spool.any(|entry| entry.path().is_file()))
+        };
+        system.until("every report is settled", settled).await?;
+        let dispatches: Vec<uuid::Uuid> = sqlx::query_scalar("select id from dispatches")
+            .fetch_all(&db)
+            .await?;
+        anyhow::ensure!(
+            dispatches.len() >= count,
+            "{} of {count} sessions",
+            dispatches.len()
+        );
+        held.push(Held::look(
+            worker.pid(),
+            &data,
+            dispatches.into_iter().map(DispatchId).collect(),
+        )?);
+    }
+    worker.stop().await;
+    db.close().await;
+    system.stop_coordinator().await;
+    let [some, all] = &held[..] else { return Ok(()) };
+    let grown = |name: &str, unit, from: f64, to: f64, most| {
+        figures.add(name, unit, to - from);
+        figures.target(name, Target::AtMost(most));
+    };
+    let mut grown = grown;
+    grown(
+        "sessions, growth in descriptors",
+        "",
+        some.descriptors,
+        all.descriptors,
+        0.0,
+    );
+    grown("sessions, growth in threads", "", some.threads, all.threads, 4.0);
+    grown(
+        "sessions, growth in files and folders",
+        "",
+        some.entries,
+        all.entries,
+        0.0,
+    );
+    grown("sessions, processes that stay", "", 0.0, all.processes, 0.0);
+    grown("sessions, control groups that stay", "", 0.0, all.groups, 0.0);
+    let sessions = (n - n / FIRST_OF) as f64;
+    let per_session = |bytes: f64| bytes / 1024.0 / sessions;
+    grown(
+        "sessions, growth in memory a session",
+        "KiB",
+        per_session(some.resident),
+        per_session(all.resident),
+        FLAT_KIB,
+    );
+    Ok(())
+}
+
+/// What a worker holds.
+struct Held {
+    descriptors: f64,
+    threads: f64,
+    /// In its data folder.
+    entries: f64,
+    /// Its children, and whatever has its data folder in its environment.
+    processes: f64,
+    groups: f64,
+    /// Bytes.
+    resident: f64,
+}
+
+impl Held {
+    fn look(worker: u32, data: &Path, dispatches: HashSet<DispatchId>) -> anyhow::Result<Self> {
+        let mark = data.display().to_string();
+        let left = children(worker)?.into_iter().chain(with_environment(&mark)?);
+        let processes: HashSet<u32> = left.filter(|pid| *pid != worker).collect();
+        let groups: HashSet<String> = dispatches
+            .iter()
+            .map(|dispatch| format!("ralph-{}", dispatch.0))
+            .collect();
+        Ok(Self {
+            descriptors: descriptors(worker)? as f64,
+            threads: threads(worker)? as f64,
+            entries: entries(data)? as f64,
+            processes: processes.len() as f64,
+            groups: named(Path::new("/sys/fs/cgroup"), &groups) as f64,
+            resident: resident_bytes(worker)? as f64,
+        })
+    }
+}
+
+/// Files and folders below a folder.
+fn entries(folder: &Path) -> std::io::Result<usize> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        count += 1;
+        if entry.file_type()?.is_dir() {
+            count += entries(&entry.path())?;
+        }
+    }
+    Ok(count)
+}
+
+/// Folders of these names below a folder, as far as it can be read.
+fn named(folder: &Path, names: &HashSet<String>) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders
+        .map(|entry| {
+            let found = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| names.contains(name));
+            usize::from(found) + named(&entry.path(), names)
+        })
+        .sum()
+}
