@@ -7,7 +7,7 @@
 create type feature_state as enum ('draft', 'planned', 'ready', 'running', 'paused', 'done', 'failed', 'cancelled');
 create type task_state as enum
   ('pending', 'blocked', 'in_progress', 'done', 'failed', 'cancelled', 'skipped', 'needs_review');
-create type session_kind as enum ('spec', 'plan', 'build', 'work', 'verify', 'review', 'distill', 'integrate');
+create type session_kind as enum ('spec', 'plan', 'build', 'work', 'verify', 'review', 'distill', 'integrate', 'git');
 create type verification as enum ('none', 'pending', 'passed', 'failed');
 create type failure_policy as enum ('continue', 'stop');
 create type run_outcome as enum ('complete', 'failure', 'limit_reached', 'blocked', 'no_plan', 'interrupted');

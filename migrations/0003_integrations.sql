@@ -3,7 +3,7 @@
 -- waiting → turn → decided → merged, with conflict, failed and void as other ends. A feature has one turn at a time;
 -- what was decided is pushed by anyone, with the same old and new head; a task lands once.
 
-create type integration_state as enum ('waiting', 'turn', 'decided', 'merged', 'conflict', 'gate_failed', 'failed', 'withdrawn');
+create type integration_state as enum ('waiting', 'turn', 'decided', 'merged', 'conflict', 'gate_failed', 'failed', 'withdrawn', 'reverted');
 
 create table integrations (
   id uuid primary key,

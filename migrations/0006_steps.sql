@@ -3,7 +3,7 @@
 
 -- What a task's own sessions are; verify and integrate follow a role that changes files.
 alter table tasks add column role session_kind not null default 'work'
-  check (role in ('spec', 'plan', 'build', 'work', 'review'));
+  check (role in ('spec', 'plan', 'build', 'work', 'review', 'git'));
 
 alter table features
   -- Steps whose result a person approves.

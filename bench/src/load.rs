@@ -93,6 +93,7 @@ pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::R
             plan: None,
             approve: Vec::new(),
             review_rounds: 0,
+            merge: None,
         },
         graph,
         defaults: TaskDefaults {

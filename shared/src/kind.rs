@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a dispatch does. Every kind but `Integrate` is one agent session.
+/// What a dispatch does. Every kind but `Integrate` and `Git` is one agent session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionKind {
@@ -25,11 +25,13 @@ pub enum SessionKind {
     Distill,
     /// Brings an attempt's commit onto the feature branch; no agent takes part.
     Integrate,
+    /// Changes a branch as a person or the feature's end asks for it; no agent takes part.
+    Git,
 }
 
 impl SessionKind {
     /// Every kind, in the order in which a feature meets them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Spec,
         Self::Plan,
         Self::Build,
@@ -38,6 +40,7 @@ impl SessionKind {
         Self::Review,
         Self::Distill,
         Self::Integrate,
+        Self::Git,
     ];
 
     /// The word that stands in messages, in the database and on screens.
@@ -51,12 +54,13 @@ impl SessionKind {
             Self::Review => "review",
             Self::Distill => "distill",
             Self::Integrate => "integrate",
+            Self::Git => "git",
         }
     }
 
-    /// Whether an agent runs: everything but an integration.
+    /// Whether an agent runs.
     pub fn has_agent(self) -> bool {
-        self != Self::Integrate
+        !matches!(self, Self::Integrate | Self::Git)
     }
 }
 

@@ -10,8 +10,8 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
     Access, Assignment, DecideAnswer, DecideRequest, Decided, Door, EndReason, Ended, Finished,
-    IntegrateOrder, IntegrationEnd, IntegrationReport, Report, SessionOrder, SessionReport, Snapshot, Text,
-    TranscriptBatch, WRITES, Work, WorkspaceOrder,
+    GitOperationOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Report, SessionOrder,
+    SessionReport, Snapshot, Text, TranscriptBatch, WRITES, Work, WorkspaceOrder,
 };
 use tokio::sync::watch;
 
@@ -41,6 +41,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
     let (finished, workspace) = match &assignment.work {
         Work::Session(order) => session(life, &assignment, order, end).await,
         Work::Integrate(order) => (integrate(life, &assignment, order, end).await, None),
+        Work::Git(order) => (operate(life, &assignment, order, end).await, None),
     };
     let door = match &finished {
         Finished::Session(session) => match &session.ended {
@@ -362,13 +363,7 @@ async fn integrate(
     end: watch::Receiver<Option<EndReason>>,
 ) -> Finished {
     let WorkspaceOrder::Git(git) = &assignment.workspace else {
-        let message = "an integration needs a repository".to_owned();
-        return Finished::Integration(IntegrationReport {
-            end: IntegrationEnd::Failed {
-                message,
-                retry: false,
-            },
-        });
+        return without_repository();
     };
     let dispatch = assignment.dispatch;
     let decide = |decided: Decided| {
@@ -380,6 +375,37 @@ async fn integrate(
         .integrate(&folder(dispatch), git, order, decide, end)
         .await;
     Finished::Integration(IntegrationReport { end })
+}
+
+async fn operate(
+    life: &Arc<Life>,
+    assignment: &Assignment,
+    order: &GitOperationOrder,
+    end: watch::Receiver<Option<EndReason>>,
+) -> Finished {
+    let WorkspaceOrder::Git(git) = &assignment.workspace else {
+        return without_repository();
+    };
+    let dispatch = assignment.dispatch;
+    let decide = |decided: Decided| {
+        let life = life.clone();
+        async move { ask(&life, dispatch, &decided).await }
+    };
+    let end = life
+        .workspaces
+        .operate(&folder(dispatch), git, order, decide, end)
+        .await;
+    Finished::Integration(IntegrationReport { end })
+}
+
+fn without_repository() -> Finished {
+    let message = "changing a branch needs a repository".to_owned();
+    Finished::Integration(IntegrationReport {
+        end: IntegrationEnd::Failed {
+            message,
+            retry: false,
+        },
+    })
 }
 
 /// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.

@@ -17,6 +17,14 @@ pub const POINTS: &[&str] = &[
     "integrate.after_push",
 ];
 
+/// The points of a change of branches without an agent.
+pub const OPERATION_POINTS: &[&str] = &[
+    "operate.before_decide",
+    "operate.after_decide",
+    "integrate.before_push",
+    "integrate.after_push",
+];
+
 /// The points around the workspace: claim, session, report.
 pub const ERRAND_POINTS: &[&str] = &[
     "claim.before",

@@ -286,6 +286,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         &home.workspaces(),
         workspace::Settings {
             setup: config.setup.clone(),
+            on_complete: config.on_complete.clone(),
             command_env: config.command_env.clone(),
             sandbox: config.sandbox.clone(),
             ..workspace::Settings::default()

@@ -19,6 +19,7 @@ mod memory;
 mod metrics;
 mod once;
 mod openapi;
+mod operations;
 mod problem;
 mod rate;
 mod request;

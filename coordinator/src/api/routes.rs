@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, described, features, follow, health, memory, metrics, once, submit, system, tasks, texts, tokens,
-    transcript,
+    access, described, features, follow, health, memory, metrics, once, operations, submit, system, tasks,
+    texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -85,8 +85,11 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
         .routes(routes!(features::cancel))
+        .routes(routes!(operations::update))
+        .routes(routes!(operations::merge))
         .routes(routes!(submit::task))
         .routes(routes!(tasks::edit))
+        .routes(routes!(operations::revert))
         .routes(routes!(tasks::command))
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))

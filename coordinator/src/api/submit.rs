@@ -89,6 +89,12 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     feature.failure_policy = request.failure_policy;
     feature.approve = approve;
     feature.review_rounds = review_rounds;
+    feature.merge = request.merge;
+    if feature.merge.is_some() && feature.repo_address.is_none() {
+        return Err(Problem::refused(
+            "a feature without a repository can't be merged; leave out `merge`",
+        ));
+    }
     let submission = Submission {
         feature,
         graph,
@@ -340,6 +346,7 @@ fn new_feature(
         plan: texts.plan,
         approve: Vec::new(),
         review_rounds: 0,
+        merge: None,
     })
 }
 

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
+use ralph_shared::wire::MergeHow;
 
 use super::args::Globals;
 use super::client::{Client, escape};
@@ -14,7 +16,7 @@ use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
 use super::{branch, feature_text, wait};
-use crate::api::body::{Done, Started, Steer};
+use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::store::view::{FeatureView, Page, Progress};
 
 /// Look at features, and steer them
@@ -81,6 +83,34 @@ pub enum FeatureCommand {
     #[command(after_help = "Example:
   ralph-coordinator feature cancel todo")]
     Cancel(Named),
+    /// Take what the base branch has by now into the feature's; what conflicts, an agent brings together
+    #[command(after_help = "Examples:
+  ralph-coordinator feature update todo
+  ralph-coordinator feature update todo --wait")]
+    Update {
+        #[command(flatten)]
+        named: Named,
+        /// Wait for the run's end; the exit code tells its outcome
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Bring the feature's branch into the one that it began from
+    #[command(after_help = "Examples:
+  ralph-coordinator feature merge todo --wait
+  ralph-coordinator feature merge todo --how squash --into release/2.1")]
+    Merge {
+        #[command(flatten)]
+        named: Named,
+        /// By moving that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command (command)
+        #[arg(long, default_value = "merge", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
+        how: MergeHow,
+        /// Into another branch
+        #[arg(long, value_name = "BRANCH")]
+        into: Option<String>,
+        /// Wait for the run's end; the exit code tells its outcome
+        #[arg(long)]
+        wait: bool,
+    },
     /// Delete a feature that doesn't run, with its tasks and their outcomes; its branches stay
     #[command(after_help = "Example:
   ralph-coordinator feature delete todo --yes")]
@@ -166,6 +196,21 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
         FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
         FeatureCommand::Cancel(named) => steer(&client, format, &named, "cancel", "is cancelled").await?,
+        FeatureCommand::Update { named, wait } => {
+            let path = format!("/features/{}/update", escape(&named.feature));
+            let operating: Operating = client.post(&path, &Steer::default()).await?;
+            return operation(&client, format, &operating, wait).await;
+        }
+        FeatureCommand::Merge {
+            named,
+            how,
+            into,
+            wait,
+        } => {
+            let path = format!("/features/{}/merge", escape(&named.feature));
+            let operating: Operating = client.post(&path, &Merging { how, into }).await?;
+            return operation(&client, format, &operating, wait).await;
+        }
         FeatureCommand::Delete { named, yes } => {
             confirm(
                 &format!(
@@ -185,6 +230,30 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Diff { named, stat } => branch::diff(&client, &named.feature, stat).await?,
         FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
         FeatureCommand::Wait(named) => return wait::wait(&client, &named.feature, format).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells of tasks that change branches, and waits for them if that is wanted.
+pub async fn operation(
+    client: &Client,
+    format: Format,
+    operating: &Operating,
+    wait: bool,
+) -> anyhow::Result<ExitCode> {
+    if wait {
+        return wait::wait(client, &operating.feature, format).await;
+    }
+    let run = match &operating.run {
+        Some(run) => format!(" ({run})"),
+        None => String::new(),
+    };
+    match format {
+        Format::Json => output::json(operating)?,
+        Format::Table | Format::Wide => {
+            let tasks = operating.tasks.join(", ");
+            output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::output::{self, Format};
-use super::{task_edit, task_page, task_tree};
-use crate::api::body::{Done, Steer};
+use super::{feature, task_edit, task_page, task_tree};
+use crate::api::body::{Done, Operating, Reverting, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
 
@@ -90,6 +90,26 @@ pub enum TaskCommand {
     #[command(after_help = "Example:
   ralph-coordinator task done t-9f2c --reason \"merged by hand\"")]
     Done(Steered),
+    /// Take back what it landed, by a new commit on the feature's branch; what it left in memory goes as well
+    #[command(after_help = "Examples:
+  ralph-coordinator task revert t-9f2c --reason \"breaks the import\"
+  ralph-coordinator task revert todo/store --redo --with-dependents --wait")]
+    Revert {
+        #[command(flatten)]
+        named: Named,
+        /// Do it again afterwards; without it, the task is cancelled
+        #[arg(long)]
+        redo: bool,
+        /// Take back what waited for it and landed as well, the last first
+        #[arg(long)]
+        with_dependents: bool,
+        /// Why; stands in the task's log, and in its next prompt if it is done again
+        #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
+        reason: Option<String>,
+        /// Wait for the run's end; the exit code tells its outcome
+        #[arg(long)]
+        wait: bool,
+    },
     /// Take it from the worker that has it, to be claimed again
     #[command(after_help = "Example:
   ralph-coordinator task release t-9f2c")]
@@ -192,6 +212,22 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
                 Format::Table | Format::Wide => output::text(&format!("edited {task}\n"))?,
             }
             return Ok(ExitCode::SUCCESS);
+        }
+        TaskCommand::Revert {
+            named,
+            redo,
+            with_dependents: dependents,
+            reason,
+            wait,
+        } => {
+            let wish = Reverting {
+                redo,
+                dependents,
+                reason,
+            };
+            let path = format!("/tasks/{}/revert", escape(&named.task));
+            let operating: Operating = client.post(&path, &wish).await?;
+            return feature::operation(&client, format, &operating, wait).await;
         }
         TaskCommand::Approve(s) => ("approve", s.named, s.reason),
         TaskCommand::Skip(s) => ("skip", s.named, s.reason),

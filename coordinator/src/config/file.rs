@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
 
 use crate::domain::strategy::{Tier, Tiers};
@@ -58,6 +59,8 @@ pub struct Workspace {
     /// The identity of the repository, to which memory and names are scoped; its origin's address, normalised, when it
     /// isn't given (SPEC 6.5).
     pub repo_id: Option<String>,
+    /// How finished features come into the branch that they began from; they are left on their own when it isn't given.
+    pub merge: Option<MergeHow>,
 }
 
 /// `[verify]`

@@ -204,6 +204,19 @@ pub const KEYS: &[Key] = &[
     .var("RALPH_MODEL_STRATEGY")
     .flag("model-strategy"),
     key(
+        "workspace.merge",
+        Words("left on its own branch"),
+        Run,
+        "How a finished feature comes into its base: ff, merge, squash, command",
+    )
+    .flag("merge"),
+    key(
+        "workspace.on_complete",
+        Words("nothing"),
+        Worker,
+        "The command that `--merge command` runs on the finished feature, with the worker's rights",
+    ),
+    key(
         "workspace.repo_id",
         Words("the origin's address, normalised"),
         Run,

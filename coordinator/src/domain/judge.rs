@@ -26,6 +26,10 @@ pub enum Step {
     Retry,
     /// The same kind of dispatch again, without a new attempt: a verification or an integration that came to nothing.
     Repeat,
+    /// Both sides of a conflict have to be brought together by an agent.
+    Resolve,
+    /// Trying again can't help: a person has to look.
+    Ask,
 }
 
 /// A judged report.
@@ -256,7 +260,9 @@ pub const MAX_INTEGRATION_TRIES: i32 = 20;
 /// Judges an integration's report; `tries` counts dispatches for the same integration so far.
 pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
     match end {
-        IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
+        IntegrationEnd::Merged { .. } | IntegrationEnd::Updated { .. } => {
+            Judgement::new(Outcome::Merged, Step::Landed, None)
+        }
         IntegrationEnd::Conflict { paths, hunks, .. } => {
             let hunks: String = hunks.chars().take(MAX_HUNK_CHARS).collect();
             let reason = format!(
@@ -291,6 +297,38 @@ pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
             Step::Repeat,
             "the integration was ended from outside".to_owned(),
         ),
+    }
+}
+
+/// Judges the report of a dispatch that changed a branch without an agent.
+pub fn operation(end: &IntegrationEnd) -> Judgement {
+    match end {
+        IntegrationEnd::Updated { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
+        IntegrationEnd::Conflict {
+            source: Some(_),
+            source_ref: Some(_),
+            ..
+        } => Judgement {
+            step: Step::Resolve,
+            ..integration(end, 0)
+        },
+        IntegrationEnd::Failed {
+            message,
+            retry: false,
+        } => Judgement::new(Outcome::Error, Step::Ask, message.clone()),
+        IntegrationEnd::Conflict { .. } | IntegrationEnd::GateFailed { .. } => Judgement {
+            step: Step::Ask,
+            ..integration(end, 0)
+        },
+        // Another dispatch does the same again, counted where it failed.
+        _ => {
+            let judged = integration(end, 0);
+            let step = match judged.step {
+                Step::Repeat => Step::Retry,
+                step => step,
+            };
+            Judgement { step, ..judged }
+        }
     }
 }
 

@@ -257,6 +257,7 @@ pub enum Kind {
     Review,
     Distill,
     Integrate,
+    Git,
 }
 
 impl Kind {
@@ -267,7 +268,7 @@ impl Kind {
 
     /// Whether its sessions may change the files of their workspace, which then count as work (SPEC 5).
     pub fn changes_files(self) -> bool {
-        matches!(self, Self::Work | Self::Review)
+        matches!(self, Self::Work | Self::Review | Self::Git)
     }
 
     /// The word in messages and on screens.
@@ -287,6 +288,7 @@ impl From<Kind> for ralph_shared::kind::SessionKind {
             Kind::Review => Self::Review,
             Kind::Distill => Self::Distill,
             Kind::Integrate => Self::Integrate,
+            Kind::Git => Self::Git,
         }
     }
 }

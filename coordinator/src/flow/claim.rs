@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -244,7 +245,7 @@ async fn dispatch(
     let fences: Vec<(Uuid, Uuid, bool)> = fresh
         .iter()
         .map(|(index, taken, _)| {
-            let is_attempt = !matches!(taken.kind, Kind::Integrate | Kind::Verify);
+            let is_attempt = taken.kind.begins_attempt();
             (taken.task.0, claims[*index].claim.0, is_attempt)
         })
         .collect();
@@ -264,7 +265,7 @@ async fn dispatch(
             continue;
         };
         let claim = &claims[*index];
-        let has_agent = taken.kind != Kind::Integrate;
+        let has_agent = SessionKind::from(taken.kind).has_agent();
         let model = choices
             .get(&taken.task)
             .filter(|_| has_agent)

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::wire::{
-    Access, Assignment, Decided, GitOrder, IntegrateOrder, ModelChoice, Repository, SessionLimits,
-    SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
+    Access, Assignment, Decided, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder, ModelChoice,
+    Repository, SessionLimits, SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -30,6 +30,9 @@ use crate::store::prompt::Prompts;
 /// A prompt above this goes in parts (DESIGN 3). Bytes.
 const INLINE_PROMPT_BYTES: usize = 200 * 1024;
 
+/// How many landed tasks the message of a merge names.
+const LANDED_TITLES: i64 = 200;
+
 /// All facts of a batch.
 struct Facts {
     tasks: HashMap<TaskId, TaskFacts>,
@@ -39,6 +42,9 @@ struct Facts {
     conflicts: HashMap<TaskId, ConflictFacts>,
     memory: Remembered,
     integrations: HashMap<TaskId, Integration>,
+    operations: HashMap<TaskId, GitOperation>,
+    /// Titles of what landed, of features that are merged.
+    landed: HashMap<FeatureId, Vec<String>>,
 }
 
 /// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
@@ -89,11 +95,17 @@ pub async fn build(
         let Some(run) = facts.runs.get(&dispatch.run.0) else {
             continue;
         };
-        let work = if dispatch.kind == Kind::Integrate {
+        let work = if dispatch.kind == Kind::Git {
+            let Some(operation) = facts.operations.get(&dispatch.task) else {
+                continue;
+            };
+            Work::Git(operation_order(&facts, task, run, operation))
+        } else if dispatch.kind == Kind::Integrate {
             let Some(integration) = facts.integrations.get(&dispatch.task) else {
                 continue;
             };
-            Work::Integrate(integrate_order(task, run, dispatch, integration))
+            let operation = facts.operations.get(&dispatch.task);
+            Work::Integrate(integrate_order(task, run, dispatch, integration, operation))
         } else {
             let (rendered, laid) = render(&facts, task, run, dispatch, settings);
             if let Some(laid) = laid {
@@ -195,7 +207,26 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::integration::open_of_tasks(conn, &integrating).await?
     };
+    let operating: Vec<Uuid> = tasks
+        .iter()
+        .filter(|task| task.role == Kind::Git)
+        .map(|task| task.task.0)
+        .collect();
+    let operations = if operating.is_empty() {
+        HashMap::new()
+    } else {
+        store::operation::of_tasks(conn, &operating).await?
+    };
+    let mut landed = HashMap::new();
+    for task in &tasks {
+        if let Some(GitOperation::Merge { .. }) = operations.get(&task.task) {
+            let titles = store::operation::landed_titles(conn, task.feature, LANDED_TITLES).await?;
+            landed.insert(task.feature, titles);
+        }
+    }
     Ok(Facts {
+        operations,
+        landed,
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
@@ -339,6 +370,7 @@ fn integrate_order(
     run: &Run,
     dispatch: &Opened,
     integration: &Integration,
+    operation: Option<&GitOperation>,
 ) -> IntegrateOrder {
     let resume = match (&integration.old, &integration.new, &integration.new_ref) {
         (Some(old), Some(new), Some(new_ref)) => Some(Decided {
@@ -353,8 +385,43 @@ fn integrate_order(
         subject: task.title.clone(),
         body: format!("Attempt {} of task {}.", dispatch.attempt, task.task),
         after_conflict: task.conflicts > 0,
+        brings: match operation {
+            Some(GitOperation::Update { brings, .. }) => brings.clone(),
+            _ => None,
+        },
         gate: run.settings.gate.clone(),
         resume,
+    }
+}
+
+fn operation_order(
+    facts: &Facts,
+    task: &TaskFacts,
+    run: &Run,
+    operation: &GitOperation,
+) -> GitOperationOrder {
+    let feature = &task.feature_name;
+    let branch = task.branch.as_deref().unwrap_or_default();
+    let (subject, body) = match operation {
+        GitOperation::Update { branch: base, .. } => (format!("Merge {base} into {branch}"), String::new()),
+        GitOperation::Revert { task: of, commit, .. } => (
+            task.title.clone(),
+            format!("Takes back {commit}, which landed {of}."),
+        ),
+        GitOperation::Merge { .. } => {
+            let titles = facts.landed.get(&task.feature).map_or(&[][..], Vec::as_slice);
+            let lines: Vec<_> = titles.iter().map(|title| format!("- {title}")).collect();
+            let description = task.feature_description.trim();
+            let parts = [description.to_owned(), lines.join("\n")];
+            let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            (format!("Merge feature {feature}"), parts.join("\n\n"))
+        }
+    };
+    GitOperationOrder {
+        operation: operation.clone(),
+        subject,
+        body,
+        gate: run.settings.gate.clone(),
     }
 }
 
@@ -367,6 +434,16 @@ fn assignment(
     work: Work,
     start: Option<(String, String)>,
 ) -> Assignment {
+    let mut trailers = BTreeMap::from([
+        ("Ralph-Task".to_owned(), task.task.to_string()),
+        ("Ralph-Attempt".to_owned(), dispatch.attempt.to_string()),
+        ("Ralph-Run".to_owned(), run.id.to_string()),
+    ]);
+    if dispatch.kind == Kind::Integrate
+        && let Some(GitOperation::Revert { task, .. }) = facts.operations.get(&task.task)
+    {
+        trailers.insert("Ralph-Reverts".to_owned(), task.to_string());
+    }
     let workspace = match (&task.repo_address, &task.base_commit, &task.branch) {
         (Some(address), Some(base), Some(branch)) => {
             let (start, start_ref) = start.unzip();
@@ -382,11 +459,7 @@ fn assignment(
                 attempt_ref: RefNames::new(&task.feature_name, task.task)
                     .attempt_ref(dispatch.attempt, dispatch.dispatch),
                 author: None,
-                trailers: BTreeMap::from([
-                    ("Ralph-Task".to_owned(), task.task.to_string()),
-                    ("Ralph-Attempt".to_owned(), dispatch.attempt.to_string()),
-                    ("Ralph-Run".to_owned(), run.id.to_string()),
-                ]),
+                trailers,
             })
         }
         _ => WorkspaceOrder::Scratch,

@@ -7,7 +7,7 @@ use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::{self, Features};
-use super::{Signals, submit};
+use super::{Signals, operate, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -67,6 +67,12 @@ pub async fn check(
                     feature = feature.name,
                     "every task is resolved: the feature is reviewed"
                 );
+            }
+            Decision::End {
+                outcome: RunOutcome::Complete,
+                ..
+            } if operate::finish(conn, feature, signals).await? => {
+                tracing::info!(feature = feature.name, "the feature is finished: it is merged");
             }
             Decision::End {
                 outcome: RunOutcome::Complete,

@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::Signals;
+use crate::domain::states::Kind;
 use crate::faults;
 use crate::store;
 
@@ -71,6 +72,10 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     let tasks = store::task::lock(&mut tx, &[dispatch.task.0]).await?;
     if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch.0) {
         return refused("the task has another dispatch by now");
+    }
+    if dispatch.kind == Kind::Git {
+        // It takes no turn: its push says what the branch was before, and what it did already it finds.
+        return Ok(DecideAnswer::Decided);
     }
     let Some(names) = store::integration::names(&mut tx, dispatch.task).await? else {
         return refused("the task is gone");

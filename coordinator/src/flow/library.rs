@@ -199,14 +199,20 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
 /// back. Returns how many entries were taken back.
 pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
-    let revoked = store::library::of_dispatch(&mut tx, dispatch).await?;
-    store::library::prune(&mut tx, &revoked).await?;
-    store::library::forget_words(&mut tx, dispatch).await?;
-    let gone: Vec<Uuid> = revoked.iter().copied().chain([dispatch]).collect();
-    store::recall::remove(&mut tx, &gone).await?;
-    let restored = store::library::restore_replaced(&mut tx, &revoked).await?;
-    index(&mut tx, &restored).await?;
+    let revoked = take_back(&mut tx, dispatch).await?;
     tx.commit().await?;
+    Ok(revoked)
+}
+
+/// The same within a transaction of the caller's.
+pub(super) async fn take_back(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<usize> {
+    let revoked = store::library::of_dispatch(conn, dispatch).await?;
+    store::library::prune(conn, &revoked).await?;
+    store::library::forget_words(conn, dispatch).await?;
+    let gone: Vec<Uuid> = revoked.iter().copied().chain([dispatch]).collect();
+    store::recall::remove(conn, &gone).await?;
+    let restored = store::library::restore_replaced(conn, &revoked).await?;
+    index(conn, &restored).await?;
     Ok(revoked.len())
 }
 

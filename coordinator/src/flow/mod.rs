@@ -40,6 +40,7 @@ pub mod hello;
 pub mod integrate;
 pub mod library;
 pub mod memory;
+pub mod operate;
 pub mod pick;
 pub mod preview;
 pub mod ready;

@@ -88,7 +88,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         }
         match next {
             Next::Again(_) => {
-                if task.next_kind == Some(task.role) {
+                if task.next_kind.is_some_and(Kind::begins_attempt) {
                     moved(&mut features, task.feature, task.state, TaskState::Pending);
                     task.state = TaskState::Pending;
                 }

@@ -194,6 +194,7 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
                 start_commit: None,
                 start_ref: None,
                 role: Kind::Work,
+                operation: None,
             }
         })
         .collect();
@@ -220,6 +221,7 @@ fn step(role: Kind, round: i64, description: &str, defaults: &TaskDefaults) -> N
         start_commit: None,
         start_ref: None,
         role,
+        operation: None,
     }
 }
 
@@ -271,7 +273,7 @@ async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -
 /// cancelled or skipped.
 pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
     let newest = store::feature::newest_task(conn, feature).await?;
-    Ok(newest.is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review)))
+    Ok(newest.is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review | Kind::Git)))
 }
 
 /// Adds a review of the whole feature when everything is resolved, its rounds aren't used up, and something was done since

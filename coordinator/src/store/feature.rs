@@ -1,6 +1,7 @@
 //! Features: their row with its counters, and their texts.
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::wire::MergeHow;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -27,6 +28,8 @@ pub struct NewFeature {
     pub approve: Vec<Kind>,
     /// How often it is reviewed at most.
     pub review_rounds: i32,
+    /// How it comes into its base when it is finished.
+    pub merge: Option<MergeHow>,
 }
 
 /// Inserts a feature as a draft. `false` when its name is taken in its repository.
@@ -34,8 +37,8 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
     let inserted = sqlx::query!(
         "insert into features
            (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
-            approve, review_rounds)
-         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11)
+            approve, review_rounds, merge)
+         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12)
          on conflict (repo_id, name) do nothing",
         new.id.0,
         new.name,
@@ -48,6 +51,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         new.failure_policy as FailurePolicy,
         &new.approve as &[Kind],
         new.review_rounds,
+        new.merge.map(MergeHow::as_str),
     )
     .execute(&mut *conn)
     .await?;

@@ -24,6 +24,8 @@ pub enum IntegrationState {
     Failed,
     /// A person took the task away before it was decided.
     Withdrawn,
+    /// It had landed, and was taken back.
+    Reverted,
 }
 
 /// An open integration.

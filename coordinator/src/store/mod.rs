@@ -13,6 +13,7 @@ pub mod integration;
 pub mod library;
 pub mod memory;
 pub mod notice;
+pub mod operation;
 pub mod prompt;
 pub mod ready;
 pub mod recall;

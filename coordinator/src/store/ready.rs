@@ -21,7 +21,8 @@ pub async fn enqueue(
     sqlx::query_scalar!(
         r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority, not_before)
            select t.id, t.feature_id, texts.pool, t.next_kind,
-                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 else t.priority end,
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    else t.priority end,
                   now() + q.delay_ms * interval '1 millisecond'
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
            join tasks t on t.id = q.id
@@ -45,11 +46,12 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
     sqlx::query_scalar!(
         r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority)
            select t.id, t.feature_id, texts.pool, t.next_kind,
-                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 else t.priority end
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    else t.priority end
            from tasks t
            join task_texts texts on texts.task_id = t.id
            where t.feature_id = $1 and t.children = 0 and t.open_blockers = 0 and not t.held
-             and t.next_kind in ('work', 'verify', 'spec', 'plan', 'build', 'review', 'distill')
+             and t.next_kind in ('work', 'verify', 'spec', 'plan', 'build', 'review', 'distill', 'git')
              and t.state in ('pending', 'in_progress')
              and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
            on conflict (task_id) do nothing

@@ -1,7 +1,9 @@
 //! Tasks: rows, texts, edges, and the counters that make readiness an index lookup (DESIGN 4).
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::GitOperation;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::domain::retry::Trouble;
@@ -28,6 +30,8 @@ pub struct NewTask {
     pub start_ref: Option<String>,
     /// What its own sessions are.
     pub role: Kind,
+    /// What it does to a branch, with the role [`Kind::Git`].
+    pub operation: Option<GitOperation>,
 }
 
 impl NewTask {
@@ -84,8 +88,9 @@ pub async fn insert(
         .execute(&mut *conn)
         .await?;
         sqlx::query!(
-            "insert into task_texts (task_id, key, title, description, pool, agent, model)
-             select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])",
+            "insert into task_texts (task_id, key, title, description, pool, agent, model, operation)
+             select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                                  $8::jsonb[])",
             &ids,
             &chunk.iter().map(|task| task.key.clone()).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.title.clone()).collect::<Vec<_>>(),
@@ -93,6 +98,7 @@ pub async fn insert(
             &chunk.iter().map(|task| task.pool.clone()).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
             &chunk.iter().map(|task| task.model.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.operation.clone().map(Json)).collect::<Vec<_>>() as &[Option<Json<GitOperation>>],
         )
         .execute(&mut *conn)
         .await?;

@@ -102,7 +102,7 @@ impl SigilName {
             | Self::DifficultyEstimate
             | Self::Memory => matches!(kind, Kind::Work),
             Self::Journal => matches!(kind, Kind::Work | Kind::Review),
-            Self::Knowledge | Self::Learning => !matches!(kind, Kind::Verify | Kind::Integrate),
+            Self::Knowledge | Self::Learning => !matches!(kind, Kind::Verify | Kind::Integrate | Kind::Git),
             Self::TaskGraph => matches!(kind, Kind::Build | Kind::Work | Kind::Review),
             Self::VerifyPass | Self::VerifyFail => matches!(kind, Kind::Verify),
             Self::ReviewPass | Self::ReviewChanges => matches!(kind, Kind::Review),

@@ -222,6 +222,7 @@ mod tests {
             SessionKind::Plan,
             SessionKind::Distill,
             SessionKind::Integrate,
+            SessionKind::Git,
         ] {
             check(kind, |_| (), Verdict::None);
         }

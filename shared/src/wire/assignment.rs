@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::git::GitOperationOrder;
 use super::text::Text;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
@@ -48,6 +49,8 @@ pub enum Work {
     Session(SessionOrder),
     /// One integration.
     Integrate(IntegrateOrder),
+    /// One change of a branch.
+    Git(GitOperationOrder),
 }
 
 /// An agent session.
@@ -171,6 +174,9 @@ pub struct IntegrateOrder {
     /// The task conflicted before: conflict markers in what it adds are what an agent left over.
     #[serde(default)]
     pub after_conflict: bool,
+    /// A further parent of the landed commit: what it brings into the branch. Hex object id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brings: Option<String>,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
     /// An integration that was decided by somebody who was lost: finish it, don't decide again.

@@ -9,6 +9,7 @@ mod blob;
 mod claim;
 mod control;
 mod decide;
+mod git;
 mod heartbeat;
 mod hello;
 mod report;
@@ -25,6 +26,7 @@ pub use blob::{BlobAnswer, BlobRequest};
 pub use claim::{ClaimAnswer, ClaimRequest};
 pub use control::{Control, EndReason};
 pub use decide::{DecideAnswer, DecideRequest};
+pub use git::{GitOperation, GitOperationOrder, MergeHow, NoMerge};
 pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
 pub use report::{

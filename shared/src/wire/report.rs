@@ -220,6 +220,19 @@ pub enum IntegrationEnd {
         /// The tasks that landed changes of these paths since the attempt began, by the trailers of their commits.
         #[serde(default)]
         others: Vec<String>,
+        /// The commit that conflicts, where it isn't the attempt's: an agent has to bring it in. Hex object id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+        /// The ref (whole name) on which it stands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source_ref: Option<String>,
+    },
+    /// The feature's branch holds what its base has.
+    Updated {
+        /// The branch's head; `None` while it has none of its own.
+        commit: Option<String>,
+        /// The base's head.
+        base: String,
     },
     /// What it adds holds conflict markers that an agent should have resolved.
     Unresolved {

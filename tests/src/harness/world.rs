@@ -243,6 +243,7 @@ impl World {
             plan: None,
             approve: Vec::new(),
             review_rounds: 0,
+            merge: None,
         };
         let id = feature.id;
         let defaults = TaskDefaults {

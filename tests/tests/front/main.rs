@@ -3,6 +3,7 @@
 
 mod api;
 mod approval;
+mod branches;
 mod caller;
 mod commands;
 mod described;
@@ -13,4 +14,5 @@ mod memory;
 mod notices;
 mod once;
 mod rate;
+mod stage;
 mod walk_through;

@@ -124,6 +124,8 @@ impl<'a> History<'a> {
                         paths: vec!["a".into()],
                         hunks: String::new(),
                         head: "h".into(),
+                        source: None,
+                        source_ref: None,
                         others: vec!["t-000000000000".into(), "nobody".into()],
                     };
                     (conflict, "conflict")

@@ -25,6 +25,8 @@ pub struct WorkspaceTable {
     /// Commands that prepare a checkout before an agent or a gate works in it.
     #[serde(default)]
     pub setup: Vec<String>,
+    /// The user's own command that a finished feature is handed to (`--merge command`), run with the worker's rights.
+    pub on_complete: Option<String>,
     /// Names of the worker's variables that these commands and those of a gate get.
     pub pass_env: Option<Vec<String>>,
     /// What confines agents.

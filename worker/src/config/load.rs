@@ -27,6 +27,8 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
+    /// The command that finished features are handed to.
+    pub on_complete: Option<String>,
     /// Variables of these commands and of a gate's.
     pub command_env: BTreeMap<String, String>,
     /// Its folder.
@@ -63,6 +65,7 @@ impl Config {
             agents: machine.agents,
             sandbox: machine.sandbox,
             setup: machine.setup,
+            on_complete: machine.on_complete,
             command_env: machine.command_env,
             data: args.data,
             nats_url: args.nats,

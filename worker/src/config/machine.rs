@@ -31,6 +31,8 @@ pub struct Machine {
     pub sandbox: Sandbox,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
+    /// The command that finished features are handed to.
+    pub on_complete: Option<String>,
     /// Variables of these commands and of a gate's.
     pub command_env: BTreeMap<String, String>,
 }
@@ -47,6 +49,10 @@ impl Machine {
         if setup.iter().any(|command| command.trim().is_empty()) {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
         }
+        let on_complete = file
+            .workspace
+            .on_complete
+            .filter(|command| !command.trim().is_empty());
         let toolchains = || TOOLCHAINS.map(str::to_owned).into();
         let passed = file.workspace.pass_env.unwrap_or_else(toolchains);
         let command_env = passed
@@ -84,6 +90,7 @@ impl Machine {
             agents,
             sandbox,
             setup,
+            on_complete,
             command_env,
         })
     }

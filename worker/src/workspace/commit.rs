@@ -75,11 +75,11 @@ pub(super) enum Signature {
     Never,
 }
 
-/// Makes a commit of `tree` on `parent`.
+/// Makes a commit of `tree` on `parents`.
 pub(super) async fn commit_tree(
     git: &Git,
     tree: &str,
-    parent: &str,
+    parents: &[&str],
     message: &str,
     author: &Identity,
     signature: Signature,
@@ -89,7 +89,8 @@ pub(super) async fn commit_tree(
     let commit = git
         .run("commit-tree")
         .args(sign)
-        .args(["-p", parent, "-F", "-", tree])
+        .args(parents.iter().flat_map(|parent| ["-p", parent]))
+        .args(["-F", "-", tree])
         .variable("GIT_AUTHOR_NAME", &author.name)
         .variable("GIT_AUTHOR_EMAIL", &author.email)
         .variable("GIT_COMMITTER_NAME", &author.name)

@@ -191,7 +191,7 @@ impl Workspace {
         faults::point("snapshot.before_commit");
         let author = commit::author(git, order.author.as_deref());
         let message = message.render(&order.trailers);
-        let commit = commit::commit_tree(git, tree, start, &message, &author, Signature::Never).await?;
+        let commit = commit::commit_tree(git, tree, &[start], &message, &author, Signature::Never).await?;
         let state = State::Committed {
             start: start.clone(),
             commit: commit.clone(),

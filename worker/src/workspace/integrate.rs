@@ -9,25 +9,25 @@
 //! Until the decision, an end from outside ends it; afterwards the push is carried through.
 
 use std::future::pending;
-use std::path::PathBuf;
 
 use ralph_shared::wire::{Decided, EndReason, GitOrder, IntegrateOrder, IntegrationEnd, WorkspaceOrder};
 use tokio::sync::watch;
 
-use super::clone::{self, AgentClone};
 use super::commit::{self, CommitMessage, Signature};
 use super::error::WorkspaceError;
-use super::git::Git;
-use super::gitdir::{self, Head, ObjectFormat};
-use super::mirror::{Fetched, Mirror, Wanted};
+use super::gitdir::ObjectFormat;
+use super::mirror::{Fetched, Wanted};
 use super::rebase::{self, Rebased};
-use super::record::{Folders, Purpose};
-use super::workspaces::{self, Settings, Workspaces};
-use super::{address, commands, land, prepare, push};
+use super::record::Purpose;
+use super::site::Site;
+use super::workspaces::{self, Workspaces};
+use super::{address, land, prepare, push};
 use crate::faults;
 
 /// The trailer that says which task a commit landed.
 pub const TASK_TRAILER: &str = "Ralph-Task";
+/// The trailer that says whose landing a commit takes back.
+pub const REVERT_TRAILER: &str = "Ralph-Reverts";
 
 /// The coordinator's answer to a rebased commit, asked for again by the caller until there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,15 +76,8 @@ impl Workspaces {
             Ok((held, _)) => held,
             Err(error) => return failed(error),
         };
-        let integration = Integration {
-            git: self.git(held.folders(), git),
-            mirror: self.mirror(git),
-            feature_ref: workspaces::feature_ref(git),
-            folders: held.folders(),
-            settings: self.settings(),
-            git_order: git,
-            order,
-        };
+        let site = Site::new(self, held.folders(), git);
+        let integration = Integration { site, order };
         let ended = integration.run(decide, &mut end).await.unwrap_or_else(failed);
         if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
@@ -93,15 +86,9 @@ impl Workspaces {
     }
 }
 
-/// One integration and what it works with.
-pub(super) struct Integration<'a> {
-    pub(super) git: Git,
-    pub(super) mirror: Mirror,
-    /// The feature branch's whole name.
-    pub(super) feature_ref: String,
-    pub(super) git_order: &'a GitOrder,
-    folders: &'a Folders,
-    settings: &'a Settings,
+/// One integration.
+struct Integration<'a> {
+    site: Site<'a>,
     order: &'a IntegrateOrder,
 }
 
@@ -127,17 +114,7 @@ impl Integration<'_> {
         F: FnOnce(Decided) -> D,
         D: Future<Output = Decision>,
     {
-        let format = ObjectFormat::of(&self.git_order.base);
-        let borrowed = self.mirror.objects();
-        gitdir::make(
-            self.git.dir(),
-            format,
-            Head::Ref("refs/ralph/none"),
-            Some(&borrowed),
-            false,
-            "",
-        )
-        .map_err(WorkspaceError::io("make the git directory", self.git.dir()))?;
+        self.site.make()?;
         if let Some(decided) = &self.order.resume {
             return self.resume(decided).await;
         }
@@ -150,7 +127,7 @@ impl Integration<'_> {
             Step::Ended(ended) => Ok(ended),
             Step::Next(Candidate { decided, empty }) => {
                 faults::point("integrate.after_decide");
-                land::land(self, &decided, empty).await
+                land::land(&self.site, &self.site.feature_ref, &decided, empty).await
             }
         }
     }
@@ -166,10 +143,10 @@ impl Integration<'_> {
         };
         faults::point("integrate.after_rebase");
         let Decided { new, new_ref, .. } = &candidate.decided;
-        if let Some(ended) = self.gate(new).await? {
+        if let Some(ended) = self.site.gate(&self.order.gate, new).await? {
             return Ok(Step::Ended(ended));
         }
-        push::create(&self.git, new, new_ref).await?;
+        push::create(&self.site.git, new, new_ref).await?;
         faults::point("integrate.before_decide");
         Ok(match decide(candidate.decided.clone()).await {
             Decision::Push => Step::Next(candidate),
@@ -188,20 +165,20 @@ impl Integration<'_> {
 
     /// Fetches and rebases; once more with a mirror made anew when objects in it turn out to be broken.
     async fn rebase(&self) -> Result<Step<Candidate>, WorkspaceError> {
-        let feature_ref = self.feature_ref.as_str();
+        let feature_ref = self.site.feature_ref.as_str();
         let refs = [feature_ref]
             .into_iter()
-            .chain(self.git_order.start_ref.as_deref())
+            .chain(self.site.git_order.start_ref.as_deref())
             .collect();
         let wanted = Wanted {
             refs,
-            base: &self.git_order.base,
+            base: &self.site.git_order.base,
             commit: Some(&self.order.commit),
         };
-        let fetched = self.mirror.fetch(&wanted).await?;
+        let fetched = self.site.mirror.fetch(&wanted).await?;
         match self.rebase_onto(fetched).await {
             Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
-                let fetched = self.mirror.rebuild(&wanted).await?;
+                let fetched = self.site.mirror.rebuild(&wanted).await?;
                 self.rebase_onto(fetched).await
             }
             other => other,
@@ -209,18 +186,13 @@ impl Integration<'_> {
     }
 
     async fn rebase_onto(&self, fetched: Fetched) -> Result<Step<Candidate>, WorkspaceError> {
-        let Self {
-            git,
-            git_order,
-            order,
-            ..
-        } = self;
+        let Self { site, order } = self;
+        let Site { git, git_order, .. } = site;
         let task = git_order.trailers.get(TASK_TRAILER);
         let task = task.ok_or_else(|| WorkspaceError::Order(format!("it has no trailer {TASK_TRAILER}")))?;
         let head = fetched.refs.into_iter().next().flatten();
         if let Some(head) = &head
-            && let Some(commit) =
-                rebase::find_trailer(git, head, fetched.base.as_deref(), TASK_TRAILER, task).await?
+            && let Some(commit) = rebase::find_landing(git, head, fetched.base.as_deref(), task).await?
         {
             let empty = rebase::is_empty(git, &commit).await?;
             return Ok(Step::Ended(IntegrationEnd::Merged { commit, empty }));
@@ -234,7 +206,7 @@ impl Integration<'_> {
         };
         let onto = match head.clone().or(fetched.base) {
             Some(onto) => onto,
-            None => return Err(prepare::missing_base(git_order, &self.mirror).await),
+            None => return Err(prepare::missing_base(git_order, &site.mirror).await),
         };
         let (tree, empty) = match rebase::rebase(git, &onto, &commit).await? {
             Rebased::Clean { tree, empty } => (tree, empty),
@@ -244,6 +216,8 @@ impl Integration<'_> {
                     hunks: conflict.hunks(git, &onto).await?,
                     others: conflict.others(git, &onto, &commit).await?,
                     head: onto,
+                    source: None,
+                    source_ref: None,
                 }));
             }
         };
@@ -259,7 +233,12 @@ impl Integration<'_> {
         };
         let message = message.render(&git_order.trailers);
         let author = commit::author(git, git_order.author.as_deref());
-        let new = commit::commit_tree(git, &tree, &onto, &message, &author, Signature::AsConfigured).await?;
+        let parents: Vec<&str> = [onto.as_str()]
+            .into_iter()
+            .chain(order.brings.as_deref())
+            .collect();
+        let new =
+            commit::commit_tree(git, &tree, &parents, &message, &author, Signature::AsConfigured).await?;
         let old = head.unwrap_or_else(|| ObjectFormat::of(&onto).zeros());
         let decided = Decided {
             old,
@@ -267,45 +246,6 @@ impl Integration<'_> {
             new_ref: git_order.attempt_ref.clone(),
         };
         Ok(Step::Next(Candidate { decided, empty }))
-    }
-
-    async fn gate(&self, new: &str) -> Result<Option<IntegrationEnd>, WorkspaceError> {
-        if self.order.gate.is_empty() {
-            return Ok(None);
-        }
-        let tree = self.folders.tree();
-        let git = self.git.clone().with_tree(tree.clone());
-        let objects = self.git.dir().join("objects");
-        clone::read_tree(&git, new).await?;
-        let clone = AgentClone {
-            branch: &self.git_order.feature_branch,
-            start: new,
-            head: None,
-            address: &self.git_order.repository.address,
-            author: &commit::author(&git, self.git_order.author.as_deref()),
-        };
-        clone.write(&git, &tree, &objects)?;
-        let alternates = std::fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
-        let mirror = alternates.lines().map(PathBuf::from);
-        let objects: Vec<PathBuf> = mirror.chain([objects]).collect();
-        let room = commands::Room {
-            tree: &tree,
-            objects: &objects,
-            folders: self.folders,
-            purpose: commands::SETUP,
-            settings: self.settings,
-        };
-        let failure = match commands::run(&self.settings.setup, room).await? {
-            Some(failure) => Some(failure),
-            None => {
-                let purpose = commands::GATE;
-                commands::run(&self.order.gate, commands::Room { purpose, ..room }).await?
-            }
-        };
-        Ok(failure.map(|failure| IntegrationEnd::GateFailed {
-            command: failure.command,
-            output: failure.output,
-        }))
     }
 
     /// Finishes what somebody else decided.
@@ -317,13 +257,13 @@ impl Integration<'_> {
             ));
         }
         let wanted = Wanted {
-            refs: vec![&self.feature_ref, new_ref],
-            base: &self.git_order.base,
+            refs: vec![&self.site.feature_ref, new_ref],
+            base: &self.site.git_order.base,
             commit: Some(new),
         };
-        let fetched = self.mirror.fetch(&wanted).await?;
+        let fetched = self.site.mirror.fetch(&wanted).await?;
         let head = fetched.refs.into_iter().next().flatten();
-        if let Some(merged) = land::merged_already(&self.git, decided, head.as_deref()).await? {
+        if let Some(merged) = land::merged_already(&self.site.git, decided, head.as_deref()).await? {
             return Ok(merged);
         }
         let void = |reason: String| Ok(IntegrationEnd::Void { reason });
@@ -331,7 +271,7 @@ impl Integration<'_> {
             let found = head.as_deref().unwrap_or("nowhere");
             return void(format!(
                 "{} is at {found}, not at {old} and not after {new}",
-                self.feature_ref
+                self.site.feature_ref
             ));
         }
         if fetched.commit.is_none() {
@@ -339,16 +279,16 @@ impl Integration<'_> {
                 "{new} is not at the remote any more, neither on {new_ref} nor elsewhere"
             ));
         }
-        if head.is_some() && !rebase::is_ancestor(&self.git, old, new).await? {
+        if head.is_some() && !rebase::is_ancestor(&self.site.git, old, new).await? {
             return void(format!("{new} does not come after {old}"));
         }
-        let empty = rebase::is_empty(&self.git, new).await?;
-        land::land(self, decided, empty).await
+        let empty = rebase::is_empty(&self.site.git, new).await?;
+        land::land(&self.site, &self.site.feature_ref, decided, empty).await
     }
 }
 
 /// Waits until the integration is told to end; for ever when nobody can tell it any more.
-async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
+pub(super) async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
     let told = end
         .wait_for(Option::is_some)
         .await

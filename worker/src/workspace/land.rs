@@ -5,10 +5,10 @@ use ralph_shared::wire::{Decided, IntegrationEnd};
 
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
-use super::integrate::Integration;
 use super::mirror::Wanted;
 use super::push::{self, PUSH_TRIES};
 use super::rebase;
+use super::site::Site;
 use crate::faults;
 
 /// Where the branch must be for the push; `None` when it must not be there.
@@ -34,19 +34,20 @@ pub(super) async fn merged_already(
     }))
 }
 
-/// Pushes, as often as that can help, until it is known what became of it or can't be known now.
+/// Pushes to `target` (a whole ref name), as often as that can help, until it is known what became of it or can't be known now.
 pub(super) async fn land(
-    integration: &Integration<'_>,
+    site: &Site<'_>,
+    target: &str,
     decided: &Decided,
     empty: bool,
 ) -> Result<IntegrationEnd, WorkspaceError> {
-    let Integration { git, feature_ref, .. } = integration;
+    let git = &site.git;
     let expected = expected(decided);
     let mut tries = 0;
     loop {
         tries += 1;
         faults::point("integrate.before_push");
-        let pushed = push::push_once(git, &decided.new, feature_ref, expected).await;
+        let pushed = push::push_once(git, &decided.new, target, expected).await;
         faults::point("integrate.after_push");
         let Err(error) = pushed else {
             return Ok(IntegrationEnd::Merged {
@@ -54,11 +55,11 @@ pub(super) async fn land(
                 empty,
             });
         };
-        let found = push::look_up(git, feature_ref).await;
+        let found = push::look_up(git, target).await;
         if let Ok(found) = &found
             && found.as_deref() != expected
         {
-            return elsewhere(integration, decided, found.as_deref()).await;
+            return elsewhere(site, target, decided, found.as_deref()).await;
         }
         if tries >= PUSH_TRIES || !error.trouble.retry_can_help() {
             let unknown = found
@@ -67,7 +68,7 @@ pub(super) async fn land(
             return Ok(IntegrationEnd::Failed {
                 retry: error.trouble.retry_can_help(),
                 message: format!(
-                    "failed to push {} to {feature_ref}: {error}{}",
+                    "failed to push {} to {target}: {error}{}",
                     decided.new,
                     unknown.unwrap_or_default()
                 ),
@@ -79,19 +80,19 @@ pub(super) async fn land(
 
 /// The branch moved: with the decided commit in it, or without.
 async fn elsewhere(
-    integration: &Integration<'_>,
+    site: &Site<'_>,
+    target: &str,
     decided: &Decided,
     found: Option<&str>,
 ) -> Result<IntegrationEnd, WorkspaceError> {
-    let Integration {
+    let Site {
         git,
         mirror,
-        feature_ref,
         git_order,
         ..
-    } = integration;
+    } = site;
     let wanted = Wanted {
-        refs: vec![feature_ref],
+        refs: vec![target],
         base: &git_order.base,
         commit: None,
     };
@@ -100,7 +101,7 @@ async fn elsewhere(
         Some(merged) => merged,
         None => IntegrationEnd::Void {
             reason: format!(
-                "{feature_ref} went from {} to {}, without {}",
+                "{target} went from {} to {}, without {}",
                 decided.old,
                 found.unwrap_or("nowhere"),
                 decided.new

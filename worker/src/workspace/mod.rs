@@ -12,7 +12,8 @@
 //! | `record`, `held` | folders, locks and the record of each workspace |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `snapshot`, `commit` | the tree on disk as a commit |
-//! | `integrate`, `rebase`, `land` | the way onto the feature branch |
+//! | `integrate`, `site`, `rebase`, `land` | the way onto the feature branch |
+//! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
 //! | `commands` | the user's commands in a checkout: setup and gate |
 //! | `push`, `trouble`, `error`, `address` | pushes, what remotes refuse, and the words for it |
 //! | `git`, `environment`, `process` | the git command line in a process group: what it sees, how long it may take |
@@ -32,12 +33,14 @@ mod held;
 mod integrate;
 mod land;
 mod mirror;
+mod operate;
 mod prepare;
 mod process;
 mod push;
 mod rebase;
 mod record;
 mod rescue;
+mod site;
 mod snapshot;
 mod trouble;
 mod workspaces;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::error::GitError;
 use super::git::Git;
-use super::integrate::TASK_TRAILER;
+use super::integrate::{REVERT_TRAILER, TASK_TRAILER};
 
 /// How many conflicting paths are named.
 const NAMED_PATHS: usize = 200;
@@ -202,17 +202,21 @@ pub(super) async fn is_ancestor(git: &Git, old: &str, new: &str) -> Result<bool,
         == 0)
 }
 
-/// The commit of `head`'s history since `base` that has the trailer `key: value`, exactly.
-pub(super) async fn find_trailer(
+/// The commit of `head`'s history since `base` that landed `task`, unless a later one took it back.
+pub(super) async fn find_landing(
     git: &Git,
     head: &str,
     base: Option<&str>,
-    key: &str,
-    value: &str,
+    task: &str,
 ) -> Result<Option<String>, GitError> {
-    let format = format!("--format=%H%x00%(trailers:key={key},valueonly,separator=%x00)");
+    let values = |key: &str| format!("%(trailers:key={key},valueonly,separator=%x00)");
+    let format = format!(
+        "--format=%H%x01{}%x01{}",
+        values(TASK_TRAILER),
+        values(REVERT_TRAILER)
+    );
     let since = base.map(|base| format!("^{base}"));
-    let options = [format.as_str(), "--no-color", "--no-notes", head];
+    let options = [format.as_str(), "--no-color", "--no-notes", "--topo-order", head];
     let log = git
         .run("log")
         .args(options)
@@ -221,12 +225,19 @@ pub(super) async fn find_trailer(
         .output()
         .await?
         .text();
-    let found = log.lines().find_map(|line| {
-        let (commit, values) = line.split_once('\0')?;
-        values
-            .split('\0')
-            .any(|found| found == value)
-            .then(|| commit.to_owned())
-    });
-    Ok(found)
+    for line in log.lines() {
+        let mut fields = line.split('\x01');
+        let (Some(commit), Some(landed), Some(reverted)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let names = |values: &str| values.split('\0').any(|value| value == task);
+        if names(reverted) {
+            return Ok(None);
+        }
+        if names(landed) {
+            return Ok(Some(commit.to_owned()));
+        }
+    }
+    Ok(None)
 }

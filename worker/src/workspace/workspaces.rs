@@ -29,6 +29,8 @@ pub struct Settings {
     pub setup: Vec<String>,
     /// Longest run of one command of a setup or a gate.
     pub command_bound: Duration,
+    /// The user's own command that a finished feature is handed to, with the worker's rights.
+    pub on_complete: Option<String>,
     /// What these commands find in their environment besides a minimal one.
     pub command_env: BTreeMap<String, String>,
     /// What confines these commands, which run what agents wrote.
@@ -42,6 +44,7 @@ impl Default for Settings {
             local_bound: Duration::from_secs(10 * 60),
             setup: Vec::new(),
             command_bound: Duration::from_secs(30 * 60),
+            on_complete: None,
             command_env: BTreeMap::new(),
             sandbox: Sandbox::default(),
         }

@@ -99,6 +99,7 @@ async fn a_conflict_names_paths_and_hunks_and_moves_nothing() {
         hunks,
         head,
         others,
+        ..
     } = ended
     else {
         panic!("{ended:?}")

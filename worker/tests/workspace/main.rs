@@ -6,6 +6,7 @@ mod integrating;
 mod kills;
 mod landing;
 mod merging;
+mod operating;
 mod preparing;
 mod remote;
 mod snapshots;

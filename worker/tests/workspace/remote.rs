@@ -203,6 +203,7 @@ pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
         subject: format!("Do {task}"),
         body: "Because.".to_owned(),
         after_conflict: false,
+        brings: None,
         gate: Vec::new(),
         resume: None,
     }

@@ -4,6 +4,7 @@
 mod edit;
 mod limits;
 mod memory;
+mod operate;
 mod problem;
 mod steer;
 mod submit;
@@ -17,6 +18,7 @@ pub use memory::{
     AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
     PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
+pub use operate::{Merging, Operating, Reverting};
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer};
 pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};

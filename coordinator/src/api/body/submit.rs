@@ -1,5 +1,6 @@
 //! What is submitted.
 
+use ralph_shared::wire::MergeHow;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
@@ -64,6 +65,10 @@ pub struct SubmitFeature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 20)]
     pub review_rounds: Option<i32>,
+    /// How it comes into the branch that it begins from when it is finished; it is left on its own branch when this isn't
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<MergeHow>,
     /// Its repository; none for a feature without code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoRef>,

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
+use ralph_shared::wire::MergeHow;
 
 use super::repo::{self, RepoFlags};
 use super::{RunFlags, accepted};
@@ -50,6 +52,10 @@ pub struct FeatureArgs {
     /// Rounds of reviewing the whole when its tasks are done; 0 is none [default: 2 without --tasks, else 0]
     #[arg(long, value_name = "N")]
     review: Option<i32>,
+    /// What becomes of the finished feature's branch: it is merged into its base (ff, merge, squash), or handed to the
+    /// worker's `[workspace] on_complete` (command) [default: it is left]
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
+    merge: Option<MergeHow>,
     #[command(flatten)]
     repo: RepoFlags,
     /// Sessions that may run at once [default: 4]
@@ -130,6 +136,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         tasks,
         approve: args.approve,
         review_rounds: args.review,
+        merge: args.merge.or(file.workspace.merge.filter(|_| repo.is_some())),
         repo,
         max_parallel: args.max_parallel.or(file.limits.max_parallel),
         failure_policy: match args.on_failure {

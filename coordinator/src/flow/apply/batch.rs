@@ -6,7 +6,7 @@ use std::time::Duration;
 use ralph_shared::ids::{FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Difficulty, Sigils};
-use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, Report, SessionReport};
+use ralph_shared::wire::{Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport};
 use uuid::Uuid;
 
 use super::super::capture::{self, Captured};
@@ -22,6 +22,7 @@ use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
 use crate::store::integration::{Collision, Integration, IntegrationState};
 use crate::store::memory::Source;
+use crate::store::operation;
 use crate::store::task::Task;
 
 /// Most conflicting paths that are kept.
@@ -64,6 +65,16 @@ pub(super) struct Batch<'a> {
     pub written: Vec<(FeatureId, Text, Option<String>)>,
     pub next_models: Vec<(TaskId, String)>,
     pub failed_runs: BTreeSet<FeatureId>,
+    /// What tasks of the role `git` do.
+    pub operations: HashMap<TaskId, GitOperation>,
+    /// Those of them that landed.
+    pub operated: Vec<TaskId>,
+    /// The base that an update took in.
+    pub bases: HashMap<TaskId, String>,
+    /// What became of operations that took no turn.
+    pub noted: Vec<operation::Ended>,
+    /// Operations that go on another way.
+    pub altered: Vec<(TaskId, GitOperation)>,
     pub turns: BTreeSet<FeatureId>,
 }
 
@@ -75,6 +86,7 @@ impl<'a> Batch<'a> {
         runs: Vec<Run>,
         tasks: Vec<Task>,
         integrations: Vec<Integration>,
+        operations: HashMap<TaskId, GitOperation>,
     ) -> Self {
         Self {
             settings,
@@ -99,6 +111,11 @@ impl<'a> Batch<'a> {
             written: Vec::new(),
             next_models: Vec::new(),
             failed_runs: BTreeSet::new(),
+            operations,
+            operated: Vec::new(),
+            bases: HashMap::new(),
+            noted: Vec::new(),
+            altered: Vec::new(),
             turns: BTreeSet::new(),
         }
     }
@@ -133,7 +150,10 @@ impl Batch<'_> {
         self.changed.insert(task.id);
         let integrates = dispatch.kind == Kind::Integrate;
         match &one.report.finished {
-            Finished::Session(report) if !integrates => {
+            Finished::Integration(report) if dispatch.kind == Kind::Git => {
+                self.operation(dispatch, task, &one.report, report);
+            }
+            Finished::Session(report) if !integrates && dispatch.kind != Kind::Git => {
                 self.session(dispatch, task, &one.report, report, &one.text);
             }
             Finished::Integration(report) if integrates => {
@@ -283,6 +303,10 @@ impl Batch<'_> {
                 self.retry(task, dispatch, &judgement, changes);
             }
             Step::Repeat => self.repeat_verify(task, &judgement),
+            Step::Resolve | Step::Ask => {
+                let reason = judgement.reason.unwrap_or_default();
+                self.needs_person(task, reason);
+            }
         }
     }
 
@@ -378,7 +402,7 @@ impl Batch<'_> {
 }
 
 /// What a conflict was about. The trailers are a repository's text: what is no whole id is left out.
-fn collision(end: &IntegrationEnd) -> Collision {
+pub(super) fn collision(end: &IntegrationEnd) -> Collision {
     let IntegrationEnd::Conflict { paths, others, .. } = end else {
         return Collision::default();
     };

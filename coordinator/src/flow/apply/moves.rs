@@ -119,6 +119,9 @@ impl Batch<'_> {
         if task.role == Kind::Review {
             self.reviewed.push(task.id);
         }
+        if task.role == Kind::Git {
+            self.operated.push(task.id);
+        }
         self.explained.push((task.id, None));
         self.tasks.insert(task.id, task);
     }
@@ -148,7 +151,9 @@ impl Batch<'_> {
             jitter(),
         );
         task.trouble = trouble;
-        task.next_kind = Some(task.role);
+        // An agent that brings both sides of a conflict together goes on with that.
+        let goes_on = task.role == Kind::Git && dispatch.kind != Kind::Git && task.start_commit.is_some();
+        task.next_kind = Some(if goes_on { Kind::Work } else { task.role });
         match next {
             Next::Again(delay) => {
                 self.move_to(&mut task, TaskState::Pending);

@@ -153,7 +153,7 @@ pub async fn end_as_error(
 /// The report that stands for one that can't be used.
 pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
     let finished = match dispatch.kind {
-        Kind::Integrate => Finished::Integration(IntegrationReport {
+        Kind::Integrate | Kind::Git => Finished::Integration(IntegrationReport {
             end: IntegrationEnd::Failed { message, retry: true },
         }),
         _ => Finished::Session(Box::new(SessionReport {
@@ -212,7 +212,14 @@ async fn in_one_transaction(
     } else {
         store::integration::open_of_tasks(&mut tx, &integrating).await?
     };
-    let mut batch = Batch::new(settings, features, runs, tasks, integrations);
+    let operating = tasks.iter().filter(|task| task.role == Kind::Git);
+    let operating: Vec<Uuid> = operating.map(|task| task.id.0).collect();
+    let operations = if operating.is_empty() {
+        HashMap::new()
+    } else {
+        store::operation::of_tasks(&mut tx, &operating).await?
+    };
+    let mut batch = Batch::new(settings, features, runs, tasks, integrations, operations);
     let mut fates = Vec::with_capacity(incoming.len());
     for one in incoming {
         let fate = match dispatches.get_mut(&one.report.dispatch) {

@@ -85,6 +85,7 @@ impl Batch<'_> {
             )
             .await?;
         }
+        self.write_operations(conn, signals).await?;
         integrate::promote(conn, &self.turns, signals).await?;
         for (run, spent) in &self.spent {
             if *spent != Spent::default() {

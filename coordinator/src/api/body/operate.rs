@@ -1,0 +1,42 @@
+//! Changes of a feature's branches.
+
+use ralph_shared::wire::MergeHow;
+use serde::{Deserialize, Serialize};
+
+/// How a feature is merged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Merging {
+    /// How.
+    pub how: MergeHow,
+    /// Into which branch, without `refs/heads/`; the one that it began from when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$")]
+    pub into: Option<String>,
+}
+
+/// How a landed task is taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reverting {
+    /// It is done again afterwards, rather than cancelled.
+    #[serde(default)]
+    pub redo: bool,
+    /// Landed tasks that waited for it are taken back as well, the last first.
+    #[serde(default)]
+    pub dependents: bool,
+    /// Why; stands in the task's log, and in the next prompt if it is done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Tasks that change branches were added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Operating {
+    /// The feature.
+    pub feature: String,
+    /// The tasks that do it, one after the other.
+    pub tasks: Vec<String>,
+    /// The run that was started for them; `None` when one is under way, or the feature is paused.
+    pub run: Option<String>,
+}

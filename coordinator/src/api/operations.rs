@@ -1,0 +1,153 @@
+//! Changes of a feature's branches: its base taken in, a landing taken back, the whole merged.
+
+use axum::Json;
+use axum::extract::State;
+use ralph_shared::ids::{FeatureId, TaskId};
+
+use super::app::App;
+use super::body::{Merging, Operating, Reverting, RunWish};
+use super::locate;
+use super::problem::Problem;
+use super::request::{At, Body};
+use crate::flow::Signals;
+use crate::flow::operate::{self, Operated, RevertWish};
+use crate::flow::steer::{self, FeatureCommand, Steered};
+use crate::store;
+use crate::store::view;
+
+/// Who does what comes through the API, in the log of a task.
+const ACTOR: &str = "a person";
+
+/// Takes what the base branch has by now into the feature's.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/update",
+    operation_id = "update_feature",
+    tag = "features",
+    responses((status = 201, body = Operating))
+)]
+pub async fn update(State(app): State<App>, At(id): At<String>) -> Answer {
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let wanted = store::retry_serialization(|| operate::update(db, feature, ACTOR)).await?;
+    begun(&app, feature, wanted).await
+}
+
+/// Brings the feature's branch into another.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/merge",
+    operation_id = "merge_feature",
+    tag = "features",
+    request_body = Merging,
+    responses((status = 201, body = Operating))
+)]
+pub async fn merge(State(app): State<App>, At(id): At<String>, Body(wish): Body<Merging>) -> Answer {
+    let into = wish.into.as_deref();
+    if let Some(branch) = into.filter(|branch| !is_branch(branch)) {
+        return Err(Problem::invalid(format!(
+            "`{branch}` can't be the name of a branch"
+        )));
+    }
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let wanted = store::retry_serialization(|| operate::merge(db, feature, wish.how, into, ACTOR)).await?;
+    begun(&app, feature, wanted).await
+}
+
+/// Takes back what a task landed.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/revert",
+    operation_id = "revert_task",
+    tag = "tasks",
+    request_body = Reverting,
+    responses((status = 201, body = Operating))
+)]
+pub async fn revert(State(app): State<App>, At(id): At<String>, Body(wish): Body<Reverting>) -> Answer {
+    let mut conn = app.db().await?;
+    let task = locate::task(&mut conn, &id).await?;
+    let feature = store::task::feature_of(&mut conn, task).await?;
+    drop(conn);
+    let Some(feature) = feature else {
+        return Err(gone());
+    };
+    let how = RevertWish {
+        redo: wish.redo,
+        dependents: wish.dependents,
+    };
+    let (db, why) = (&app.deps.db, wish.reason.as_deref());
+    let wanted = store::retry_serialization(|| operate::revert(db, task, how, why, ACTOR)).await?;
+    begun(&app, feature, wanted).await
+}
+
+type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
+
+/// A name that git takes for a branch and nothing else.
+fn is_branch(name: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    (1..=200).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
+        && !name.contains("..")
+        && !name.ends_with('.')
+        && name.split('/').all(part)
+}
+
+/// Starts a run where none is under way, with the settings of the last one: nobody wants the tasks to wait.
+async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> Answer {
+    let tasks: Vec<TaskId> = match operated {
+        Operated::Accepted(tasks) => tasks,
+        Operated::NotFound => return Err(gone()),
+        Operated::Refused(why) => return Err(Problem::conflict(why)),
+    };
+    app.deps.bus.emit(signals).await;
+    let mut conn = app.db().await?;
+    let last = store::run::last(&mut conn, feature).await?;
+    let total = view::features(&mut conn, &[feature.0])
+        .await?
+        .first()
+        .map_or(0, |feature| feature.tasks.total);
+    drop(conn);
+    let wish = RunWish::default();
+    let wish = last.map_or(wish.clone(), |last| wish.after(&last.settings));
+    let settings = wish
+        .settings(usize::try_from(total).unwrap_or(0))
+        .map_err(super::submit::unfit)?;
+    let command = FeatureCommand::Run(Box::new(settings));
+    let db = &app.deps.db;
+    let (steered, run, signals) =
+        store::retry_serialization(|| steer::feature(db, feature, &command)).await?;
+    if matches!(steered, Steered::Done(_)) {
+        app.deps.bus.emit(signals).await;
+    }
+    let operating = Operating {
+        feature: feature.short(),
+        tasks: tasks.iter().map(TaskId::short).collect(),
+        run: run.map(|run| run.short()),
+    };
+    Ok((axum::http::StatusCode::CREATED, Json(operating)))
+}
+
+fn gone() -> Problem {
+    Problem::not_found("it was deleted meanwhile")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_branch_is_refused() {
+        for name in ["main", "release/2.1", "a-b_c"] {
+            assert!(is_branch(name), "{name}");
+        }
+        for name in [
+            "", "-f", "a..b", "a/", "/a", "a//b", "x.lock", ".a", "a/.b", "a b", "a:b", "a.",
+        ] {
+            assert!(!is_branch(name), "{name}");
+        }
+    }
+}

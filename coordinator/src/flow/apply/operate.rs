@@ -1,0 +1,201 @@
+//! The ends of what changes branches without an agent, and what they lead to (DESIGN 6).
+
+use std::time::Duration;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report};
+use sqlx::PgConnection;
+
+use super::super::{Signals, cascade, library};
+use super::batch::{Batch, collision};
+use super::record::end;
+use crate::domain::judge::{self, Step};
+use crate::domain::retry::{MAX_CONFLICTS, Trouble};
+use crate::domain::states::{Kind, TaskState, Verification};
+use crate::store;
+use crate::store::dispatch::{Dispatch, DispatchState};
+use crate::store::integration::{Collision, IntegrationState};
+use crate::store::operation::Ended;
+use crate::store::task::Task;
+
+/// Who did it, in the log of a task.
+const BY_REVERT: &str = "its revert";
+
+impl Batch<'_> {
+    /// Notes what a report on an operation changes.
+    pub(super) fn operation(
+        &mut self,
+        dispatch: &Dispatch,
+        mut task: Task,
+        report: &Report,
+        integration: &IntegrationReport,
+    ) {
+        let judgement = judge::operation(&integration.end);
+        self.ends
+            .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
+        let operation = self.operations.get(&task.id).cloned();
+        match judgement.step {
+            Step::Landed => {
+                self.landed_by_itself(&task, operation.as_ref(), &integration.end);
+                self.land(task);
+            }
+            Step::Resolve => {
+                let IntegrationEnd::Conflict {
+                    source: Some(source),
+                    source_ref: Some(source_ref),
+                    ..
+                } = &integration.end
+                else {
+                    return;
+                };
+                self.noted.push(Ended {
+                    feature: task.feature,
+                    task: task.id,
+                    attempt: task.attempt,
+                    commit: source.clone(),
+                    commit_ref: source_ref.clone(),
+                    state: IntegrationState::Conflict,
+                    collision: collision(&integration.end),
+                    message: judgement.reason.clone(),
+                });
+                if let Some(GitOperation::Update { branch, .. }) = operation {
+                    let brings = Some(source.clone());
+                    self.altered
+                        .push((task.id, GitOperation::Update { branch, brings }));
+                }
+                task.start_commit = Some(source.clone());
+                task.start_ref = Some(source_ref.clone());
+                task.trouble.conflicts += 1;
+                if task.trouble.conflicts >= MAX_CONFLICTS {
+                    return self.needs_person(task, judgement.reason.unwrap_or_default());
+                }
+                self.move_to(&mut task, TaskState::Pending);
+                task.next_kind = Some(Kind::Work);
+                self.enqueue.push((task.id, Duration::ZERO));
+                self.tasks.insert(task.id, task);
+            }
+            Step::Ask => self.needs_person(task, judgement.reason.unwrap_or_default()),
+            _ => self.retry(task, dispatch, &judgement, false),
+        }
+    }
+
+    fn landed_by_itself(&mut self, task: &Task, operation: Option<&GitOperation>, end: &IntegrationEnd) {
+        let commit = match end {
+            IntegrationEnd::Updated { commit, base } => {
+                self.bases.insert(task.id, base.clone());
+                commit.as_ref()
+            }
+            IntegrationEnd::Merged { commit, .. } => Some(commit),
+            _ => None,
+        };
+        // What goes into another branch is no landing on the feature's.
+        let elsewhere = matches!(operation, Some(GitOperation::Merge { .. }));
+        if let Some(commit) = commit.filter(|_| !elsewhere) {
+            self.noted.push(Ended {
+                feature: task.feature,
+                task: task.id,
+                attempt: task.attempt,
+                commit: commit.clone(),
+                commit_ref: String::new(),
+                state: IntegrationState::Merged,
+                collision: Collision::default(),
+                message: None,
+            });
+        }
+    }
+
+    /// Writes what operations lead to.
+    pub(super) async fn write_operations(
+        &mut self,
+        conn: &mut PgConnection,
+        signals: &mut Signals,
+    ) -> sqlx::Result<()> {
+        for ended in &self.noted {
+            store::operation::note(conn, ended).await?;
+        }
+        for (task, operation) in &self.altered {
+            store::operation::set(conn, *task, operation).await?;
+        }
+        for id in std::mem::take(&mut self.operated) {
+            let Some(feature) = self.tasks.get(&id).map(|task| task.feature) else {
+                continue;
+            };
+            match self.operations.get(&id).cloned() {
+                Some(GitOperation::Update { brings, .. }) => {
+                    if let Some(base) = self.bases.get(&id).cloned().or(brings) {
+                        store::operation::rebase(conn, feature, &base).await?;
+                    }
+                }
+                Some(GitOperation::Revert { task, redo, .. }) => {
+                    self.take_back(conn, task).await?;
+                    for task in redo {
+                        self.begin_again(conn, task, signals).await?;
+                    }
+                }
+                Some(GitOperation::Merge { .. }) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A landing was taken back: its task is cancelled, what waits for it waits again, and what came from it into memory
+    /// goes.
+    async fn take_back(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
+        store::operation::take_back(conn, id).await?;
+        for dispatch in store::operation::dispatches(conn, id).await? {
+            library::take_back(conn, dispatch.0).await?;
+        }
+        let Some(mut task) = store::task::lock(conn, &[id.0]).await?.pop() else {
+            return Ok(());
+        };
+        if task.state != TaskState::Done {
+            return Ok(());
+        }
+        self.move_to(&mut task, TaskState::Cancelled);
+        task.dispatch = None;
+        task.next_kind = Some(task.role);
+        task.start_commit = None;
+        task.start_ref = None;
+        task.verification = Verification::None;
+        task.trouble = Trouble::default();
+        store::task::save(conn, &[&task]).await?;
+        for dependent in store::task::block_dependents(conn, &[id.0]).await? {
+            cascade::moved(
+                &mut self.features,
+                dependent.feature,
+                dependent.was,
+                TaskState::Blocked,
+            );
+        }
+        store::task::log(conn, id, BY_REVERT, "cancel", None).await
+    }
+
+    /// A task whose landing was taken back is done again, unless its parent is over by now.
+    async fn begin_again(
+        &mut self,
+        conn: &mut PgConnection,
+        id: TaskId,
+        signals: &mut Signals,
+    ) -> sqlx::Result<()> {
+        let Some(mut task) = store::task::lock(conn, &[id.0]).await?.pop() else {
+            return Ok(());
+        };
+        let parent = match task.parent {
+            Some(parent) => store::task::state_of(conn, parent).await?,
+            None => None,
+        };
+        if task.state != TaskState::Cancelled || parent.is_some_and(TaskState::is_resolved) {
+            return Ok(());
+        }
+        let to = if task.open_blockers > 0 {
+            TaskState::Blocked
+        } else {
+            TaskState::Pending
+        };
+        self.move_to(&mut task, to);
+        store::task::save(conn, &[&task]).await?;
+        store::task::reopen_parents(conn, &[id.0]).await?;
+        signals.got_work(store::ready::enqueue(conn, &[id.0], &[0]).await?);
+        store::task::log(conn, id, BY_REVERT, "retry", None).await
+    }
+}

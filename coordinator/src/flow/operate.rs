@@ -1,0 +1,317 @@
+//! Changes of a feature's branches that people or the feature's end ask for (DESIGN 6): tasks that everybody sees, which a
+//! worker does without an agent, as long as nothing conflicts.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::{GitOperation, MergeHow};
+use sqlx::{PgConnection, PgPool};
+
+use super::cascade::{self, Features};
+use super::{Signals, submit};
+use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::store;
+use crate::store::feature::Locked;
+use crate::store::operation::Branches;
+use crate::store::task::NewTask;
+
+/// What came of a wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operated {
+    /// These tasks do it, one after the other.
+    Accepted(Vec<TaskId>),
+    /// Nothing of that id.
+    NotFound,
+    /// It can't be done as things stand, and why.
+    Refused(String),
+}
+
+/// How a landed task is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RevertWish {
+    /// The task is done again afterwards, rather than cancelled.
+    pub redo: bool,
+    /// Landed tasks that waited for it are taken back as well, the last first.
+    pub dependents: bool,
+}
+
+/// A feature that the transaction holds, and where it stands.
+struct Held {
+    features: Features,
+    branches: Branches,
+}
+
+impl Held {
+    fn feature(&mut self, id: FeatureId) -> Option<&mut Locked> {
+        self.features.get_mut(&id)
+    }
+}
+
+/// Locks a feature whose branches can be changed.
+async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Result<Held, Operated>> {
+    let features = cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
+    let Some(held) = features.get(&feature) else {
+        return Ok(Err(Operated::NotFound));
+    };
+    if held.state == FeatureState::Cancelled {
+        let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+        return Ok(Err(Operated::Refused(why)));
+    }
+    let Some(branches) = store::operation::branches(conn, feature).await? else {
+        let why = format!("the feature `{}` has no repository, or no tasks yet", held.name);
+        return Ok(Err(Operated::Refused(why)));
+    };
+    Ok(Ok(Held { features, branches }))
+}
+
+/// Takes what the feature's base has by now into its branch.
+pub async fn update(db: &PgPool, feature: FeatureId, actor: &str) -> sqlx::Result<(Operated, Signals)> {
+    let mut tx = db.begin().await?;
+    let mut held = match hold(&mut tx, feature).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok((refused, Signals::default())),
+    };
+    let open = store::operation::open(&mut tx, feature).await?;
+    if let Some((task, _)) = open
+        .iter()
+        .find(|(_, open)| matches!(open, GitOperation::Update { .. }))
+    {
+        let why = format!("{task} does that already; `task show {task}` says how far it is");
+        return Ok((Operated::Refused(why), Signals::default()));
+    }
+    let branch = held.branches.base_ref.clone();
+    let title = format!("Take in {branch}");
+    let description = format!(
+        "Bring what `{branch}` has by now into the feature's branch. Where both changed the same places, keep what both \
+         are for; change nothing else."
+    );
+    let operation = GitOperation::Update { branch, brings: None };
+    let task = task(&held.branches, 1, "update", title, description, operation);
+    add(tx, feature, &mut held, vec![task], actor).await
+}
+
+/// Brings the feature's branch into the branch that it began from, or another.
+pub async fn merge(
+    db: &PgPool,
+    feature: FeatureId,
+    how: MergeHow,
+    into: Option<&str>,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let mut tx = db.begin().await?;
+    let mut held = match hold(&mut tx, feature).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok((refused, Signals::default())),
+    };
+    let open = store::operation::open(&mut tx, feature).await?;
+    if let Some((task, _)) = open
+        .iter()
+        .find(|(_, open)| matches!(open, GitOperation::Merge { .. }))
+    {
+        let why = format!("{task} does that already; `task show {task}` says how far it is");
+        return Ok((Operated::Refused(why), Signals::default()));
+    }
+    let Some(head) = held.branches.last_landed.clone() else {
+        let why = "nothing of this feature has landed yet".to_owned();
+        return Ok((Operated::Refused(why), Signals::default()));
+    };
+    let branch = into.map_or(held.branches.base_ref.clone(), str::to_owned);
+    let task = merging(&held.branches, branch, how, head);
+    add(tx, feature, &mut held, vec![task], actor).await
+}
+
+/// Takes a landed task back.
+pub async fn revert(
+    db: &PgPool,
+    id: TaskId,
+    wish: RevertWish,
+    why: Option<&str>,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let refused = |why: String| Ok((Operated::Refused(why), Signals::default()));
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+        return Ok((Operated::NotFound, Signals::default()));
+    };
+    let mut held = match hold(&mut tx, feature).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok((refused, Signals::default())),
+    };
+    let Some(reverted) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+        return Ok((Operated::NotFound, Signals::default()));
+    };
+    let Some(landing) = store::operation::landing(&mut tx, id).await? else {
+        return refused(format!(
+            "{id} is {} and has not landed: there is nothing to take back",
+            reverted.state.as_str()
+        ));
+    };
+    if reverted.role == Kind::Git {
+        return refused(format!("{id} is no task's work; revert the tasks themselves"));
+    }
+    if wish.redo
+        && let Some(parent) = reverted.parent
+        && let Some(state) = store::task::state_of(&mut tx, parent).await?
+        && state.is_resolved()
+    {
+        return refused(format!(
+            "its parent {parent} is {} already, so {id} can't be done again; take it back without --redo",
+            state.as_str()
+        ));
+    }
+    let open = store::operation::open(&mut tx, feature).await?;
+    let reverts = |open: &GitOperation| matches!(open, GitOperation::Revert { task, .. } if *task == id);
+    if let Some((task, _)) = open.iter().find(|(_, open)| reverts(open)) {
+        return refused(format!(
+            "{task} does that already; `task show {task}` says how far it is"
+        ));
+    }
+    let mut landings = store::operation::landed_after(&mut tx, id).await?;
+    if !landings.is_empty() && !wish.dependents {
+        let names: Vec<_> = landings
+            .iter()
+            .map(|one| format!("{} {}", one.task, one.title))
+            .collect();
+        return refused(format!(
+            "what waited for {id} has landed on it: {}; --with-dependents takes that back as well",
+            names.join(", ")
+        ));
+    }
+    landings.push(landing);
+    let mut tasks = Vec::new();
+    for (n, one) in (1..).zip(&landings) {
+        // Only when all of it is taken back anything is begun again.
+        let is_last = one.task == id;
+        let redo = landings.iter().rev().map(|one| one.task);
+        let title = format!("Revert: {}", one.title);
+        let description = format!(
+            "Take back what {} ({}) landed in {}. Where later work changed the same places, keep that work.",
+            one.task, one.title, one.commit
+        );
+        let operation = GitOperation::Revert {
+            task: one.task,
+            commit: one.commit.clone(),
+            redo: redo.filter(|_| wish.redo && is_last).collect(),
+        };
+        tasks.push(task(&held.branches, n, "revert", title, description, operation));
+    }
+    if let Some(why) = why {
+        store::dispatch::note_feedback(&mut tx, id, why).await?;
+    }
+    store::task::log(&mut tx, id, actor, "revert", why).await?;
+    add(tx, feature, &mut held, tasks, actor).await
+}
+
+/// Adds the merge of a feature whose tasks are all resolved, if it is to be merged and something landed since it last was.
+/// Whether it did.
+pub(super) async fn finish(
+    conn: &mut PgConnection,
+    held: &mut Locked,
+    signals: &mut Signals,
+) -> sqlx::Result<bool> {
+    if !held.has_repository {
+        return Ok(false);
+    }
+    let Some(how) = store::operation::merge_of(conn, held.id).await? else {
+        return Ok(false);
+    };
+    let Some(branches) = store::operation::branches(conn, held.id).await? else {
+        return Ok(false);
+    };
+    let Some(head) = branches.last_landed.clone() else {
+        return Ok(false);
+    };
+    if branches.merged_head.as_ref() == Some(&head) {
+        return Ok(false);
+    }
+    let task = merging(&branches, branches.base_ref.clone(), how, head);
+    let id = task.id;
+    store::task::insert(conn, held.id, &[task], &[]).await?;
+    held.counts.add(TaskState::Pending, 1);
+    signals.got_work(store::ready::enqueue(conn, &[id.0], &[0]).await?);
+    Ok(true)
+}
+
+fn merging(branches: &Branches, branch: String, how: MergeHow, head: String) -> NewTask {
+    let title = match how {
+        MergeHow::Command => "Hand the feature over".to_owned(),
+        _ => format!("Merge into {branch}"),
+    };
+    let description = format!("Bring the feature's branch into `{branch}` ({how}).");
+    task(
+        branches,
+        1,
+        "merge",
+        title,
+        description,
+        GitOperation::Merge { branch, how, head },
+    )
+}
+
+fn task(
+    branches: &Branches,
+    n: i64,
+    key: &str,
+    title: String,
+    description: String,
+    operation: GitOperation,
+) -> NewTask {
+    let defaults = submit::TaskDefaults::default();
+    NewTask {
+        id: TaskId::new(),
+        parent: None,
+        key: format!("{key}-{}", branches.operations + n),
+        title,
+        description,
+        priority: 0,
+        pool: branches.pool.clone(),
+        agent: None,
+        model: None,
+        max_retries: defaults.max_retries,
+        verify: defaults.verify,
+        open_blockers: 0,
+        children: 0,
+        start_commit: None,
+        start_ref: None,
+        role: Kind::Git,
+        operation: Some(operation),
+    }
+}
+
+/// Adds tasks to a held feature, each after the one before.
+async fn add(
+    mut tx: sqlx::Transaction<'_, sqlx::Postgres>,
+    feature: FeatureId,
+    held: &mut Held,
+    mut tasks: Vec<NewTask>,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let mut signals = Signals::default();
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let edges: Vec<(TaskId, TaskId)> = ids.windows(2).map(|pair| (pair[1], pair[0])).collect();
+    for task in tasks.iter_mut().skip(1) {
+        task.open_blockers = 1;
+    }
+    store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    let Some(locked) = held.feature(feature) else {
+        return Ok((Operated::NotFound, signals));
+    };
+    for task in &tasks {
+        locked.counts.add(task.state(), 1);
+    }
+    if matches!(
+        locked.state,
+        FeatureState::Draft | FeatureState::Planned | FeatureState::Done | FeatureState::Failed
+    ) {
+        locked.state = FeatureState::Ready;
+    }
+    cascade::save_features(&mut tx, &held.features, &mut signals).await?;
+    for id in &ids {
+        store::task::log(&mut tx, *id, actor, "submit", None).await?;
+    }
+    if let Some(first) = ids.first() {
+        signals.got_work(store::ready::enqueue(&mut tx, &[first.0], &[0]).await?);
+    }
+    tx.commit().await?;
+    Ok((Operated::Accepted(ids), signals))
+}

@@ -1,0 +1,249 @@
+//! Tasks that change branches without an agent: what they do, and what landed (DESIGN 6).
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::wire::{GitOperation, MergeHow};
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use super::integration::{Collision, IntegrationState};
+
+/// What tasks do to branches.
+pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, GitOperation>> {
+    let rows = sqlx::query!(
+        r#"select task_id, operation as "operation!: Json<GitOperation>"
+           from task_texts
+           where task_id = any($1) and operation is not null"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    let of = |row: (Uuid, Json<GitOperation>)| (TaskId(row.0), row.1.0);
+    Ok(rows
+        .into_iter()
+        .map(|row| of((row.task_id, row.operation)))
+        .collect())
+}
+
+/// Changes what a task does to a branch.
+pub async fn set(conn: &mut PgConnection, task: TaskId, operation: &GitOperation) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts set operation = $2 where task_id = $1",
+        task.0,
+        Json(operation) as Json<&GitOperation>,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What became of a change of the feature's branch that took no turn.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Ended {
+    pub feature: FeatureId,
+    pub task: TaskId,
+    pub attempt: i32,
+    /// The commit that landed, or that conflicts.
+    pub commit: String,
+    /// The ref (whole name) on which it stands.
+    pub commit_ref: String,
+    /// [`IntegrationState::Merged`] or [`IntegrationState::Conflict`].
+    pub state: IntegrationState,
+    pub collision: Collision,
+    pub message: Option<String>,
+}
+
+/// Notes it among the integrations.
+pub async fn note(conn: &mut PgConnection, ended: &Ended) -> sqlx::Result<()> {
+    let landed = (ended.state == IntegrationState::Merged).then_some(&ended.commit);
+    sqlx::query!(
+        "insert into integrations
+           (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, message, conflict_paths,
+            collided, queued_at, ended_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, clock_timestamp(), clock_timestamp())",
+        Uuid::now_v7(),
+        ended.feature.0,
+        ended.task.0,
+        ended.attempt,
+        ended.commit,
+        ended.commit_ref,
+        ended.state as IntegrationState,
+        landed,
+        ended.message,
+        &ended.collision.paths,
+        &ended.collision.others,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The feature's base is this commit from now on: what lies between it and the branch is the feature's.
+pub async fn rebase(conn: &mut PgConnection, feature: FeatureId, commit: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update features set base_commit = $2 where id = $1 and $2 ~ '^[0-9a-f]{40,64}$'",
+        feature.0,
+        commit,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A landed task.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Landing {
+    pub task: TaskId,
+    pub title: String,
+    pub commit: String,
+}
+
+/// The tasks that wait for `task`, directly or not, and landed; the last to land first.
+pub async fn landed_after(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Landing>> {
+    let rows = sqlx::query!(
+        r#"with recursive after as (
+             select task_id as id from dependencies where blocker_id = $1
+             union
+             select d.task_id from dependencies d join after on after.id = d.blocker_id
+           )
+           select i.task_id, x.title, i.landed_commit as "commit!"
+           from after
+           join integrations i on i.task_id = after.id and i.state = 'merged'
+           join task_texts x on x.task_id = i.task_id
+           order by i.ended_at desc"#,
+        task.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    let landing = |(task, title, commit)| Landing {
+        task: TaskId(task),
+        title,
+        commit,
+    };
+    Ok(rows
+        .into_iter()
+        .map(|row| landing((row.task_id, row.title, row.commit)))
+        .collect())
+}
+
+/// How a task landed, if it did and was not taken back.
+pub async fn landing(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<Landing>> {
+    let row = sqlx::query!(
+        r#"select x.title, i.landed_commit as "commit!"
+           from integrations i join task_texts x on x.task_id = i.task_id
+           where i.task_id = $1 and i.state = 'merged'"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Landing {
+        task,
+        title: row.title,
+        commit: row.commit,
+    }))
+}
+
+/// A landing was taken back: the task may land again.
+pub async fn take_back(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations set state = 'reverted' where task_id = $1 and state = 'merged'",
+        task.0
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The dispatches of a task.
+pub async fn dispatches(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<DispatchId>> {
+    let ids = sqlx::query_scalar!("select id from dispatches where task_id = $1", task.0)
+        .fetch_all(conn)
+        .await?;
+    Ok(ids.into_iter().map(DispatchId).collect())
+}
+
+/// The tasks of a feature that change branches and are not over.
+pub async fn open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<(TaskId, GitOperation)>> {
+    let rows = sqlx::query!(
+        r#"select t.id, x.operation as "operation!: Json<GitOperation>"
+           from tasks t join task_texts x on x.task_id = t.id
+           where t.feature_id = $1 and t.role = 'git' and t.state in ('pending', 'blocked', 'in_progress', 'needs_review')
+             and x.operation is not null"#,
+        feature.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (TaskId(row.id), row.operation.0))
+        .collect())
+}
+
+/// Where a feature stands with its repository.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Branches {
+    pub base_ref: String,
+    /// The commit that landed last, and what stands for the tasks that landed.
+    pub last_landed: Option<String>,
+    /// How many tasks changed branches, ever.
+    pub operations: i64,
+    /// The head of the last merge that was asked for, whatever became of it.
+    pub merged_head: Option<String>,
+    /// Pool, retries and verification of its newest task.
+    pub pool: String,
+}
+
+/// Reads where a feature stands; `None` without a repository or without tasks.
+pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Branches>> {
+    sqlx::query_as!(
+        Branches,
+        r#"select f.base_ref as "base_ref!",
+                  (select landed_commit from integrations where feature_id = f.id and state = 'merged'
+                   order by ended_at desc limit 1) as last_landed,
+                  (select count(*) from tasks where feature_id = f.id and role = 'git') as "operations!",
+                  (select x.operation ->> 'head' from tasks t join task_texts x on x.task_id = t.id
+                   where t.feature_id = f.id and t.role = 'git' and x.operation ->> 'operation' = 'merge'
+                   order by t.id desc limit 1) as merged_head,
+                  x.pool
+           from features f
+           join lateral (select id from tasks where feature_id = f.id order by id desc limit 1) t on true
+           join task_texts x on x.task_id = t.id
+           where f.id = $1 and f.repo_address is not null and f.base_ref is not null"#,
+        feature.0,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// How the finished feature is merged.
+pub async fn merge_of(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<MergeHow>> {
+    let word = sqlx::query_scalar!("select merge from features where id = $1", feature.0)
+        .fetch_optional(conn)
+        .await?
+        .flatten();
+    Ok(word.and_then(|word| word.parse().ok()))
+}
+
+/// The titles of the tasks that landed, in their order.
+pub async fn landed_titles(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    most: i64,
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "select x.title
+         from integrations i join task_texts x on x.task_id = i.task_id join tasks t on t.id = i.task_id
+         where i.feature_id = $1 and i.state = 'merged' and t.role <> 'git'
+         order by i.ended_at
+         limit $2",
+        feature.0,
+        most,
+    )
+    .fetch_all(conn)
+    .await
+}

@@ -1,0 +1,426 @@
+//! What a person or the feature's end asks of branches (DESIGN 6): the base taken in, a landing taken back, the feature
+//! merged or handed over. No turn is taken: each push says what the branch was before, and whatever was done already is
+//! found and not done again.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use ralph_shared::wire::{
+    Decided, EndReason, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow, WorkspaceOrder,
+};
+use tokio::process::Command;
+use tokio::sync::watch;
+
+use super::commit::{self, CommitMessage, Signature};
+use super::error::WorkspaceError;
+use super::gitdir::ObjectFormat;
+use super::integrate::{Decision, REVERT_TRAILER, TASK_TRAILER, told};
+use super::mirror::Wanted;
+use super::process::{self, Bounds};
+use super::rebase::{self, Rebased};
+use super::record::Purpose;
+use super::site::Site;
+use super::workspaces::{self, Workspaces};
+use super::{address, land, push};
+use crate::faults;
+
+/// How often it begins again because a branch moved meanwhile, before that is told.
+const TRIES: u32 = 8;
+/// How much of the output of the user's own command is told. Bytes.
+const OUTPUT_BYTES: usize = 16 << 10;
+/// Variables of the worker's that are none of that command's business.
+const OWN_VARIABLES: &[&str] = &["NATS_URL", "DATABASE_URL"];
+
+impl Workspaces {
+    /// Does `order` to the branches of `git`. `decide` is asked before each push whether the dispatch may still do it;
+    /// `end` can end everything before its answer.
+    pub async fn operate<F, D>(
+        &self,
+        dispatch: &str,
+        git: &GitOrder,
+        order: &GitOperationOrder,
+        decide: F,
+        mut end: watch::Receiver<Option<EndReason>>,
+    ) -> IntegrationEnd
+    where
+        F: Fn(Decided) -> D + Send + Sync,
+        D: Future<Output = Decision> + Send,
+    {
+        let failed = |error: WorkspaceError| IntegrationEnd::Failed {
+            retry: error.retry_can_help(),
+            message: format!("failed in {}: {error}", address::public(&git.repository.address)),
+        };
+        let workspace = WorkspaceOrder::Git(git.clone());
+        let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
+        let held = match taken {
+            Ok((held, _)) => held,
+            Err(error) => return failed(error),
+        };
+        let site = Site::new(self, held.folders(), git);
+        let running = Operation { site, order };
+        let ended = running.run(decide, &mut end).await.unwrap_or_else(failed);
+        if let Err(error) = held.remove().await {
+            tracing::warn!(%dispatch, %error, "failed to delete the folder of a git operation");
+        }
+        ended
+    }
+}
+
+struct Operation<'a> {
+    site: Site<'a>,
+    order: &'a GitOperationOrder,
+}
+
+/// A branch's next head.
+struct Change {
+    /// The branch's whole name.
+    target: String,
+    old: Option<String>,
+    new: String,
+    empty: bool,
+    /// The base's head, if it is taken in.
+    base: Option<String>,
+}
+
+enum Planned {
+    Change(Change),
+    Ended(IntegrationEnd),
+}
+
+fn failed(message: String) -> Planned {
+    Planned::Ended(IntegrationEnd::Failed {
+        message,
+        retry: false,
+    })
+}
+
+/// A commit that is where it is to be already, or needn't be.
+fn nothing_to_do(commit: String) -> Planned {
+    Planned::Ended(IntegrationEnd::Merged { commit, empty: true })
+}
+
+impl Operation<'_> {
+    async fn run<F, D>(
+        &self,
+        decide: F,
+        end: &mut watch::Receiver<Option<EndReason>>,
+    ) -> Result<IntegrationEnd, WorkspaceError>
+    where
+        F: Fn(Decided) -> D,
+        D: Future<Output = Decision>,
+    {
+        self.site.make()?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let planned = tokio::select! {
+                biased;
+                reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+                planned = self.plan() => planned?,
+            };
+            let change = match planned {
+                Planned::Change(change) => change,
+                Planned::Ended(ended) => return Ok(ended),
+            };
+            let gated = tokio::select! {
+                biased;
+                reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+                gated = self.site.gate(&self.order.gate, &change.new) => gated?,
+            };
+            if let Some(ended) = gated {
+                return Ok(ended);
+            }
+            let zeros = || ObjectFormat::of(&change.new).zeros();
+            let decided = Decided {
+                old: change.old.clone().unwrap_or_else(zeros),
+                new: change.new.clone(),
+                new_ref: self.site.git_order.attempt_ref.clone(),
+            };
+            faults::point("operate.before_decide");
+            match decide(decided.clone()).await {
+                Decision::Push => {}
+                Decision::Refused { reason } => {
+                    tracing::info!(%reason, "git operation refused");
+                    let reason = EndReason::Fenced;
+                    return Ok(IntegrationEnd::Told { reason });
+                }
+                Decision::Unanswered { reason } => {
+                    let message =
+                        format!("asked whether it may be pushed, but there was no answer: {reason}");
+                    return Ok(IntegrationEnd::Failed { message, retry: true });
+                }
+            }
+            faults::point("operate.after_decide");
+            let ended = land::land(&self.site, &change.target, &decided, change.empty).await?;
+            return Ok(match (ended, change.base) {
+                (IntegrationEnd::Merged { commit, .. }, Some(base)) => IntegrationEnd::Updated {
+                    commit: Some(commit),
+                    base,
+                },
+                (IntegrationEnd::Void { .. }, _) if tries < TRIES => continue,
+                (ended, _) => ended,
+            });
+        }
+    }
+
+    async fn plan(&self) -> Result<Planned, WorkspaceError> {
+        match &self.order.operation {
+            GitOperation::Update { branch, .. } => self.update(branch).await,
+            GitOperation::Revert { task, commit, .. } => self.revert(&task.to_string(), commit).await,
+            GitOperation::Merge { branch, how, .. } => self.merge(branch, *how).await,
+        }
+    }
+
+    /// The heads of the feature's branch and of `branch`, as they are now.
+    async fn heads(&self, branch: &str) -> Result<(Option<String>, Option<String>), WorkspaceError> {
+        let branch = format!("refs/heads/{branch}");
+        let wanted = Wanted {
+            refs: vec![&self.site.feature_ref, &branch],
+            base: &self.site.git_order.base,
+            commit: None,
+        };
+        let mut refs = self.site.mirror.fetch(&wanted).await?.refs.into_iter();
+        Ok((refs.next().flatten(), refs.next().flatten()))
+    }
+
+    fn no_branch(&self, branch: &str) -> Planned {
+        let address = address::public(&self.site.git_order.repository.address);
+        failed(format!("there is no branch `{branch}` in {address}"))
+    }
+
+    async fn update(&self, branch: &str) -> Result<Planned, WorkspaceError> {
+        let (head, base) = self.heads(branch).await?;
+        let Some(base) = base else {
+            return Ok(self.no_branch(branch));
+        };
+        let Some(head) = head else {
+            return Ok(Planned::Ended(IntegrationEnd::Updated { commit: None, base }));
+        };
+        let git = &self.site.git;
+        if rebase::is_ancestor(git, &base, &head).await? {
+            let commit = Some(head);
+            return Ok(Planned::Ended(IntegrationEnd::Updated { commit, base }));
+        }
+        let (tree, empty) = match rebase::rebase(git, &head, &base).await? {
+            Rebased::Clean { tree, empty } => (tree, empty),
+            Rebased::Conflict(conflict) => {
+                let source_ref = Some(format!("refs/heads/{branch}"));
+                return self.conflicts(conflict, &head, base, source_ref).await;
+            }
+        };
+        let new = self.commit(&tree, &[&head, &base], &[]).await?;
+        Ok(Planned::Change(Change {
+            target: self.site.feature_ref.clone(),
+            old: Some(head),
+            new,
+            empty,
+            base: Some(base),
+        }))
+    }
+
+    async fn conflicts(
+        &self,
+        conflict: rebase::Conflict,
+        head: &str,
+        source: String,
+        source_ref: Option<String>,
+    ) -> Result<Planned, WorkspaceError> {
+        let git = &self.site.git;
+        Ok(Planned::Ended(IntegrationEnd::Conflict {
+            paths: conflict.named(),
+            hunks: conflict.hunks(git, head).await?,
+            others: conflict.others(git, head, &source).await?,
+            head: head.to_owned(),
+            source_ref,
+            source: Some(source),
+        }))
+    }
+
+    async fn revert(&self, reverted: &str, commit: &str) -> Result<Planned, WorkspaceError> {
+        let site = &self.site;
+        let wanted = Wanted {
+            refs: vec![&site.feature_ref],
+            base: &site.git_order.base,
+            commit: Some(commit),
+        };
+        let fetched = site.mirror.fetch(&wanted).await?;
+        let git = &site.git;
+        let head = fetched.refs.into_iter().next().flatten();
+        let there = match &head {
+            Some(head) => rebase::is_ancestor(git, commit, head).await?,
+            None => false,
+        };
+        let Some(head) = head.filter(|_| there) else {
+            let branch = &site.git_order.feature_branch;
+            return Ok(failed(format!(
+                "{commit} is not on {branch}, so it can't be taken back"
+            )));
+        };
+        let own = site
+            .git_order
+            .trailers
+            .get(TASK_TRAILER)
+            .map_or("", String::as_str);
+        if let Some(done) = rebase::find_landing(git, &head, fetched.base.as_deref(), own).await? {
+            let empty = rebase::is_empty(git, &done).await?;
+            return Ok(Planned::Ended(IntegrationEnd::Merged { commit: done, empty }));
+        }
+        // Taking it back is a change of the commit itself, which is then brought to the head like any other.
+        let before = rebase::tree_of(git, &format!("{commit}^")).await?;
+        let inverse = self.commit(&before, &[commit], &[]).await?;
+        let (tree, empty) = match rebase::rebase(git, &head, &inverse).await? {
+            Rebased::Clean { tree, empty } => (tree, empty),
+            Rebased::Conflict(conflict) => {
+                let name = &site.git_order.attempt_ref;
+                push::create(git, &inverse, name).await?;
+                return self.conflicts(conflict, &head, inverse, Some(name.clone())).await;
+            }
+        };
+        let new = self
+            .commit(&tree, &[&head], &[(REVERT_TRAILER, reverted)])
+            .await?;
+        Ok(Planned::Change(Change {
+            target: site.feature_ref.clone(),
+            old: Some(head),
+            new,
+            empty,
+            base: None,
+        }))
+    }
+
+    async fn merge(&self, branch: &str, how: MergeHow) -> Result<Planned, WorkspaceError> {
+        let (head, onto) = self.heads(branch).await?;
+        let feature = &self.site.git_order.feature_branch;
+        let git = &self.site.git;
+        let Some(head) = head else {
+            return Ok(nothing_to_do(self.site.git_order.base.clone()));
+        };
+        if how == MergeHow::Command {
+            return self.hand_over(branch, head).await;
+        }
+        let Some(onto) = onto else {
+            return Ok(self.no_branch(branch));
+        };
+        if rebase::is_ancestor(git, &head, &onto).await? {
+            return Ok(nothing_to_do(onto));
+        }
+        let own = self
+            .site
+            .git_order
+            .trailers
+            .get(TASK_TRAILER)
+            .map_or("", String::as_str);
+        let base = Some(self.site.git_order.base.as_str());
+        if let Some(commit) = rebase::find_landing(git, &onto, base, own).await? {
+            return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
+        }
+        let change = |new: String, empty: bool| {
+            Planned::Change(Change {
+                target: format!("refs/heads/{branch}"),
+                old: Some(onto.clone()),
+                new,
+                empty,
+                base: None,
+            })
+        };
+        if how == MergeHow::Ff {
+            if !rebase::is_ancestor(git, &onto, &head).await? {
+                return Ok(failed(format!(
+                    "`{branch}` has moved on since `{feature}` began, so it can't be fast-forwarded; take it in with \
+                     `feature update`, then retry this task"
+                )));
+            }
+            return Ok(change(head, false));
+        }
+        let (tree, empty) = match rebase::rebase(git, &onto, &head).await? {
+            Rebased::Clean { tree, empty } => (tree, empty),
+            Rebased::Conflict(conflict) => {
+                return Ok(failed(format!(
+                    "`{branch}` and `{feature}` changed the same places, in {}; take `{branch}` in with `feature update`, \
+                     then retry this task",
+                    conflict.named().join(", ")
+                )));
+            }
+        };
+        let parents = match how {
+            MergeHow::Merge => vec![onto.as_str(), head.as_str()],
+            _ => vec![onto.as_str()],
+        };
+        let new = self.commit(&tree, &parents, &[]).await?;
+        Ok(change(new, empty))
+    }
+
+    async fn commit(
+        &self,
+        tree: &str,
+        parents: &[&str],
+        trailers: &[(&str, &str)],
+    ) -> Result<String, WorkspaceError> {
+        let Self { site, order } = self;
+        let message = CommitMessage {
+            subject: order.subject.clone(),
+            body: order.body.clone(),
+        };
+        let more = trailers
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let trailers: BTreeMap<String, String> =
+            site.git_order.trailers.clone().into_iter().chain(more).collect();
+        let author = commit::author(&site.git, site.git_order.author.as_deref());
+        let message = message.render(&trailers);
+        let signature = Signature::AsConfigured;
+        Ok(commit::commit_tree(&site.git, tree, parents, &message, &author, signature).await?)
+    }
+
+    /// Runs the user's own command on a checkout of the feature's head, with the worker's environment and rights.
+    async fn hand_over(&self, branch: &str, head: String) -> Result<Planned, WorkspaceError> {
+        let site = &self.site;
+        let Some(script) = &site.settings.on_complete else {
+            return Ok(failed(
+                "this worker has no command to hand a feature over with: set `[workspace] on_complete` in its .ralph.toml"
+                    .to_owned(),
+            ));
+        };
+        if let Some(ended) = site.gate(&self.order.gate, &head).await? {
+            return Ok(Planned::Ended(ended));
+        }
+        if self.order.gate.is_empty() {
+            site.check_out(&head).await?;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(site.folders.tree());
+        for name in OWN_VARIABLES {
+            command.env_remove(name);
+        }
+        command
+            .env("RALPH_BRANCH", &site.git_order.feature_branch)
+            .env("RALPH_BASE", branch)
+            .env("RALPH_HEAD", &head)
+            .env("RALPH_REPOSITORY", &site.git_order.repository.address)
+            .env("RALPH_TITLE", &self.order.subject)
+            .env("RALPH_SUMMARY", &self.order.body)
+            .stdin(Stdio::null());
+        let bounds = Bounds {
+            time: site.settings.command_bound,
+            stdout_bytes: OUTPUT_BYTES,
+            stderr_bytes: OUTPUT_BYTES,
+        };
+        faults::point("operate.before_command");
+        let why = match process::run(command, b"", bounds).await {
+            Ok(finished) if finished.status.success() => {
+                return Ok(Planned::Ended(IntegrationEnd::Merged {
+                    commit: head,
+                    empty: false,
+                }));
+            }
+            Ok(finished) => {
+                let words = [finished.stdout, finished.stderr].concat();
+                format!("{}\n{}", finished.status, String::from_utf8_lossy(&words).trim())
+            }
+            Err(error) => error.to_string(),
+        };
+        Ok(failed(format!(
+            "`{script}` (`[workspace] on_complete`) failed: {why}"
+        )))
+    }
+}

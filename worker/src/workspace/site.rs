@@ -1,0 +1,101 @@
+//! Where the worker changes branches: a git directory of its own beside the mirror, for one dispatch.
+
+use std::path::PathBuf;
+
+use ralph_shared::wire::{GitOrder, IntegrationEnd};
+
+use super::clone::{self, AgentClone};
+use super::error::WorkspaceError;
+use super::git::Git;
+use super::gitdir::{self, Head, ObjectFormat};
+use super::mirror::Mirror;
+use super::record::Folders;
+use super::workspaces::{self, Settings, Workspaces};
+use super::{commands, commit};
+
+/// What an integration or another change of a branch works with.
+pub(super) struct Site<'a> {
+    pub(super) git: Git,
+    pub(super) mirror: Mirror,
+    /// The feature branch's whole name.
+    pub(super) feature_ref: String,
+    pub(super) git_order: &'a GitOrder,
+    pub(super) folders: &'a Folders,
+    pub(super) settings: &'a Settings,
+}
+
+impl<'a> Site<'a> {
+    pub(super) fn new(workspaces: &'a Workspaces, folders: &'a Folders, order: &'a GitOrder) -> Self {
+        Self {
+            git: workspaces.git(folders, order),
+            mirror: workspaces.mirror(order),
+            feature_ref: workspaces::feature_ref(order),
+            git_order: order,
+            folders,
+            settings: workspaces.settings(),
+        }
+    }
+
+    /// Makes the git directory, which borrows the mirror's objects.
+    pub(super) fn make(&self) -> Result<(), WorkspaceError> {
+        let format = ObjectFormat::of(&self.git_order.base);
+        let borrowed = self.mirror.objects();
+        let head = Head::Ref("refs/ralph/none");
+        gitdir::make(self.git.dir(), format, head, Some(&borrowed), false, "")
+            .map_err(WorkspaceError::io("make the git directory", self.git.dir()))
+    }
+
+    /// Checks `new` out with a `.git` of its own.
+    pub(super) async fn check_out(&self, new: &str) -> Result<(), WorkspaceError> {
+        let tree = self.folders.tree();
+        let git = self.git.clone().with_tree(tree.clone());
+        clone::read_tree(&git, new).await?;
+        let clone = AgentClone {
+            branch: &self.git_order.feature_branch,
+            start: new,
+            head: None,
+            address: &self.git_order.repository.address,
+            author: &commit::author(&git, self.git_order.author.as_deref()),
+        };
+        clone.write(&git, &tree, &self.git.dir().join("objects"))
+    }
+
+    async fn run(
+        &self,
+        wanted: &[String],
+        purpose: &'static str,
+    ) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
+        let objects = self.git.dir().join("objects");
+        let alternates = std::fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
+        let mirror = alternates.lines().map(PathBuf::from);
+        let objects: Vec<PathBuf> = mirror.chain([objects]).collect();
+        let room = commands::Room {
+            tree: &self.folders.tree(),
+            objects: &objects,
+            folders: self.folders,
+            purpose,
+            settings: self.settings,
+        };
+        commands::run(wanted, room).await
+    }
+
+    /// Runs the command gate on a checkout of `new`. `None` when it may become a head.
+    pub(super) async fn gate(
+        &self,
+        gate: &[String],
+        new: &str,
+    ) -> Result<Option<IntegrationEnd>, WorkspaceError> {
+        if gate.is_empty() {
+            return Ok(None);
+        }
+        self.check_out(new).await?;
+        let failure = match self.run(&self.settings.setup, commands::SETUP).await? {
+            Some(failure) => Some(failure),
+            None => self.run(gate, commands::GATE).await?,
+        };
+        Ok(failure.map(|failure| IntegrationEnd::GateFailed {
+            command: failure.command,
+            output: failure.output,
+        }))
+    }
+}

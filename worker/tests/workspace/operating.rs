@@ -1,0 +1,278 @@
+//! Changes of branches without an agent: done once, however often they are begun or killed.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{Decided, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow};
+use ralph_worker::faults::OPERATION_POINTS;
+use ralph_worker::workspace::{Decision, TASK_TRAILER, Workspaces};
+use tokio::sync::watch;
+
+use crate::remote::{BRANCH, FEATURE, Remote, integrate_order};
+
+/// Where the killed life finds the remote; its presence says that this process is that life.
+const LIFE: &str = "RALPH_TEST_OPERATING_LIFE";
+/// What it does, as JSON.
+const OPERATION: &str = "RALPH_TEST_OPERATION";
+
+fn order(operation: GitOperation, gate: &[&str]) -> GitOperationOrder {
+    GitOperationOrder {
+        operation,
+        subject: "Change a branch".to_owned(),
+        body: String::new(),
+        gate: gate.iter().map(|command| (*command).to_owned()).collect(),
+    }
+}
+
+async fn operate(remote: &Remote, dispatch: &str, order: &GitOperationOrder) -> IntegrationEnd {
+    let workspaces = remote.workspaces().await;
+    operate_in(remote, &workspaces, dispatch, order).await
+}
+
+async fn operate_in(
+    remote: &Remote,
+    workspaces: &Workspaces,
+    dispatch: &str,
+    order: &GitOperationOrder,
+) -> IntegrationEnd {
+    let git = GitOrder {
+        trailers: [(TASK_TRAILER.to_owned(), "t-9".to_owned())].into(),
+        ..remote.order("t-9", dispatch)
+    };
+    let (_sender, end) = watch::channel(None);
+    let decide = |_: Decided| async { Decision::Push };
+    workspaces.operate(dispatch, &git, order, decide, end).await
+}
+
+/// A remote whose feature has landed `new.txt`; that commit.
+async fn landed() -> (Remote, String) {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    remote
+        .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &commit))
+        .await;
+    let head = remote.head(FEATURE).unwrap();
+    (remote, head)
+}
+
+fn update() -> GitOperation {
+    GitOperation::Update {
+        branch: "main".to_owned(),
+        brings: None,
+    }
+}
+
+fn merge(how: MergeHow, head: &str) -> GitOperation {
+    GitOperation::Merge {
+        branch: "main".to_owned(),
+        how,
+        head: head.to_owned(),
+    }
+}
+
+fn revert(commit: &str) -> GitOperation {
+    GitOperation::Revert {
+        task: TaskId(uuid::Uuid::nil()),
+        commit: commit.to_owned(),
+        redo: Vec::new(),
+    }
+}
+
+/// Not a test by itself: the life that is killed, run by the test below in a process of its own.
+#[tokio::test]
+async fn life_that_is_killed() {
+    let Some(dir) = std::env::var_os(LIFE).map(PathBuf::from) else {
+        return;
+    };
+    let operation = std::env::var(OPERATION).unwrap();
+    let order = order(serde_json::from_str(&operation).unwrap(), &[]);
+    operate(&Remote::at(&dir), "killed", &order).await;
+}
+
+#[tokio::test]
+async fn whatever_is_killed_is_done_once() {
+    for point in OPERATION_POINTS {
+        for kind in ["update", "revert", "squash", "merge"] {
+            let (remote, head) = landed().await;
+            let moved = remote.commit("main", &remote.base, "else.txt", "else\n");
+            let operation = match kind {
+                "update" => update(),
+                "revert" => revert(&head),
+                "squash" => merge(MergeHow::Squash, &head),
+                _ => merge(MergeHow::Merge, &head),
+            };
+            let status = tokio::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "operating::life_that_is_killed"])
+                .env(LIFE, remote.dir.path())
+                .env(OPERATION, serde_json::to_string(&operation).unwrap())
+                .env("RALPH_FAULT", format!("{point}:kill"))
+                .env("RALPH_FAULT_ONCE", remote.data("killed-point"))
+                .output()
+                .await
+                .unwrap()
+                .status;
+            assert_eq!(status.signal(), Some(9), "{point} {kind}: {status}");
+            let ended = operate(&remote, "again", &order(operation, &[])).await;
+            let done = matches!(
+                ended,
+                IntegrationEnd::Merged { .. } | IntegrationEnd::Updated { .. }
+            );
+            assert!(done, "{point} {kind}: {ended:?}");
+            let (branch, since) = match kind {
+                "update" | "revert" => (FEATURE, head.as_str()),
+                _ => ("refs/heads/main", moved.as_str()),
+            };
+            let range = format!("{since}..{branch}");
+            let commits = remote.git(&["rev-list", "--count", "--first-parent", &range]);
+            assert_eq!(commits, "1", "{point} {kind}");
+            remote.git(&["fsck", "--strict"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
+    let (remote, head) = landed().await;
+    let moved = remote.commit("main", &remote.base, "new.txt", "other\n");
+    for how in [MergeHow::Ff, MergeHow::Merge, MergeHow::Squash] {
+        let ended = operate(&remote, how.as_str(), &order(merge(how, &head), &[])).await;
+        let IntegrationEnd::Failed {
+            message,
+            retry: false,
+        } = ended
+        else {
+            panic!("{how}: {ended:?}")
+        };
+        assert!(message.contains("feature update"), "{message}");
+    }
+    let command = operate(&remote, "command", &order(merge(MergeHow::Command, &head), &[])).await;
+    let IntegrationEnd::Failed {
+        message,
+        retry: false,
+    } = command
+    else {
+        panic!("{command:?}")
+    };
+    assert!(message.contains("[workspace] on_complete"), "{message}");
+    let elsewhere = GitOperation::Merge {
+        branch: "release".to_owned(),
+        how: MergeHow::Merge,
+        head,
+    };
+    let ended = operate(&remote, "elsewhere", &order(elsewhere, &[])).await;
+    let IntegrationEnd::Failed {
+        message,
+        retry: false,
+    } = ended
+    else {
+        panic!("{ended:?}")
+    };
+    assert!(message.contains("there is no branch `release`"), "{message}");
+    assert_eq!(remote.head("refs/heads/main"), Some(moved));
+}
+
+#[tokio::test]
+async fn gate_decides_on_exactly_the_commit_that_becomes_the_head() {
+    let (remote, head) = landed().await;
+    remote.commit("main", &remote.base, "else.txt", "else\n");
+    let both = "test -f new.txt && test -f else.txt";
+    let refused = order(merge(MergeHow::Merge, &head), &[both, "false"]);
+    let ended = operate(&remote, "refused", &refused).await;
+    let IntegrationEnd::GateFailed { command, .. } = ended else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(command, "false");
+    let ended = operate(&remote, "passed", &order(merge(MergeHow::Merge, &head), &[both])).await;
+    assert!(
+        matches!(ended, IntegrationEnd::Merged { empty: false, .. }),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_pushed_that_the_coordinator_refuses() {
+    let (remote, head) = landed().await;
+    let workspaces = remote.workspaces().await;
+    let (_sender, end) = watch::channel(None);
+    let decide = |_: Decided| async {
+        Decision::Refused {
+            reason: "the task has another dispatch by now".to_owned(),
+        }
+    };
+    let git = remote.order("t-9", "refused");
+    let order = order(revert(&head), &[]);
+    let ended = workspaces.operate("refused", &git, &order, decide, end).await;
+    assert!(matches!(ended, IntegrationEnd::Told { .. }), "{ended:?}");
+    assert_eq!(remote.head(FEATURE), Some(head));
+}
+
+#[tokio::test]
+async fn branch_that_moves_under_an_operation_is_looked_at_again() {
+    let (remote, head) = landed().await;
+    remote.commit("main", &remote.base, "else.txt", "else\n");
+    let workspaces = remote.workspaces().await;
+    let (_sender, end) = watch::channel(None);
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let decide = |_: Decided| {
+        if asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+            remote.commit(BRANCH, &head, "third.txt", "third\n");
+        }
+        async { Decision::Push }
+    };
+    let git = remote.order("t-9", "moved");
+    let ended = workspaces
+        .operate("moved", &git, &order(update(), &[]), decide, end)
+        .await;
+    assert!(matches!(ended, IntegrationEnd::Updated { .. }), "{ended:?}");
+    assert_eq!(asked.into_inner(), 2);
+    for file in ["new.txt", "else.txt", "third.txt"] {
+        remote.git(&["show", &format!("{FEATURE}:{file}")]);
+    }
+}
+
+#[tokio::test]
+async fn reverted_landing_may_land_again() {
+    let (remote, head) = landed().await;
+    // The trailer is the task's short form.
+    let named = TaskId(uuid::Uuid::nil());
+    let workspaces = remote.workspaces().await;
+    let task = named.to_string();
+    let commit = remote.attempt(&workspaces, &task, "more.txt", "more\n").await;
+    let landing = integrate_order(&task, &commit);
+    let first = remote.integrate(&workspaces, &task, "i-2", &landing).await;
+    let IntegrationEnd::Merged { commit, .. } = &first else {
+        panic!("{first:?}")
+    };
+    let ended = operate(&remote, "r-1", &order(revert(commit), &[])).await;
+    assert!(
+        matches!(ended, IntegrationEnd::Merged { empty: false, .. }),
+        "{ended:?}"
+    );
+    let files = || remote.git(&["ls-tree", "--name-only", FEATURE]);
+    assert!(
+        files().contains("new.txt") && !files().contains("more.txt"),
+        "{}",
+        files()
+    );
+    let message = remote.git(&["show", "-s", "--format=%B", FEATURE]);
+    assert!(message.contains(&format!("Ralph-Reverts: {named}")), "{message}");
+    // A change that brings it again lands, rather than being taken for what landed before.
+    let order = GitOrder {
+        start: remote.head(FEATURE),
+        ..remote.order(&task, "again")
+    };
+    let order = ralph_shared::wire::WorkspaceOrder::Git(order);
+    let workspace = workspaces.prepare("again", &order).await.unwrap();
+    std::fs::write(workspace.path().join("more.txt"), "better\n").unwrap();
+    let snapshot = crate::remote::finish(&workspace).await;
+    let again = integrate_order(&task, &snapshot.commit.unwrap());
+    let ended = remote.integrate(&workspaces, &task, "i-3", &again).await;
+    assert!(
+        matches!(ended, IntegrationEnd::Merged { .. }) && ended != first,
+        "{ended:?}"
+    );
+    assert_eq!(remote.git(&["show", &format!("{FEATURE}:more.txt")]), "better");
+    assert_ne!(remote.head(FEATURE), Some(head));
+}
