@@ -17,7 +17,8 @@ const MAX_PAUSE_MS: i64 = 60_000;
 /// Pause after the first try that came to nothing, doubled with each further one. Milliseconds.
 const FIRST_PAUSE_MS: i64 = 250;
 
-/// Queues, for each feature, the integration whose turn it is, unless somebody holds the turn.
+/// Queues, for each feature, the integration whose turn it is, unless somebody holds the turn; and before it the task that
+/// conflicted twice in a row, where one waits.
 pub async fn promote(
     conn: &mut PgConnection,
     features: &BTreeSet<FeatureId>,
@@ -27,6 +28,7 @@ pub async fn promote(
         return Ok(());
     }
     let ids: Vec<Uuid> = features.iter().map(|feature| feature.0).collect();
+    signals.got_work(store::ready::enqueue_colliding(conn, &ids).await?);
     let next: Vec<Uuid> = store::integration::next_turns(conn, &ids)
         .await?
         .into_iter()

@@ -101,7 +101,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
 }
 
 /// For each feature: the task whose integration is to be claimed next. A decided one or a turn without a holder goes
-/// first, else the oldest that waits, unless somebody holds the turn.
+/// first, else the oldest that waits and is not held by a colliding task, unless somebody holds the turn.
 pub async fn next_turns(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -110,10 +110,16 @@ pub async fn next_turns(
         r#"select f.id as "feature_id!", next.task_id as "task_id!"
            from unnest($1::uuid[]) as f(id)
            cross join lateral (
+             select exists (select 1 from tasks c where c.feature_id = f.id and c.conflicts >= 2) as any
+           ) colliding
+           cross join lateral (
              select i.task_id, i.dispatch_id, i.state
              from integrations i
+             join tasks t on t.id = i.task_id
              where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
-             order by i.state = 'waiting', i.queued_at, i.id
+               and not (colliding.any and i.state = 'waiting' and held_by_collision(i))
+             -- What conflicted twice goes before what could make it conflict again.
+             order by i.state = 'waiting', t.conflicts < 2, i.queued_at, i.id
              limit 1
            ) next
            where next.dispatch_id is null"#,

@@ -29,7 +29,7 @@ pub async fn enqueue(
            join task_texts texts on texts.task_id = t.id
            join features f on f.id = t.feature_id
            where f.state = 'running' and t.children = 0 and t.open_blockers = 0 and not t.held
-             and t.next_kind is not null
+             and t.next_kind is not null and (t.conflicts < 2 or t.next_kind <> 'work')
              and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')))
            on conflict (task_id) do nothing
            returning pool"#,
@@ -52,11 +52,46 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
            join task_texts texts on texts.task_id = t.id
            where t.feature_id = $1 and t.children = 0 and t.open_blockers = 0 and not t.held
              and t.next_kind in ('work', 'verify', 'spec', 'plan', 'build', 'review', 'distill', 'git')
+             and (t.conflicts < 2 or t.next_kind <> 'work')
              and t.state in ('pending', 'in_progress')
              and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
            on conflict (task_id) do nothing
            returning pool"#,
         feature.0,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Queues, for each feature, the first of the tasks that conflicted twice in a row: these run one after the other, and not
+/// while something lands. Everything else that queues leaves them out. Returns the pools that got work.
+pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority)
+           select t.id, t.feature_id, texts.pool, t.next_kind, t.priority
+           from unnest($1::uuid[]) as q(id)
+           join features f on f.id = q.id and f.state = 'running'
+           cross join lateral (
+             select s.*
+             from tasks s
+             where s.feature_id = f.id and s.conflicts >= 2 and s.next_kind = 'work' and s.state = 'pending'
+               and s.children = 0 and s.open_blockers = 0 and not s.held
+             order by s.priority, s.id
+             limit 1
+           ) t
+           join task_texts texts on texts.task_id = t.id
+           where not exists (
+               select 1 from tasks s
+               where s.feature_id = f.id and s.conflicts >= 2
+                 and (s.state = 'in_progress' or exists (select 1 from ready_tasks r where r.task_id = s.id))
+             )
+             and not exists (
+               select 1 from integrations i
+               where i.feature_id = f.id and i.state in ('turn', 'decided') and i.dispatch_id is not null
+             )
+           on conflict (task_id) do nothing
+           returning pool"#,
+        features,
     )
     .fetch_all(conn)
     .await
@@ -285,8 +320,9 @@ pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
                   exists (select 1 from ready_tasks where feature_id = $1) as "queued!",
                   exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
                     as "following_up!",
-                  exists (select 1 from integrations
-                          where feature_id = $1 and state in ('waiting', 'turn', 'decided')) as "integrating!""#,
+                  exists (select 1 from integrations i
+                          where i.feature_id = $1 and i.state in ('waiting', 'turn', 'decided')
+                            and not (i.state = 'waiting' and held_by_collision(i))) as "integrating!""#,
         feature.0,
     )
     .fetch_one(conn)

@@ -42,14 +42,14 @@ const RULES: &[(&str, &str)] = &[
         "select coalesce(q.task_id, t.id)::text || ' is ' || coalesce(t.state::text, 'gone')
          from (select * from ready_tasks where feature_id = $1) q
          full join (
-           select t.id, t.state
+           select t.id, t.state, t.conflicts >= 2 and t.next_kind = 'work' as has_turns
            from tasks t
            join features f on f.id = t.feature_id
            where f.id = $1 and f.state = 'running' and t.children = 0 and t.open_blockers = 0 and not t.held
              and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind = 'verify'))
              and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
          ) t on t.id = q.task_id
-         where (q.task_id is null or t.id is null) and q.kind is distinct from 'integrate'",
+         where ((q.task_id is null and not t.has_turns) or t.id is null) and q.kind is distinct from 'integrate'",
     ),
     (
         "an attempt has one accepted result",

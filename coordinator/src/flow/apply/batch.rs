@@ -148,6 +148,10 @@ impl Batch<'_> {
             self.withdraw.push(task.id.0);
         }
         self.changed.insert(task.id);
+        if task.trouble.conflicts > 0 {
+            // What waits for it to be out of the way may go on.
+            self.turns.insert(task.feature);
+        }
         let integrates = dispatch.kind == Kind::Integrate;
         match &one.report.finished {
             Finished::Integration(report) if dispatch.kind == Kind::Git => {
