@@ -97,6 +97,9 @@ impl Show {
                 &format!("{method} {} → {}", one_line(detail), one_line(answer)),
             ),
             TranscriptUpdate::Usage { text } => self.line(Tone::Dim, &format!("usage: {text}")),
+            TranscriptUpdate::Session { kind, text } => {
+                self.line(Tone::Dim, &format!("{}: {}", one_line(kind), one_line(text)))
+            }
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
             TranscriptUpdate::Dropped { count } => self.line(
                 Tone::Warn,

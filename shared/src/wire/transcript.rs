@@ -80,6 +80,13 @@ pub enum TranscriptUpdate {
         /// As far as the agent said so, in words.
         text: String,
     },
+    /// What else the agent told of its session: its commands, its mode, its options, a title, the prompt's echo.
+    Session {
+        /// The protocol's name of the update.
+        kind: String,
+        /// What it said, as JSON text, bounded.
+        text: String,
+    },
     /// Something the worker has to say: a limit, a cancel, an error.
     Note {
         /// The words.

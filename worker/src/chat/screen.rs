@@ -84,7 +84,7 @@ impl Screen {
             U::Usage { text } => self.line(Tone::Dim, text),
             U::Note { text } => self.line(Tone::Warn, text),
             U::Dropped { count } => self.line(Tone::Warn, &format!("{count} updates are not shown")),
-            U::Ended { .. } | U::Unknown => String::new(),
+            U::Session { .. } | U::Ended { .. } | U::Unknown => String::new(),
         }
     }
 

@@ -2,14 +2,16 @@
 //! transcript.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, Plan, SessionNotification, SessionUpdate, ToolCallContent, ToolCallStatus,
-    ToolCallUpdate, ToolKind, UsageUpdate,
+    ContentBlock, ContentChunk, Diff, Plan, SessionNotification, SessionUpdate, ToolCallContent,
+    ToolCallStatus, ToolCallUpdate, ToolKind, UsageUpdate,
 };
 use ralph_shared::wire::{AgentInfo, TranscriptUpdate, Usage};
 use serde::Serialize;
 use serde_json::Value;
+use similar::TextDiff;
 
 use super::introduction::Introduction;
 use super::transcript::{TranscriptSender, bounded};
@@ -23,6 +25,12 @@ const TITLE_BYTES: usize = 300;
 
 /// Longest input or output of a tool that is kept. Bytes.
 const TOOL_BYTES: usize = 8 * 1024;
+
+/// Longest search for the shortest way to tell of a change; then a longer one will do.
+const DIFF_TIME: Duration = Duration::from_millis(20);
+
+/// Lines that are shown around a change.
+const DIFF_CONTEXT_LINES: usize = 2;
 
 /// How many oddities are noted in the transcript, so that junk doesn't fill it.
 const MOST_ODDITIES: u32 = 10;
@@ -136,8 +144,8 @@ impl Record {
             U::ToolCallUpdate(update) => self.tool(update),
             U::Plan(plan) => self.plan(&plan),
             U::UsageUpdate(update) => self.usage_update(&update),
-            // The prompt's echo, commands, modes, titles: nothing that anybody needs later.
-            _ => {}
+            // The prompt's echo, commands, modes, titles.
+            _ => self.transcript.push(told(params)),
         }
     }
 
@@ -271,6 +279,18 @@ impl Record {
     }
 }
 
+/// An update that adds nothing up, as it was told: its kind, and the rest of it.
+fn told(params: &str) -> TranscriptUpdate {
+    let mut params: Value = serde_json::from_str(params).unwrap_or_default();
+    let update = params.get_mut("update").and_then(Value::as_object_mut);
+    let mut update = update.map(std::mem::take).unwrap_or_default();
+    let kind = update.remove("sessionUpdate").unwrap_or_default();
+    TranscriptUpdate::Session {
+        kind: bounded(&json_words(&kind), TITLE_BYTES),
+        text: bounded(&Value::Object(update).to_string(), TOOL_BYTES),
+    }
+}
+
 /// Content as text.
 fn words(content: &ContentBlock) -> String {
     match content {
@@ -285,10 +305,23 @@ fn words(content: &ContentBlock) -> String {
 fn tool_words(content: &ToolCallContent) -> String {
     match content {
         ToolCallContent::Content(content) => words(&content.content),
-        ToolCallContent::Diff(diff) => format!("wrote {}\n{}", diff.path.display(), diff.new_text),
+        ToolCallContent::Diff(diff) => changes(diff),
         ToolCallContent::Terminal(terminal) => format!("[terminal {}]", terminal.terminal_id.0),
         _ => "[content]".to_owned(),
     }
+}
+
+/// The lines that a diff takes and adds, with a few around them.
+fn changes(diff: &Diff) -> String {
+    let path = diff.path.display();
+    let Some(old) = &diff.old_text else {
+        return format!("wrote {path}\n{}", diff.new_text);
+    };
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(old.as_str(), diff.new_text.as_str());
+    let hunks = diff.unified_diff().context_radius(DIFF_CONTEXT_LINES).to_string();
+    format!("changed {path}\n{hunks}")
 }
 
 /// JSON as text: a string is its own text.
@@ -384,6 +417,77 @@ mod tests {
         assert_eq!(failed.attempted(), ["Run tests", "Edit"]);
         let silent = record(&[tool("1", json!({ "title": "Run", "status": "failed" }))]);
         assert_eq!(silent.last_tool_error.as_deref(), Some("Run"));
+    }
+
+    #[test]
+    fn updates_of_every_kind_are_in_the_transcript() {
+        use agent_client_protocol::v1::schema::SessionUpdate as U;
+        let rows = [
+            (chunk("user_message_chunk", "an echo"), "an echo"),
+            (chunk("agent_message_chunk", "a word"), "a word"),
+            (chunk("agent_thought_chunk", "a thought"), "a thought"),
+            (
+                json!({ "sessionUpdate": "tool_call", "toolCallId": "1", "title": "a tool", "rawInput": { "x": 1 } }),
+                "a tool",
+            ),
+            (tool("1", json!({ "rawOutput": "a result" })), "a result"),
+            (
+                json!({ "sessionUpdate": "plan", "entries": [{ "content": "a plan", "priority": "low", "status": "pending" }] }),
+                "a plan",
+            ),
+            (
+                json!({ "sessionUpdate": "available_commands_update",
+                        "availableCommands": [{ "name": "go", "description": "a command" }] }),
+                "a command",
+            ),
+            (
+                json!({ "sessionUpdate": "current_mode_update", "currentModeId": "a-mode" }),
+                "a-mode",
+            ),
+            (
+                json!({ "sessionUpdate": "config_option_update", "configOptions": [
+                    { "id": "an-option", "name": "n", "type": "select", "currentValue": "v", "options": [] }] }),
+                "an-option",
+            ),
+            (
+                json!({ "sessionUpdate": "session_info_update", "title": "a title" }),
+                "a title",
+            ),
+            (
+                json!({ "sessionUpdate": "usage_update", "used": 41, "size": 42 }),
+                "41 of 42",
+            ),
+            (
+                json!({ "sessionUpdate": "from_the_future", "said": "a surprise" }),
+                "a surprise",
+            ),
+        ];
+        for (update, shown) in rows {
+            let known = serde_json::from_value::<U>(update.clone()).is_ok();
+            let (transcript, mut receiver) = channel(Redactor::new([]));
+            let mut record = Record::new(transcript.clone(), "a");
+            record.update(&json!({ "sessionId": "s", "update": update }).to_string());
+            transcript.flush();
+            let entries = serde_json::to_string(&receiver.take()).unwrap();
+            assert!(entries.contains(shown), "{update} in {entries}");
+            let odd = entries.contains("a kind that is not known");
+            assert_eq!(odd, !known, "{entries}");
+            assert_eq!(odd, shown == "a surprise", "{entries}");
+        }
+    }
+
+    #[test]
+    fn a_diff_tells_what_changed() {
+        let shown = |old: Option<&str>| {
+            let diff =
+                json!({ "type": "diff", "path": "/w/a", "oldText": old, "newText": "1\n2\n3\nfour\n5\n" });
+            tool_words(&serde_json::from_value(diff).unwrap())
+        };
+        assert_eq!(shown(None), "wrote /w/a\n1\n2\n3\nfour\n5\n");
+        assert_eq!(
+            shown(Some("1\n2\n3\n4\n5\n")),
+            "changed /w/a\n@@ -2,4 +2,4 @@\n 2\n 3\n-4\n+four\n 5\n"
+        );
     }
 
     #[test]
