@@ -1,4 +1,5 @@
-//! Ways out of the workspace, each tried by the agent, by its child, and in a terminal of the worker's. In the sandbox
+//! Ways out of the workspace, each tried by the agent, by its child, by one that sheds its environment, and in a terminal
+//! of the worker's. In the sandbox
 //! all are refused; without it each of them succeeds, which shows that the attempt is a real one.
 
 use std::collections::BTreeSet;
@@ -8,6 +9,9 @@ use ralph_shared::wire::{Access, Door, Ended};
 use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, bubblewrap, support};
 
 use super::scene::{Played, Scene, scene, turn};
+
+/// Who tries: an agent that is a shell itself, or by a directive to the scripted one.
+const WHO: [&str; 4] = ["agent", "@run", "@run setsid -w env -i PATH=$PATH", "@term"];
 
 /// Name and shell command, which succeeds when the escape does. `$OUT` is a folder beside the workspace with a file
 /// `secret` and a link `link` to it; `$PID` is the worker's process.
@@ -51,6 +55,13 @@ const ATTEMPTS: &[(&str, &str)] = &[
         "shared-tmp",
         "echo x > /tmp/ralph-escape-$PID && rm /tmp/ralph-escape-$PID",
     ),
+    ("list-users-home", "ls $USERS_HOME"),
+    (
+        "worker-memory",
+        "head -c 1 /proc/$PID/mem >/dev/null || head -c 1 /proc/$PID/maps | grep -q .",
+    ),
+    ("worker-folder", "ls /proc/$PID/cwd/"),
+    ("worker-root", "cat /proc/$PID/root$OUT/secret"),
     ("setuid-copy", "cp /bin/true $OUT/suid1"),
 ];
 
@@ -66,9 +77,13 @@ fn stage(mode: SandboxMode) -> (Scene, String) {
     let out = stage.work().parent().unwrap().join("out");
     restock(&out);
     let script = format!(
-        "OUT={}\nPID={}\n{}\n",
+        "OUT={}\nPID={}\nUSERS_HOME={}\n{}\n",
         out.display(),
         std::process::id(),
+        std::env::home_dir()
+            .filter(|home| home.is_dir())
+            .unwrap_or_else(|| out.clone())
+            .display(),
         lines.join("\n")
     );
     std::fs::write(stage.work().join("try.sh"), script).unwrap();
@@ -104,13 +119,22 @@ fn escaped(played: &Played) -> BTreeSet<String> {
         .collect()
 }
 
-async fn escapes(mode: SandboxMode, directive: &str) -> BTreeSet<String> {
-    let (stage, run) = stage(mode);
-    escaped(
-        &with(stage, &format!("{directive} {run} > told 2>&1"))
-            .play()
-            .await,
-    )
+async fn escapes(mode: SandboxMode, who: &str) -> BTreeSet<String> {
+    let (mut stage, run) = stage(mode);
+    let stage = if who == "agent" {
+        let answer = |id: u8, result: &str| format!("read -r l; echo '{{\"id\":{id},\"result\":{result}}}'");
+        let script = [
+            answer(0, r#"{"protocolVersion":1}"#),
+            answer(1, r#"{"sessionId":"s"}"#),
+            "read -r l; . ./try.sh > told 2>&1".to_owned(),
+            r#"echo '{"id":2,"result":{"stopReason":"end_turn"}}'"#.to_owned(),
+        ];
+        stage.spec.agent.argv = ["sh", "-c", &script.join("; ")].map(str::to_owned).to_vec();
+        stage
+    } else {
+        with(stage, &format!("{who} {run} > told 2>&1"))
+    };
+    escaped(&stage.play().await)
 }
 
 #[tokio::test]
@@ -119,15 +143,15 @@ async fn every_attempt_is_held_by_the_sandbox() {
         support().abi >= REQUIRED_ABI,
         "this test needs Landlock ABI {REQUIRED_ABI}"
     );
-    for directive in ["@run", "@run setsid -w env -i PATH=$PATH", "@term"] {
-        let out = escapes(SandboxMode::Landlock, directive).await;
+    for who in WHO {
+        let out = escapes(SandboxMode::Landlock, who).await;
         let scoped = support().abi >= 6;
         let known = if scoped {
             BTreeSet::new()
         } else {
             BTreeSet::from(["worker-signal".to_owned()])
         };
-        assert_eq!(out, known, "{directive}");
+        assert_eq!(out, known, "{who}");
     }
 }
 
@@ -137,9 +161,9 @@ async fn every_attempt_is_held_by_bubblewrap() {
         eprintln!("bubblewrap is not installed here, or can't make namespaces: nothing to try");
         return;
     }
-    for directive in ["@run", "@run setsid -w env -i PATH=$PATH", "@term"] {
-        let out = escapes(SandboxMode::Bubblewrap, directive).await;
-        assert_eq!(out, BTreeSet::new(), "{directive}");
+    for who in WHO {
+        let out = escapes(SandboxMode::Bubblewrap, who).await;
+        assert_eq!(out, BTreeSet::new(), "{who}");
     }
 }
 
@@ -157,9 +181,11 @@ async fn a_missing_agent_is_not_found_in_bubblewrap_either() {
 
 #[tokio::test]
 async fn every_attempt_succeeds_without_it() {
-    let out = escapes(SandboxMode::None, "@run").await;
-    let all: BTreeSet<String> = ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(out, all);
+    for who in WHO {
+        let out = escapes(SandboxMode::None, who).await;
+        let all: BTreeSet<String> = ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(out, all, "{who}");
+    }
 }
 
 #[tokio::test]

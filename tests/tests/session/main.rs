@@ -10,6 +10,7 @@ mod handshake;
 mod junk;
 mod logins;
 mod network;
+mod profiles;
 mod requests;
 mod scene;
 mod turn;

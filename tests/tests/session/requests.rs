@@ -1,10 +1,10 @@
 //! What agents ask their worker for.
 
 use agent_client_protocol::v1::schema::ToolKind;
-use ralph_shared::wire::Access;
+use ralph_shared::wire::{Access, EndReason, TranscriptUpdate};
 use ralph_worker::session::{Pattern, Rule};
 
-use super::scene::scene;
+use super::scene::{scene, shell, turn};
 
 #[tokio::test]
 async fn files_terminals_and_permissions_are_served_and_shown() {
@@ -109,7 +109,7 @@ async fn a_session_that_may_run_commands_writes_no_file() {
 
 #[tokio::test]
 async fn a_terminal_prints_as_much_as_it_likes() {
-    let played = scene("@term head -c 300000000 /dev/zero | tr '\\0' x; printf end")
+    let played = scene("@term head -c 1000000000 /dev/zero | tr '\\0' x; printf end")
         .play()
         .await;
     let text = &played.end.text;
@@ -121,8 +121,41 @@ async fn a_terminal_prints_as_much_as_it_likes() {
 }
 
 #[tokio::test]
+async fn a_question_to_a_person_is_answered_at_once_and_recorded() {
+    let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Which database?","requestedSchema":{"type":"object","properties":{}}}}"#;
+    let answer =
+        |id: u8, result: &str| format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\\n'");
+    let script = [
+        "read -r l".to_owned(),
+        answer(0, r#"{"protocolVersion":1}"#),
+        "read -r l".to_owned(),
+        answer(1, r#"{"sessionId":"s"}"#),
+        format!("read -r l; echo '{question}'; read -r l; printf '%s' \"$l\" > answered"),
+        answer(2, r#"{"stopReason":"end_turn"}"#),
+    ];
+    let played = shell(&script.join("; ")).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    let answered: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
+    assert_eq!(
+        (&answered["id"], &answered["result"]["action"]),
+        (&"q".into(), &"decline".into())
+    );
+    let asked = played.entries.iter().find_map(|entry| match &entry.update {
+        TranscriptUpdate::Request {
+            method,
+            detail,
+            answer,
+        } if method == "elicitation/create" => Some((detail, answer)),
+        _ => None,
+    });
+    let (detail, answer) = asked.unwrap();
+    assert!(detail.contains("Which database?"), "{detail}");
+    assert!(answer.contains("nobody is there, decide and say so"), "{answer}");
+}
+
+#[tokio::test]
 async fn terminals_end_with_the_session() {
-    use ralph_shared::wire::{EndReason, TranscriptUpdate};
     let mut running = scene("@term trap '' TERM; setsid sleep 600 & sleep 600").start();
     running
         .until(|update| {
