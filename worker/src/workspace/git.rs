@@ -234,6 +234,7 @@ impl<'a> Run<'a> {
 pub(super) struct Output {
     pub code: i32,
     pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
 }
 
 impl Output {
@@ -270,6 +271,7 @@ fn finished(
         Some(code) if accepted.contains(&code) => Ok(Output {
             code,
             stdout: finished.stdout,
+            stderr: finished.stderr,
         }),
         code => {
             let mut words = String::from_utf8_lossy(&finished.stderr).into_owned();

@@ -13,7 +13,7 @@ use super::address;
 use super::error::{GitError, WorkspaceError};
 use super::git::{Git, REMOTE};
 use super::gitdir::{self, Head, ObjectFormat};
-use super::record;
+use super::modes;
 
 /// Longest wait for the mirror while somebody else fetches into it.
 const LOCK_WAIT: Duration = Duration::from_secs(20 * 60);
@@ -232,7 +232,7 @@ impl Mirror {
     async fn make_anew(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
         let dir = self.git.dir();
         let new = Self::new(self.git.at(dir.with_extension("new")), self.format, &self.address);
-        record::remove_tree(new.git.dir()).map_err(WorkspaceError::io("remove", new.git.dir()))?;
+        modes::remove_tree(new.git.dir()).map_err(WorkspaceError::io("remove", new.git.dir()))?;
         new.make()?;
         let fetched = new.fetch_locked(wanted).await?;
         let beside = (1_u32..)
@@ -261,7 +261,7 @@ pub(super) fn delete_broken(mirrors: &Path) {
         }
         let lender = path.with_extension("").join("objects/info/alternates");
         let _ = fs::remove_file(lender);
-        if let Err(error) = record::remove_tree(&path) {
+        if let Err(error) = modes::remove_tree(&path) {
             tracing::warn!(mirror = %path.display(), %error, "failed to delete a broken mirror");
         }
     }

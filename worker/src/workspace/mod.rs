@@ -33,6 +33,7 @@ mod held;
 mod integrate;
 mod land;
 mod mirror;
+mod modes;
 mod operate;
 mod prepare;
 mod process;

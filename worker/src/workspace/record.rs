@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use serde::{Deserialize, Serialize};
 
 use super::error::WorkspaceError;
+use super::modes::remove_tree;
 
 /// The folders of one workspace.
 #[derive(Debug, Clone)]
@@ -224,29 +225,6 @@ pub(super) fn make_private(folder: &Path) -> Result<(), WorkspaceError> {
         .mode(0o700)
         .create(folder)
         .map_err(WorkspaceError::io("make the folder", folder))
-}
-
-/// Deletes a folder whatever modes an agent gave to those in it. A folder that isn't there is fine.
-pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
-    let removed = |result: io::Result<()>| match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    };
-    removed(fs::remove_dir_all(folder)).or_else(|_| {
-        open_up(folder)?;
-        removed(fs::remove_dir_all(folder))
-    })
-}
-
-fn open_up(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -13,10 +13,12 @@ use ralph_shared::wire::Snapshot;
 
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
-use super::gitdir;
+use super::{gitdir, modes};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
+/// What git says of a folder that it can't look into, before it goes on.
+const UNREAD: &str = "could not open directory";
 /// How deep repositories inside repositories are looked for.
 const NESTING: usize = 32;
 
@@ -29,6 +31,8 @@ pub(super) struct Staged {
     pub changed: Vec<Vec<u8>>,
     /// Whether a repository inside the tree was taken for a submodule.
     nested: bool,
+    /// Whether git could not look into a folder, which it takes for an empty one.
+    unread: bool,
 }
 
 impl Staged {
@@ -56,9 +60,12 @@ pub(super) async fn stage(
     make_folder_again(work_tree)?;
     gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
     match stage_as_it_is(git, start, &[0]).await {
-        Ok(staged) if !staged.nested => return Ok(staged),
+        Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}
         Err(error) => tracing::info!(%error, "work tree can't be stored as it is"),
+    }
+    if let Err(error) = modes::open_up(work_tree) {
+        tracing::warn!(%error, tree = %work_tree.display(), "modes that an agent set could not be changed");
     }
     // From here on it is slow, but whatever the agent did, its files are kept.
     gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
@@ -84,7 +91,7 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
     } else {
         &["-A", "."]
     };
-    git.run("add").args(options).accept(accepted).output().await?;
+    let added = git.run("add").args(options).accept(accepted).output().await?;
     let tree = git.run("write-tree").output().await?.word();
     let raw = git
         .run("diff-tree")
@@ -96,6 +103,7 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
         tree,
         changed,
         nested,
+        unread: String::from_utf8_lossy(&added.stderr).contains(UNREAD),
     })
 }
 

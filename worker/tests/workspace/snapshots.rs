@@ -219,6 +219,44 @@ async fn attributes_that_git_cannot_apply_lose_no_files() {
 }
 
 #[tokio::test]
+async fn what_an_agent_locked_is_kept_and_removed() {
+    // A user may do less than root: nobody's files are read past their modes.
+    as_a_user_may();
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    let tree = workspace.path().to_owned();
+    let home = workspace.home();
+    for folder in [tree.join("deep/er"), home.join("cache/er")] {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("file"), "x").unwrap();
+    }
+    let lock = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    lock(&tree.join("a.txt"), 0o000);
+    lock(&tree.join("deep/er"), 0o000);
+    lock(&tree.join("deep"), 0o111);
+    lock(&home.join("cache/er"), 0o555);
+    lock(&tree, 0o000);
+    let snapshot = finish(&workspace).await;
+    assert_eq!(snapshot.files_changed, ["deep/er/file"]);
+    workspace.remove().await.unwrap();
+    assert!(!tree.exists() && !home.exists());
+}
+
+/// Takes from this thread, and from what it starts, what lets root read everything.
+fn as_a_user_may() {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+    let override_modes = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::FOWNER;
+    let held = capabilities(None).unwrap();
+    let less = CapabilitySets {
+        effective: held.effective - override_modes,
+        permitted: held.permitted - override_modes,
+        inheritable: CapabilitySet::empty(),
+    };
+    set_no_new_privs(true).unwrap();
+    set_capabilities(None, less).unwrap();
+}
+
+#[tokio::test]
 async fn strange_names_and_files_are_kept() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
