@@ -10,7 +10,7 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
     Access, Assignment, DecideAnswer, DecideRequest, Decided, Door, EndReason, Ended, Finished,
-    GitOperationOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Report, SessionOrder,
+    GitOperationOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionOrder,
     SessionReport, Snapshot, Text, TranscriptBatch, WRITES, Work, WorkspaceOrder,
 };
 use tokio::sync::watch;
@@ -268,6 +268,14 @@ async fn session(
     {
         let message = format!("the verifier changed tracked files: {}", changed.join(", "));
         ended.ended = Ended::Protocol { message };
+    }
+    if let Ended::Limit {
+        limit: SessionLimit::Disk,
+    } = ended.ended
+    {
+        let reserve = life.config.sandbox.resources.disk_reserve_bytes;
+        let removed = workspace.make_room(reserve).await;
+        tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
     let message = commit_message(assignment, &ended);
     let snapshot = workspace.finish(&message).await;

@@ -13,6 +13,7 @@
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
+//! | [`disk`] | how full a disk is |
 //! | [`doctor`] | whether this machine could work |
 //! | [`chat`] | an interactive session at a terminal |
 //! | [`paint`], [`stop`] | colours of both, and how they are told to stop |
@@ -21,6 +22,7 @@
 pub mod beat;
 pub mod chat;
 pub mod config;
+pub mod disk;
 pub mod doctor;
 pub mod door;
 pub mod errand;

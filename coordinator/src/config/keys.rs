@@ -408,6 +408,12 @@ pub const KEYS: &[Key] = &[
         "Size of each file that it writes in MiB",
     ),
     key(
+        "workspace.session_disk_reserve_mb",
+        Toml("256"),
+        Worker,
+        "What has to stay free of a session's disk in MiB: one that holds as much is ended when less is left",
+    ),
+    key(
         "url",
         Words("that of the running `up`"),
         Command,

@@ -249,6 +249,7 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
         SessionLimit::Output => "the agent sent more than the output limit",
         SessionLimit::ToolCalls => "the agent called more tools than the limit",
         SessionLimit::Stall => "the agent sent updates but made no progress",
+        SessionLimit::Disk => "the session filled the worker's disk",
     }
 }
 

@@ -126,6 +126,8 @@ pub enum SessionLimit {
     ToolCalls,
     /// Updates, but no progress.
     Stall,
+    /// Disk that it left to others.
+    Disk,
 }
 
 /// Failures that concern an agent or an account, not a task.

@@ -57,6 +57,8 @@ pub struct WorkerOptions {
     pub env: BTreeMap<String, String>,
     /// Drain time in seconds.
     pub drain_seconds: u64,
+    /// Size of a disk of its own for its data folder, in MiB.
+    pub disk_mib: Option<u32>,
 }
 
 impl WorkerOptions {
@@ -71,6 +73,7 @@ impl WorkerOptions {
             agent_flags: String::new(),
             env: BTreeMap::new(),
             drain_seconds: 5,
+            disk_mib: None,
         }
     }
 

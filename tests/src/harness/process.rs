@@ -16,6 +16,21 @@ pub fn bound(program: &Path) -> Command {
     command
 }
 
+/// The same with a disk of its own at `folder`, of so many MiB, which goes with it. Needs root.
+///
+/// # Errors
+/// When the folder can't be made.
+pub fn bound_with_disk(program: &Path, folder: &Path, size_mib: u32) -> anyhow::Result<Command> {
+    std::fs::create_dir_all(folder)?;
+    let mut command = bound(Path::new("unshare"));
+    command
+        .args(["--mount", "sh", "-c"])
+        .arg(r#"mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@""#)
+        .args(["sh", &format!("size={size_mib}m")])
+        .args([folder, program]);
+    Ok(command)
+}
+
 /// A process that ends with its value.
 #[derive(Debug)]
 pub struct Spawned {

@@ -192,7 +192,12 @@ impl World {
             None => format!("{} {}", scripted.display(), options.agent_flags),
         };
         let data = options.data.as_ref().unwrap_or(&options.name);
-        let mut command = process::bound(&binary("ralph-worker"));
+        let folder = self.dir.path().join(data);
+        let program = binary("ralph-worker");
+        let mut command = match options.disk_mib {
+            Some(size_mib) => process::bound_with_disk(&program, &folder, size_mib)?,
+            None => process::bound(&program),
+        };
         command
             .args([
                 "run",
@@ -208,7 +213,7 @@ impl World {
             .arg("--sandbox-write")
             .arg(self.dir.path().join("effects"))
             .arg("--data")
-            .arg(self.dir.path().join(data))
+            .arg(&folder)
             .current_dir(self.dir.path())
             .env("NATS_URL", nats.url_for(Role::Worker))
             .env("RALPH_EFFECTS_LOG", self.effects())

@@ -4,6 +4,7 @@
 mod agents;
 mod conflicts;
 mod coordinator_killed;
+mod disk;
 mod drain;
 mod git_server;
 mod growth;

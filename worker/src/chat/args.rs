@@ -60,8 +60,12 @@ impl ChatArgs {
     /// When the configuration can't be used, or a folder isn't there.
     pub fn session(&self) -> anyhow::Result<(SessionSpec, TempDir)> {
         let Machine {
-            mut agents, sandbox, ..
+            mut agents,
+            mut sandbox,
+            ..
         } = Machine::load(self.machine.clone())?;
+        // The folder is the person's own, however full their disk is.
+        sandbox.resources.disk_reserve_bytes = 0;
         let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
         let Some(mut agent) = agents.remove(&self.name) else {
             bail!(

@@ -47,6 +47,8 @@ pub struct WorkspaceTable {
     pub session_cpu_seconds: Option<u64>,
     /// Size of each file that it writes. MiB.
     pub session_file_mb: Option<u64>,
+    /// What has to stay free of its disk. MiB.
+    pub session_disk_reserve_mb: Option<u64>,
 }
 
 /// `[agent]` or `[agents.NAME]`.

@@ -116,6 +116,9 @@ fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
         file_bytes: table
             .session_file_mb
             .map_or(default.file_bytes, |mib| mib.saturating_mul(MIB)),
+        disk_reserve_bytes: table
+            .session_disk_reserve_mb
+            .map_or(default.disk_reserve_bytes, |mib| mib.saturating_mul(MIB)),
     })
 }
 

@@ -14,6 +14,9 @@ const PROCESSES: u32 = 4096;
 /// Default of [`Resources::file_bytes`].
 const FILE_BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
+/// Default of [`Resources::disk_reserve_bytes`].
+const DISK_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
+
 /// Once a process has used its CPU time it gets SIGXCPU, and so much later SIGKILL. Seconds.
 const CPU_GRACE_SECONDS: u64 = 5;
 
@@ -28,6 +31,8 @@ pub struct Resources {
     pub cpu_seconds: Option<u64>,
     /// Size of each file that it writes. Bytes.
     pub file_bytes: u64,
+    /// What has to stay free of its disk: a session that holds at least as much itself is ended when less is left. Bytes.
+    pub disk_reserve_bytes: u64,
 }
 
 impl Default for Resources {
@@ -37,6 +42,7 @@ impl Default for Resources {
             processes: PROCESSES,
             cpu_seconds: None,
             file_bytes: FILE_BYTES,
+            disk_reserve_bytes: DISK_RESERVE_BYTES,
         }
     }
 }

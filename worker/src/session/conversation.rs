@@ -40,6 +40,8 @@ pub struct Conversation<'a> {
     next_id: u64,
     output_open: bool,
     input_open: bool,
+    /// Whether the session filled the disk.
+    disk: watch::Receiver<bool>,
     /// When the rest of a broken conversation is given up.
     broken: Option<Instant>,
 }
@@ -93,6 +95,7 @@ impl<'a> Conversation<'a> {
         voice: Voice,
         limits: SessionLimits,
         end: watch::Receiver<Option<EndReason>>,
+        disk: watch::Receiver<bool>,
     ) -> Self {
         let now = now();
         Self {
@@ -109,6 +112,7 @@ impl<'a> Conversation<'a> {
             next_id: 0,
             output_open: true,
             input_open: true,
+            disk,
             broken: None,
         }
     }
@@ -247,6 +251,7 @@ impl<'a> Conversation<'a> {
                 self.input_open = false;
                 self.last_words();
             }
+            () = filled(&mut self.disk), if open => {}
             () = tokio::time::sleep_until(wake.into()) => {}
         }
         Ok(None)
@@ -259,6 +264,7 @@ impl<'a> Conversation<'a> {
             progressed: self.progressed,
             output_bytes: self.lines.total_bytes(),
             tool_calls: self.record.tool_calls,
+            disk_filled: *self.disk.borrow(),
         }
     }
 
@@ -337,6 +343,13 @@ pub fn now() -> Instant {
 /// The reason to end, once there is one; `None` when there can't be one any more.
 async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
     *end.wait_for(Option::is_some).await.ok()?
+}
+
+/// Becomes ready when the session has filled the disk; never when nobody looks.
+async fn filled(disk: &mut watch::Receiver<bool>) {
+    if disk.wait_for(|filled| *filled).await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Becomes ready when the agent closes the pipe that it reads from.

@@ -24,6 +24,8 @@ pub struct Facts {
     pub output_bytes: u64,
     /// How many tools it called.
     pub tool_calls: u32,
+    /// Whether it filled the disk.
+    pub disk_filled: bool,
 }
 
 /// What to do about it.
@@ -49,6 +51,9 @@ pub fn judge(limits: &SessionLimits, facts: &Facts, now: Instant) -> Verdict {
     }
     if facts.tool_calls > limits.tool_calls {
         return Verdict::End(SessionLimit::ToolCalls);
+    }
+    if facts.disk_filled {
+        return Verdict::End(SessionLimit::Disk);
     }
     if now >= session_end {
         return Verdict::End(SessionLimit::Session);
@@ -86,6 +91,7 @@ mod tests {
                 progressed: at(heard_ms.min(640)),
                 output_bytes,
                 tool_calls,
+                disk_filled: false,
             };
             let verdict = judge(&limits, &facts, at(now_ms));
             assert_eq!(
@@ -104,5 +110,14 @@ mod tests {
         check(0, 0, 0, 1000, end(SessionLimit::Session));
         check(0, 11, 0, 1, end(SessionLimit::Output));
         check(0, 0, 3, 1, end(SessionLimit::ToolCalls));
+        let facts = Facts {
+            started,
+            heard: started,
+            progressed: started,
+            output_bytes: 0,
+            tool_calls: 0,
+            disk_filled: true,
+        };
+        assert_eq!(judge(&limits, &facts, started), end(SessionLimit::Disk));
     }
 }

@@ -19,11 +19,13 @@
 //! | [`record`], [`usage`] | what updates add up to; tokens and cost |
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
 //! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`], [`pattern`] | what the agent asks for, and what it may |
+//! | [`disk`] | whether a session fills the disk |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
 
 mod agent;
 mod conversation;
+mod disk;
 mod door;
 mod files;
 mod handshake;

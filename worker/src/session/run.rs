@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::agent::{self, Agent, Pipes};
 use super::conversation::{Conversation, Voice};
+use super::disk;
 use super::files::Files;
 use super::introduction::Introduction;
 use super::logins::Logins;
@@ -176,7 +177,10 @@ async fn hold(
         Aim::Work | Aim::Greeting => desk,
     };
     let voice = Voice { outbox, desk, probe };
-    let mut conversation = Conversation::new(&mut agent, record, stdout, voice, spec.limits, end);
+    let folders = [&spec.cwd, &spec.home, &spec.tmp].map(PathBuf::clone);
+    let disk = disk::watch(folders, spec.sandbox.resources.disk_reserve_bytes);
+    let mut conversation =
+        Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled());
     let ended = story::tell(spec, aim, &mut conversation).await;
     drop(conversation);
     writer.abort();

@@ -115,6 +115,11 @@ impl Workspace {
         }
     }
 
+    /// Its git directory, which is the worker's; `None` without a repository.
+    pub(super) fn git_of(&self) -> Option<&Git> {
+        self.repository.as_ref().map(|repository| &repository.git)
+    }
+
     /// The commit that the work started from. Hex object id; `None` without a repository.
     pub fn start(&self) -> Option<&str> {
         self.repository

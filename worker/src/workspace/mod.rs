@@ -41,6 +41,7 @@ mod push;
 mod rebase;
 mod record;
 mod rescue;
+mod room;
 mod site;
 mod snapshot;
 mod trouble;

@@ -1,0 +1,54 @@
+//! How full a disk is, and what a folder takes of it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+
+/// The unit in which a file's blocks are counted. Bytes.
+const BLOCK_BYTES: u64 = 512;
+
+/// What is free of the disk that a folder lies on, for others than root; `None` when it can't be said. Bytes.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = statvfs(folder).ok()?;
+    Some(disk.blocks_available() * disk.fragment_size())
+}
+
+/// What a folder takes of its disk, as far as it can be read. Bytes.
+pub fn held_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            let below = if metadata.is_dir() {
+                held_bytes(&entry.path())
+            } else {
+                0
+            };
+            Some(taken_bytes(&metadata) + below)
+        })
+        .sum()
+}
+
+/// What one file takes of its disk. Bytes.
+pub fn taken_bytes(file: &fs::Metadata) -> u64 {
+    file.blocks() * BLOCK_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_through_all_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("a/b");
+        fs::create_dir_all(&below).unwrap();
+        let before = held_bytes(folder.path());
+        fs::write(below.join("c"), vec![1; 1024 * 1024]).unwrap();
+        std::os::unix::fs::symlink("/", below.join("d")).unwrap();
+        assert!(held_bytes(folder.path()) - before >= 1024 * 1024);
+        assert!(free_bytes(folder.path()).unwrap() > 0);
+    }
+}

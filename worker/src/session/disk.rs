@@ -1,0 +1,71 @@
+//! Whether a session fills the disk: others work on it too, and its own report needs some of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::disk::{free_bytes, held_bytes};
+
+/// How often the disk is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Looks at the disk until it is dropped.
+pub struct Watcher {
+    filled: watch::Receiver<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Watcher {
+    /// Becomes true once the session has filled the disk.
+    pub fn filled(&self) -> watch::Receiver<bool> {
+        self.filled.clone()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Watches the disk of a session's folders, on which `reserve_bytes` have to stay free.
+pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
+    let (tell, filled) = watch::channel(false);
+    let task = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let free = free_bytes(&folders[0]).unwrap_or(u64::MAX);
+            if free >= reserve_bytes {
+                continue;
+            }
+            let held = folders.clone();
+            let held =
+                tokio::task::spawn_blocking(move || held.iter().map(|folder| held_bytes(folder)).sum());
+            if fills(free, held.await.unwrap_or(0), reserve_bytes) {
+                let _ = tell.send(true);
+                return;
+            }
+        }
+    });
+    Watcher { filled, task }
+}
+
+/// Whether a session is to blame that so little is free: one that holds little can't be.
+fn fills(free_bytes: u64, held_bytes: u64, reserve_bytes: u64) -> bool {
+    free_bytes < reserve_bytes && held_bytes >= reserve_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_holds_much_fills_the_disk() {
+        assert!(!fills(100, 1_000, 100));
+        assert!(fills(99, 100, 100));
+        assert!(!fills(0, 99, 100));
+        assert!(!fills(0, 0, 1));
+    }
+}

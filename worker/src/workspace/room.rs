@@ -1,0 +1,100 @@
+//! Making room on a disk that a session filled: else neither its work nor its report could be kept, and no other session
+//! could go on.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::folder::Workspace;
+use super::modes;
+use crate::disk::{free_bytes, taken_bytes};
+
+impl Workspace {
+    /// Removes what a session left until so much of the disk is free: its home and its temporary files, and then the
+    /// largest files of its folder that were not there before, the largest first. Gives the names of these. Nothing of
+    /// the session may run any more.
+    pub async fn make_room(&self, reserve_bytes: u64) -> Vec<PathBuf> {
+        let tracked = self.tracked().await;
+        let (tree, others) = (self.path().to_owned(), [self.home(), self.tmp()]);
+        let removed = tokio::task::spawn_blocking(move || {
+            for folder in others {
+                if let Err(error) = modes::remove_tree(&folder) {
+                    tracing::warn!(%error, folder = %folder.display(), "failed to make room");
+                }
+            }
+            let _ = modes::open_up(&tree);
+            make_room(&tree, &tracked, || {
+                free_bytes(&tree).is_none_or(|free| free >= reserve_bytes)
+            })
+        });
+        removed.await.unwrap_or_default()
+    }
+
+    /// Files that the work started from.
+    async fn tracked(&self) -> HashSet<PathBuf> {
+        let (Some(git), Some(start)) = (self.git_of(), self.start()) else {
+            return HashSet::new();
+        };
+        let listed = git
+            .run("ls-tree")
+            .args(["-r", "-z", "--name-only", start])
+            .output()
+            .await;
+        let names = listed.map(|listed| listed.stdout).unwrap_or_default();
+        let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        names
+            .map(|name| self.path().join(OsStr::from_bytes(name)))
+            .collect()
+    }
+}
+
+/// Removes files of a folder, the largest first, until there is room.
+fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    collect(folder, &mut files);
+    files.retain(|(_, path)| !keep.contains(path));
+    files.sort_by(|one, other| other.cmp(one));
+    let mut removed = Vec::new();
+    for (_, path) in files {
+        if has_room() {
+            break;
+        }
+        match fs::remove_file(&path) {
+            Ok(()) => removed.push(path),
+            Err(error) => tracing::warn!(%error, file = %path.display(), "failed to make room"),
+        }
+    }
+    removed
+}
+
+fn collect(folder: &Path, files: &mut Vec<(u64, PathBuf)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            collect(&entry.path(), files);
+        } else if metadata.is_file() {
+            files.push((taken_bytes(&metadata), entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_that_are_new_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("deep")).unwrap();
+        for (name, kib) in [("small", 8), ("deep/large", 64), ("middle", 32), ("kept", 128)] {
+            fs::write(at(name), vec![1; kib * 1024]).unwrap();
+        }
+        let keep = HashSet::from([at("kept")]);
+        let removed = make_room(folder.path(), &keep, || !at("middle").exists());
+        assert_eq!(removed, [at("deep/large"), at("middle")]);
+        assert!(at("small").exists() && at("kept").exists());
+    }
+}
