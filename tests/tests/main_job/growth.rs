@@ -55,6 +55,18 @@ impl Held {
     }
 }
 
+impl Held {
+    /// A look may fall into a moment in which something is open.
+    fn is_no_more_than(&self, before: &Self) -> bool {
+        let descriptors = self.descriptors.min(before.descriptors);
+        let so_many = Self {
+            descriptors,
+            ..before.clone()
+        };
+        *self == so_many
+    }
+}
+
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -117,8 +129,9 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
     let settled = |held: &Held| {
         // By name: what was listed may be gone when it is looked at.
         let work = |entry: &String| {
-            let spooled = entry.contains("/spool/") && entry.ends_with(".json");
-            spooled || entry.contains("/live/") || entry.contains("/workspaces/")
+            let report = entry.contains("/spool/") && entry.ends_with(".json");
+            let folders = ["/live/", "/workspaces/", "/records/"];
+            report || folders.iter().any(|folder| entry.contains(folder))
         };
         held.children.is_empty() && held.left.is_empty() && !held.entries.iter().any(work)
     };
@@ -133,11 +146,11 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
     run("many", MANY).await;
     let deadline = Instant::now() + STUCK;
     let mut after = Held::look(worker.pid(), &data);
-    while after != before && Instant::now() < deadline {
+    while !after.is_no_more_than(&before) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
         after = Held::look(worker.pid(), &data);
     }
-    assert_eq!(after, before);
+    assert!(after.is_no_more_than(&before), "{after:?}\n{before:?}");
     let grown = resident_bytes(worker.pid()).saturating_sub(resident_before);
     assert!(grown < DISORDER_BYTES, "{grown} bytes more");
     drop(worker);
