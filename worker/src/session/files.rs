@@ -277,6 +277,62 @@ mod tests {
     }
 
     #[test]
+    fn devices_are_refused() {
+        use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::open(folder.path(), Access::Workspace).unwrap();
+        let zero = folder.path().join("zero");
+        // Only some users may make one.
+        if mknod(&zero, SFlag::S_IFCHR, Mode::S_IRWXU, makedev(1, 5)).is_ok() {
+            assert!(read(&files, "zero", None, Some(1)).is_err() && write(&files, "zero", "x").is_err());
+        }
+        for device in ["/dev/zero", "/dev/null", "../../dev/zero"] {
+            assert!(read(&files, device, None, Some(1)).is_err() && write(&files, device, "x").is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_swapped_between_check_and_use_leads_nowhere() {
+        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        const TRIES: usize = 3_000;
+        let folder = tempfile::tempdir().unwrap();
+        let outer = folder.path();
+        let root = outer.join("work");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("sub/secret"), "inner").unwrap();
+        std::fs::write(outer.join("secret"), "outer").unwrap();
+        let files = Files::open(&root, Access::Workspace).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        let exchange = RenameFlags::RENAME_EXCHANGE;
+        let over = AtomicBool::new(false);
+        let (mut read_inside, mut swaps) = (0, 0);
+        std::thread::scope(|scope| {
+            let swapper = scope.spawn(|| {
+                let mut swaps = 0;
+                while !over.load(Ordering::Relaxed) {
+                    renameat2(AT_FDCWD, &root.join("sub"), AT_FDCWD, &root.join("up"), exchange).unwrap();
+                    swaps += 1;
+                }
+                swaps
+            });
+            for _ in 0..TRIES {
+                match read(&files, "sub/secret", None, None) {
+                    Ok(text) => {
+                        assert!(text == "inner" || text.is_empty(), "{text}");
+                        read_inside += 1;
+                    }
+                    Err(_) => drop(write(&files, "sub/secret", "inner")),
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            swaps = swapper.join().unwrap();
+        });
+        assert!(read_inside > 0 && swaps > 0, "{read_inside} reads, {swaps} swaps");
+        assert_eq!(std::fs::read_to_string(outer.join("secret")).unwrap(), "outer");
+    }
+
+    #[test]
     fn read_only_sessions_write_nothing() {
         let folder = tempfile::tempdir().unwrap();
         for access in [Access::ReadOnly, Access::Commands] {
