@@ -16,7 +16,7 @@
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
 //! | [`logins`] | files that are copied into the private home, and back |
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
-//! | [`record`], [`usage`] | what updates add up to; tokens and cost |
+//! | [`record`], [`content`], [`usage`] | what updates add up to; what they hold, as text; tokens and cost |
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
 //! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`], [`pattern`] | what the agent asks for, and what it may |
 //! | [`disk`] | whether a session fills the disk |
@@ -24,6 +24,7 @@
 //! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
 
 mod agent;
+mod content;
 mod conversation;
 mod disk;
 mod door;
