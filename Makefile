@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-agents fuzz-api bench bench-memory fuzz compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test test-agents fuzz-api bench bench-memory fuzz soak compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -37,6 +37,9 @@ fuzz: ## Feed hostile texts to what reads agents; FUZZ_SECONDS=60 (needs nightly
 
 fuzz-api: setup build ## Fuzz the HTTP API through its own OpenAPI document; FUZZ_EXAMPLES=20, FUZZ_SEED=1
 	@scripts/schemathesis.sh
+
+soak: setup build ## Kill and halt workers 60 times while they do a feature of 30 tasks; RALPH_SOAK_ROUNDS=10, RALPH_SOAK_SEED=1
+	@cargo test -p ralph-tests --test main_job -- --ignored --exact soak::long --nocapture
 
 compose-test: setup ## Run docker-compose.yml in containers, from submit to Complete, with killed workers (Linux, root)
 	@scripts/compose-test.sh

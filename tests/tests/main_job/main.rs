@@ -14,6 +14,7 @@ mod reports;
 mod scene;
 mod server_killed;
 mod side_by_side;
+mod soak;
 mod way;
 mod worker_killed;
 mod worker_stopped;
