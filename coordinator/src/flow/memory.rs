@@ -215,7 +215,8 @@ impl Remembered {
         here.chain(earlier).unzip()
     }
 
-    /// Unresolved failures of tasks with the same parent; of the whole feature for a task without one (SPEC 6.3).
+    /// Failures of tasks with the same parent, as long as that isn't done; of the whole feature for a task without one
+    /// (SPEC 6.3).
     fn siblings(&self, task: &TaskFacts) -> Vec<prompt::SiblingFailure> {
         let parent = task.parent.as_ref().map(|parent| parent.id.0);
         self.notes
@@ -254,7 +255,7 @@ impl Remembered {
         files.extend(earlier.iter().flat_map(|e| e.files_changed.iter().cloned()));
         let kept: Vec<&&Note> = notes
             .iter()
-            .filter(|n| matches!(n.kind.as_str(), "decision" | "error"))
+            .filter(|n| matches!(n.kind.as_str(), "decision" | "error") && !n.resolved)
             .collect();
         let kept = &kept[kept.len().saturating_sub(NOTES_KEPT)..];
         let blocked = earlier

@@ -306,6 +306,8 @@ pub struct Note {
     pub kind: String,
     pub body: String,
     pub rationale: Option<String>,
+    /// Its task is done by now.
+    pub resolved: bool,
     pub iteration: Option<i32>,
     pub attempted: Option<String>,
     pub files: Option<String>,
@@ -336,9 +338,31 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
                order by id desc
                limit 300
              ) n
+             -- Failures of siblings that are done by now count until the parent is (SPEC 6.3); without a parent, the feature's.
+             union
+             select n.*
+             from unnest($2::uuid[]) as q(id)
+             join tasks me on me.id = q.id
+             join tasks p on p.id = me.parent_id and p.state not in ('done', 'skipped', 'cancelled')
+             cross join lateral (
+               select m.*
+               from tasks s join session_memory m on m.task_id = s.id
+               where s.parent_id = me.parent_id and s.id <> me.id and m.kind = 'error' and m.resolved_at is not null
+               order by m.id desc
+               limit 100
+             ) n
+             union
+             select n.*
+             from (select distinct feature_id from tasks where id = any($2) and parent_id is null) q
+             cross join lateral (
+               select * from session_memory
+               where feature_id = q.feature_id and kind = 'error' and resolved_at is not null
+               order by id desc
+               limit 100
+             ) n
            )
            select n.feature_id as "feature!", n.task_id as task, t.parent_id as "parent?", x.title as "task_title?",
-                  n.kind as "kind!", n.body as "body!", n.rationale, d.iteration as "iteration?",
+                  n.kind as "kind!", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
                   r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
            from noted n
            left join tasks t on t.id = n.task_id and n.kind = 'error'
