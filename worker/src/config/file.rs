@@ -19,7 +19,7 @@ pub struct File {
     pub workspace: WorkspaceTable,
 }
 
-/// The parts of `[workspace]` that say what an agent may reach.
+/// `[workspace]`: what is fetched, what prepares a checkout, what an agent may reach.
 #[derive(Debug, Default, Deserialize)]
 pub struct WorkspaceTable {
     /// Commands that prepare a checkout before an agent or a gate works in it.
@@ -27,6 +27,10 @@ pub struct WorkspaceTable {
     pub setup: Vec<String>,
     /// The user's own command that a finished feature is handed to (`--merge command`), run with the worker's rights.
     pub on_complete: Option<String>,
+    /// How many commits of each branch a new mirror begins with.
+    pub depth: Option<u32>,
+    /// Which objects stay at the remote until they are needed.
+    pub filter: Option<String>,
     /// Names of the worker's variables that these commands and those of a gate get.
     pub pass_env: Option<Vec<String>>,
     /// What confines agents.

@@ -11,6 +11,7 @@ use super::args::RunArgs;
 use super::machine::Machine;
 use crate::sandbox::Sandbox;
 use crate::session::AgentCommand;
+use crate::workspace::History;
 
 /// A worker's configuration, complete and checked.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentCommand>,
     /// What confines its agents.
     pub sandbox: Sandbox,
+    /// How much of a repository is fetched.
+    pub history: History,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
@@ -64,6 +67,7 @@ impl Config {
             pools: args.pools,
             agents: machine.agents,
             sandbox: machine.sandbox,
+            history: machine.history,
             setup: machine.setup,
             on_complete: machine.on_complete,
             command_env: machine.command_env,

@@ -10,8 +10,10 @@ use anyhow::{Context as _, bail};
 
 use super::args::MachineArgs;
 use super::file::{AgentTable, File, McpTable, PermissionAnswer, PermissionTable, WorkspaceTable};
+use super::stock;
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
+use crate::workspace::History;
 
 /// Name of the agent that `--agent` or `[agent]` configures.
 pub const DEFAULT_AGENT: &str = "default";
@@ -29,6 +31,8 @@ pub struct Machine {
     pub agents: BTreeMap<String, AgentCommand>,
     /// What confines them.
     pub sandbox: Sandbox,
+    /// How much of a repository is fetched.
+    pub history: History,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
@@ -45,6 +49,7 @@ impl Machine {
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
         let resources = resources(&file.workspace)?;
+        let history = stock::history(&file.workspace)?;
         let setup = file.workspace.setup;
         if setup.iter().any(|command| command.trim().is_empty()) {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
@@ -89,6 +94,7 @@ impl Machine {
         Ok(Self {
             agents,
             sandbox,
+            history,
             setup,
             on_complete,
             command_env,

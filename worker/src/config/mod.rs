@@ -5,12 +5,14 @@
 //! | [`args`] | flags and environment |
 //! | [`file`](mod@file) | `.ralph.toml`, as far as a worker reads it |
 //! | [`machine`] | this machine's agents, and what confines them: for every command that starts one |
+//! | [`stock`] | what is fetched and kept of repositories |
 //! | [`load`] | a worker's whole configuration |
 
 mod args;
 mod file;
 mod load;
 mod machine;
+mod stock;
 
 pub use args::{MachineArgs, RunArgs};
 pub use load::Config;

@@ -11,6 +11,7 @@ use super::environment::Identity;
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::gitdir::{self, Head, ObjectFormat};
+use super::lfs;
 use super::rebase::{self, Conflict, Rebased};
 
 /// Where a clone starts.
@@ -41,7 +42,14 @@ pub(super) async fn check_out(
         false,
         "",
     )
+    .and_then(|()| lfs::share(git))
     .map_err(WorkspaceError::io("make the git directory", git.dir()))?;
+    if gitdir::is_partial(objects) {
+        // As the mirror, so that what is missing is fetched at once, and into what the agent's clone borrows from.
+        let mirror = objects.parent().unwrap_or(objects);
+        let read = git.run("read-tree").args(["--reset", "-u", commit]);
+        read.variable("GIT_DIR", mirror).remote().output().await?;
+    }
     let Some(brings) = brings else {
         read_tree(git, commit).await?;
         return Ok(None);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::{GitError, WorkspaceError};
-use super::git;
+use super::{git, lfs};
 
 /// The oldest release that can `merge-tree --write-tree`.
 const OLDEST: (u32, u32) = (2, 38);
@@ -56,6 +56,8 @@ pub(super) struct Environment {
     pub identity: Option<Identity>,
     /// Whether the user signs commits.
     pub signs: bool,
+    /// What git is told of Git LFS besides the user's own configuration.
+    pub lfs: &'static [(&'static str, &'static str)],
     pub time: Bounded,
 }
 
@@ -76,6 +78,7 @@ impl Environment {
             variables: inherited(),
             identity: None,
             signs: false,
+            lfs: &[],
             time,
         };
         let version = environment
@@ -97,6 +100,16 @@ impl Environment {
             .ask(&["config", "--type=bool", "--get", "commit.gpgSign"])
             .await
             .is_ok_and(|text| text.trim() == "true");
+        environment.lfs = match environment
+            .ask(&["config", "--get-regexp", r"^filter\.lfs\."])
+            .await
+        {
+            Ok(_) => &[],
+            Err(_) => match environment.ask(&["lfs", "version"]).await {
+                Ok(_) => lfs::FILTER,
+                Err(_) => lfs::MISSING,
+            },
+        };
         let configured_ssh = environment
             .ask(&["config", "--get", "core.sshCommand"])
             .await
@@ -191,6 +204,7 @@ mod tests {
                 variables,
                 identity: None,
                 signs: false,
+                lfs: &[],
                 time,
             };
             environment.ask_nothing_by_ssh(configured.map(str::to_owned));

@@ -40,6 +40,22 @@ pub enum WorkspaceError {
         /// What it is needed for.
         role: &'static str,
     },
+    /// A submodule was left in a state that nobody else could fetch.
+    #[error(
+        "the submodule {path} was left {what} at {address}: push the commit there and this is tried again; until then \
+         the work stays in {}",
+        kept.display()
+    )]
+    Submodule {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        what: String,
+        /// Its repository.
+        address: String,
+        /// Where everything is kept.
+        kept: PathBuf,
+    },
     /// Somebody holds the workspace of this dispatch, or its work is not pushed yet.
     #[error("the workspace of {dispatch} is in use, or holds work that is not pushed yet")]
     Busy {
@@ -69,7 +85,7 @@ impl WorkspaceError {
     pub fn retry_can_help(&self) -> bool {
         match self {
             Self::Git(error) => error.trouble.retry_can_help(),
-            Self::Io { .. } | Self::Busy { .. } | Self::Setup { .. } => true,
+            Self::Io { .. } | Self::Busy { .. } | Self::Setup { .. } | Self::Submodule { .. } => true,
             Self::Order(_)
             | Self::Sandbox(_)
             | Self::EmptyRepository { .. }

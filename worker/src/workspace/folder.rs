@@ -9,10 +9,10 @@ use super::commit::{self, CommitMessage, Signature};
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::held::Held;
-use super::push;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
 use super::workspaces::Settings;
+use super::{gitdir, lfs, push, submodules};
 use crate::faults;
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
@@ -77,17 +77,20 @@ impl Workspace {
         self.held.folders().tmp()
     }
 
-    /// The folder outside the agent's reach from which its clone borrows objects: it has to be readable in a sandbox.
-    pub fn borrowed_objects(&self) -> Option<PathBuf> {
-        let alternates = self
-            .repository
-            .as_ref()?
-            .git
-            .dir()
-            .join("objects/info/alternates");
-        Some(PathBuf::from(
-            std::fs::read_to_string(alternates).ok()?.trim_end(),
-        ))
+    /// The folders outside the agent's reach from which its clone and those of submodules borrow objects: they have to be
+    /// readable in a sandbox.
+    pub fn borrowed_objects(&self) -> Vec<PathBuf> {
+        let Some(repository) = &self.repository else {
+            return Vec::new();
+        };
+        let submodules = submodules::of(self.held.folders()).unwrap_or_default();
+        let dirs = submodules.into_iter().map(|submodule| submodule.dir);
+        let mut found: Vec<PathBuf> = Vec::new();
+        for dir in [repository.git.dir().to_owned()].into_iter().chain(dirs) {
+            let lender = gitdir::lender(&dir);
+            found.extend(lender.filter(|lender| !found.contains(lender)));
+        }
+        found
     }
 
     /// Runs the commands that prepare a checkout (SPEC 8, `[workspace] setup`); nothing in a folder without a repository.
@@ -98,7 +101,7 @@ impl Workspace {
         if self.repository.is_none() || settings.setup.is_empty() {
             return Ok(());
         }
-        let objects: Vec<PathBuf> = self.borrowed_objects().into_iter().collect();
+        let objects = self.borrowed_objects();
         let room = Room {
             tree: &self.tree,
             objects: &objects,
@@ -155,8 +158,7 @@ impl Workspace {
             purpose,
             start,
         } = repository;
-        let staged =
-            snapshot::stage(git, &self.tree, start, &self.held.folders().worker.join("nested")).await?;
+        let staged = snapshot::stage(git, start, self.held.folders()).await?;
         staged.describe(snapshot);
         if *purpose == Purpose::ThrowAway {
             return Ok(());
@@ -168,6 +170,7 @@ impl Workspace {
         };
         snapshot.commit = Some(commit.clone());
         faults::point("snapshot.before_push");
+        lfs::upload(git, start, &commit, &order.attempt_ref).await?;
         push::create(git, &commit, &order.attempt_ref).await?;
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());

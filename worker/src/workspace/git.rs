@@ -89,6 +89,8 @@ pub(super) struct Git {
     dir: PathBuf,
     tree: Option<PathBuf>,
     address: String,
+    /// Where objects of Git LFS are, shared by all workspaces of a repository.
+    lfs_storage: Option<PathBuf>,
 }
 
 impl Git {
@@ -98,7 +100,17 @@ impl Git {
             dir,
             tree: None,
             address: address.to_owned(),
+            lfs_storage: None,
         }
+    }
+
+    pub(super) fn with_lfs_storage(mut self, storage: PathBuf) -> Self {
+        self.lfs_storage = Some(storage);
+        self
+    }
+
+    pub(super) fn lfs_storage(&self) -> Option<&Path> {
+        self.lfs_storage.as_deref()
     }
 
     pub(super) fn with_tree(mut self, tree: PathBuf) -> Self {
@@ -113,6 +125,11 @@ impl Git {
             tree: None,
             ..self.clone()
         }
+    }
+
+    /// Another repository, seen from a git directory of its own.
+    pub(super) fn elsewhere(&self, dir: PathBuf, address: &str) -> Self {
+        Self::new(self.environment.clone(), dir, address)
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -149,7 +166,8 @@ impl Git {
         };
         let remote_url = format!("remote.{REMOTE}.url");
         let address = (remote_url.as_str(), self.address.as_str());
-        let settings = SETTINGS.iter().copied().chain([address]);
+        let lfs = self.environment.lfs.iter().copied();
+        let settings = SETTINGS.iter().copied().chain([address]).chain(lfs);
         let mut count = 0;
         for (key, value) in settings {
             command

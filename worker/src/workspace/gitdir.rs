@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::environment::Identity;
 
@@ -63,8 +63,12 @@ pub(super) fn make(
         ObjectFormat::Sha1 => (0, ""),
         ObjectFormat::Sha256 => (1, "[extensions]\n\tobjectFormat = sha256\n"),
     };
+    let lenders = match borrowed.is_some_and(is_partial) {
+        true => PARTIAL,
+        false => "",
+    };
     let config = format!(
-        "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{extension}{more_config}"
+        "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {bare}\n{extension}{lenders}{more_config}"
     );
     fs::write(dir.join("config"), config)?;
     fs::write(dir.join("info/exclude"), "/.ralph/context/\n")?;
@@ -75,13 +79,39 @@ pub(super) fn make(
     fs::write(dir.join("HEAD"), head)
 }
 
-/// Lets the git directory find objects in the object folder `objects`, which must stay.
+/// What a git directory says whose remote has objects that are not here.
+pub(super) const PARTIAL: &str =
+    "[extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\tpromisor = true\n";
+
+/// Whether objects may be missing in the object folder of a git directory, since its remote has them.
+pub(super) fn is_partial(objects: &Path) -> bool {
+    let config = objects.with_file_name("config");
+    fs::read_to_string(config).is_ok_and(|config| config.to_lowercase().contains("partialclone ="))
+}
+
+/// Lets the git directory find objects in the object folder `objects`, which must stay, up to where its history ends.
 pub(super) fn borrow(dir: &Path, objects: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let mut line = objects.as_os_str().as_bytes().to_vec();
     line.push(b'\n');
-    fs::write(dir.join("objects/info/alternates"), line)
+    fs::write(dir.join("objects/info/alternates"), line)?;
+    match fs::copy(objects.with_file_name(SHALLOW), dir.join(SHALLOW)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let _ = fs::remove_file(dir.join(SHALLOW));
+            Ok(())
+        }
+        copied => copied.map(drop),
+    }
 }
+
+/// The object folder from which a git directory borrows.
+pub(super) fn lender(dir: &Path) -> Option<PathBuf> {
+    let line = fs::read_to_string(dir.join("objects/info/alternates")).ok()?;
+    Some(PathBuf::from(line.trim_end()))
+}
+
+/// The file in a git directory that names commits whose parents are not there.
+pub(super) const SHALLOW: &str = "shallow";
 
 /// The `[user]` section that makes commits by `identity`.
 pub(super) fn user_section(identity: &Identity) -> String {

@@ -175,7 +175,7 @@ impl Integration<'_> {
             base: &self.site.git_order.base,
             commit: Some(&self.order.commit),
         };
-        let fetched = self.site.mirror.fetch(&wanted).await?;
+        let fetched = self.site.fetch(&wanted).await?;
         match self.rebase_onto(fetched).await {
             Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
                 let fetched = self.site.mirror.rebuild(&wanted).await?;
@@ -261,7 +261,7 @@ impl Integration<'_> {
             base: &self.site.git_order.base,
             commit: Some(new),
         };
-        let fetched = self.site.mirror.fetch(&wanted).await?;
+        let fetched = self.site.fetch(&wanted).await?;
         let head = fetched.refs.into_iter().next().flatten();
         if let Some(merged) = land::merged_already(&self.site.git, decided, head.as_deref()).await? {
             return Ok(merged);

@@ -13,6 +13,7 @@ use super::address;
 use super::error::{GitError, WorkspaceError};
 use super::git::{Git, REMOTE};
 use super::gitdir::{self, Head, ObjectFormat};
+use super::history::History;
 use super::modes;
 
 /// Longest wait for the mirror while somebody else fetches into it.
@@ -21,9 +22,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(20 * 60);
 /// The mirror of one repository.
 #[derive(Debug)]
 pub(super) struct Mirror {
-    git: Git,
+    pub(super) git: Git,
     format: ObjectFormat,
     address: String,
+    pub(super) history: History,
 }
 
 /// What a caller needs from the remote.
@@ -57,11 +59,12 @@ impl Fetched {
 
 impl Mirror {
     /// The mirror of `git`'s repository, in `git`'s directory; not touched yet.
-    pub(super) fn new(git: Git, format: ObjectFormat, address: &str) -> Self {
+    pub(super) fn new(git: Git, format: ObjectFormat, address: &str, history: &History) -> Self {
         Self {
             git,
             format,
             address: address.to_owned(),
+            history: history.clone(),
         }
     }
 
@@ -142,8 +145,17 @@ impl Mirror {
         Ok(())
     }
 
-    async fn fetch_arguments<I: IntoIterator<Item: Into<OsString>>>(
+    pub(super) async fn fetch_arguments<I: IntoIterator<Item: Into<OsString>>>(
         &self,
+        refspecs: I,
+    ) -> Result<(), GitError> {
+        let bounds = self.history.options(self.git.dir());
+        self.fetch_with(bounds, refspecs).await
+    }
+
+    pub(super) async fn fetch_with<I: IntoIterator<Item: Into<OsString>>>(
+        &self,
+        bounds: Vec<String>,
         refspecs: I,
     ) -> Result<(), GitError> {
         let options = [
@@ -151,11 +163,12 @@ impl Mirror {
             "--no-tags",
             "--no-auto-maintenance",
             "--no-write-fetch-head",
-            REMOTE,
         ];
         self.git
             .run("fetch")
             .args(options)
+            .args(bounds)
+            .args([REMOTE])
             .args(refspecs)
             .remote()
             .output()
@@ -193,7 +206,7 @@ impl Mirror {
         })
     }
 
-    async fn lock(&self) -> Result<File, WorkspaceError> {
+    pub(super) async fn lock(&self) -> Result<File, WorkspaceError> {
         let path = self.git.dir().with_extension("lock");
         let file = File::options()
             .create(true)
@@ -223,7 +236,7 @@ impl Mirror {
         let dir = self.git.dir();
         // No branch of this name is ever fetched, so that HEAD is never a real one.
         let head = Head::Ref("refs/ralph/none");
-        gitdir::make(dir, self.format, head, None, true, "")
+        gitdir::make(dir, self.format, head, None, true, &self.history.config())
             .map_err(WorkspaceError::io("make the mirror", dir))
     }
 
@@ -231,7 +244,12 @@ impl Mirror {
     /// in it can be found from the new one: clones that borrow here lose nothing.
     async fn make_anew(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
         let dir = self.git.dir();
-        let new = Self::new(self.git.at(dir.with_extension("new")), self.format, &self.address);
+        let new = Self {
+            git: self.git.at(dir.with_extension("new")),
+            address: self.address.clone(),
+            history: self.history.clone(),
+            ..*self
+        };
         modes::remove_tree(new.git.dir()).map_err(WorkspaceError::io("remove", new.git.dir()))?;
         new.make()?;
         let fetched = new.fetch_locked(wanted).await?;

@@ -11,6 +11,8 @@
 //! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
 //! | `record`, `held` | folders, locks and the record of each workspace |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
+//! | `history` | how much of a repository is fetched |
+//! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `commit` | the tree on disk as a commit |
 //! | `integrate`, `site`, `rebase`, `land` | the way onto the feature branch |
 //! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
@@ -29,9 +31,13 @@ mod error;
 mod folder;
 mod git;
 mod gitdir;
+mod gitlinks;
+mod gitmodules;
 mod held;
+mod history;
 mod integrate;
 mod land;
+mod lfs;
 mod mirror;
 mod modes;
 mod operate;
@@ -44,12 +50,14 @@ mod rescue;
 mod room;
 mod site;
 mod snapshot;
+mod submodules;
 mod trouble;
 mod workspaces;
 
 pub use commit::CommitMessage;
 pub use error::{GitError, WorkspaceError};
 pub use folder::Workspace;
+pub use history::History;
 pub use integrate::{Decision, TASK_TRAILER};
 pub use trouble::Trouble;
 pub use workspaces::{Settings, Workspaces};

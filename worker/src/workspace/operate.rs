@@ -179,7 +179,7 @@ impl Operation<'_> {
             base: &self.site.git_order.base,
             commit: None,
         };
-        let mut refs = self.site.mirror.fetch(&wanted).await?.refs.into_iter();
+        let mut refs = self.site.fetch(&wanted).await?.refs.into_iter();
         Ok((refs.next().flatten(), refs.next().flatten()))
     }
 
@@ -243,7 +243,7 @@ impl Operation<'_> {
             base: &site.git_order.base,
             commit: Some(commit),
         };
-        let fetched = site.mirror.fetch(&wanted).await?;
+        let fetched = site.fetch(&wanted).await?;
         let git = &site.git;
         let head = fetched.refs.into_iter().next().flatten();
         let there = match &head {

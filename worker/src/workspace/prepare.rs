@@ -9,7 +9,7 @@ use super::git::Git;
 use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::{Folders, Purpose, Record, State};
 use super::workspaces::{self, Workspaces};
-use super::{address, commit};
+use super::{address, commit, submodules};
 use crate::faults;
 
 impl Workspaces {
@@ -76,7 +76,10 @@ impl Workspaces {
         let tree = folders.tree();
         let git = self.git(folders, order).with_tree(tree.clone());
         faults::point("prepare.before_fetch");
-        let mut fetched = mirror.fetch(&wanted).await?;
+        let mut fetched = match order.onto_head {
+            true => mirror.fetch_all_between(&wanted).await?,
+            false => mirror.fetch(&wanted).await?,
+        };
         let start = start_of(&fetched, order, &mirror).await?;
         faults::point("prepare.before_checkout");
         let conflict = match clone::check_out(&git, &start, &mirror.objects()).await {
@@ -101,6 +104,7 @@ impl Workspaces {
         if let (Some(conflict), Some(brought)) = (&conflict, &brings) {
             agent.unmerge(&git, &tree, conflict, brought).await?;
         }
+        submodules::check_out(self, &git, order, &start, folders).await?;
         record.state = State::Ready { start: start.clone() };
         folders.write(&record)?;
         faults::point("prepare.ready");

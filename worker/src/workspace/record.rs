@@ -60,6 +60,16 @@ impl Folders {
         self.worker.join("git")
     }
 
+    /// The worker's git directories of submodules.
+    pub(super) fn modules(&self) -> PathBuf {
+        self.worker.join("modules")
+    }
+
+    /// Git directories that an agent left inside its tree.
+    pub(super) fn nested(&self) -> PathBuf {
+        self.worker.join("nested")
+    }
+
     fn file(&self) -> PathBuf {
         self.worker.join("workspace.json")
     }
@@ -75,7 +85,10 @@ impl Folders {
     /// Deletes what an earlier life left, but not the lock.
     pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
         remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
-        remove_tree(&self.git()).map_err(WorkspaceError::io("remove", &self.git()))
+        for folder in [self.git(), self.modules()] {
+            remove_tree(&folder).map_err(WorkspaceError::io("remove", &folder))?;
+        }
+        Ok(())
     }
 
     /// Takes the workspace for this process; `None` when another one has it.

@@ -8,10 +8,10 @@ use super::clone::{self, AgentClone};
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::gitdir::{self, Head, ObjectFormat};
-use super::mirror::Mirror;
+use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::Folders;
 use super::workspaces::{self, Settings, Workspaces};
-use super::{commands, commit};
+use super::{commands, commit, lfs, submodules};
 
 /// What an integration or another change of a branch works with.
 pub(super) struct Site<'a> {
@@ -20,6 +20,7 @@ pub(super) struct Site<'a> {
     /// The feature branch's whole name.
     pub(super) feature_ref: String,
     pub(super) git_order: &'a GitOrder,
+    workspaces: &'a Workspaces,
     pub(super) folders: &'a Folders,
     pub(super) settings: &'a Settings,
 }
@@ -31,6 +32,7 @@ impl<'a> Site<'a> {
             mirror: workspaces.mirror(order),
             feature_ref: workspaces::feature_ref(order),
             git_order: order,
+            workspaces,
             folders,
             settings: workspaces.settings(),
         }
@@ -42,7 +44,13 @@ impl<'a> Site<'a> {
         let borrowed = self.mirror.objects();
         let head = Head::Ref("refs/ralph/none");
         gitdir::make(self.git.dir(), format, head, Some(&borrowed), false, "")
+            .and_then(|()| lfs::share(&self.git))
             .map_err(WorkspaceError::io("make the git directory", self.git.dir()))
+    }
+
+    /// Brings what is wanted, with the history that merging and searching need.
+    pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+        self.mirror.fetch_whole(wanted, self.git.dir()).await
     }
 
     /// Checks `new` out with a `.git` of its own.
@@ -57,7 +65,8 @@ impl<'a> Site<'a> {
             address: &self.git_order.repository.address,
             author: &commit::author(&git, self.git_order.author.as_deref()),
         };
-        clone.write(&git, &tree, &self.git.dir().join("objects"))
+        clone.write(&git, &tree, &self.git.dir().join("objects"))?;
+        submodules::check_out(self.workspaces, &git, self.git_order, new, self.folders).await
     }
 
     async fn run(
@@ -66,9 +75,10 @@ impl<'a> Site<'a> {
         purpose: &'static str,
     ) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
         let objects = self.git.dir().join("objects");
-        let alternates = std::fs::read_to_string(objects.join("info/alternates")).unwrap_or_default();
-        let mirror = alternates.lines().map(PathBuf::from);
-        let objects: Vec<PathBuf> = mirror.chain([objects]).collect();
+        let modules = submodules::of(self.folders)?.into_iter().map(|module| module.dir);
+        let borrowers = [self.git.dir().to_owned()].into_iter().chain(modules);
+        let lenders = borrowers.filter_map(|dir| gitdir::lender(&dir));
+        let objects: Vec<PathBuf> = lenders.chain([objects]).collect();
         let room = commands::Room {
             tree: &self.folders.tree(),
             objects: &objects,

@@ -3,17 +3,15 @@
 //! The tree on disk is what counts: the agent's own `.git` is not even read. Repositories that the agent made inside
 //! its tree lose their `.git` (kept in the worker's folder) and so become plain files.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ralph_shared::wire::Snapshot;
 
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
-use super::{gitdir, modes};
+use super::record::Folders;
+use super::{gitdir, gitlinks, modes};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
@@ -46,19 +44,16 @@ impl Staged {
     }
 }
 
-/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` is a commit; `aside` a folder
-/// for the git directories of nested repositories.
+/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` is a commit.
 ///
 /// # Errors
-/// When even what git can't read as it is told to could not be stored some other way.
-pub(super) async fn stage(
-    git: &Git,
-    work_tree: &Path,
-    start: &str,
-    aside: &Path,
-) -> Result<Staged, WorkspaceError> {
+/// When even what git can't read as it is told to could not be stored some other way; when a submodule was left with
+/// what its remote doesn't have.
+pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
+    let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
     gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
+    gitlinks::settle(git, folders).await?;
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}
@@ -70,7 +65,8 @@ pub(super) async fn stage(
     // From here on it is slow, but whatever the agent did, its files are kept.
     gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
     git.run("read-tree").args([start]).output().await?;
-    unnest(git, work_tree, aside).await?;
+    unnest(git, work_tree, &folders.nested()).await?;
+    gitlinks::settle(git, folders).await?;
     if let Ok(staged) = stage_as_it_is(git, start, &[0]).await {
         return Ok(staged);
     }
@@ -124,33 +120,9 @@ fn changes(raw: &[u8]) -> (Vec<Vec<u8>>, bool) {
     (paths, nested)
 }
 
-/// Takes the git directories of repositories inside the tree away, submodules' too (what those hold belongs to another
-/// repository; here only their commit counts). Git names a repository that it doesn't look into with a slash at the
-/// end; ignored ones stay ignored.
+/// Takes the git directories of repositories inside the tree away. Git names a repository that it doesn't look into with
+/// a slash at the end; ignored ones stay ignored.
 async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), WorkspaceError> {
-    fs::create_dir_all(aside).map_err(WorkspaceError::io("make the folder", aside))?;
-    let mut count = 0;
-    let mut move_aside = |repository: &[u8]| {
-        let path = work_tree.join(OsStr::from_bytes(repository)).join(".git");
-        match fs::rename(&path, aside.join(count.to_string())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(WorkspaceError::io("move away", &path)(error)),
-            Ok(()) => {
-                count += 1;
-                Ok(true)
-            }
-        }
-    };
-    let tracked = git.run("ls-files").args(["-z", "--stage"]).output().await?;
-    for entry in tracked
-        .stdout
-        .split(|byte| *byte == 0)
-        .filter(|entry| entry.starts_with(b"160000 "))
-    {
-        if let Some(tab) = entry.iter().position(|byte| *byte == b'\t') {
-            move_aside(&entry[tab + 1..])?;
-        }
-    }
     for _ in 0..NESTING {
         let others = git
             .run("ls-files")
@@ -163,7 +135,7 @@ async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), Workspa
             .split(|byte| *byte == 0)
             .filter(|path| path.ends_with(b"/"))
         {
-            moved |= move_aside(path)?;
+            moved |= gitlinks::move_aside(work_tree, path, aside)?;
         }
         if !moved {
             break;

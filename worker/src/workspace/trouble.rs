@@ -21,6 +21,8 @@ pub enum Trouble {
     Ownership,
     /// The ref is not where the push expected it.
     Moved,
+    /// The repository keeps files in Git LFS, and this machine hasn't got it.
+    NoLfs,
     /// Git ran into its time bound.
     TimedOut,
     /// Anything else.
@@ -29,6 +31,11 @@ pub enum Trouble {
 
 /// Git's words and their meaning, the more telling first. All lower case.
 const WORDS: &[(&str, Trouble)] = &[
+    ("git-lfs is not installed", Trouble::NoLfs),
+    ("cannot run git-lfs", Trouble::NoLfs),
+    ("git-lfs: not found", Trouble::NoLfs),
+    ("git-lfs: command not found", Trouble::NoLfs),
+    ("'lfs' is not a git command", Trouble::NoLfs),
     ("host key verification failed", Trouble::HostKey),
     ("remote host identification has changed", Trouble::HostKey),
     ("no space left on device", Trouble::NoSpace),
@@ -97,7 +104,7 @@ impl Trouble {
 
     /// Whether the remote itself was the trouble, rather than something on this side.
     pub fn is_remote(self) -> bool {
-        !matches!(self, Self::Other | Self::Moved | Self::NoSpace)
+        !matches!(self, Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs)
     }
 
     /// What a person can do.
@@ -121,6 +128,7 @@ impl Trouble {
                 "run `git config --global --add safe.directory PATH` as the worker's user, or run the worker as \
                  the owner"
             }
+            Self::NoLfs => "install git-lfs on the worker's machine",
             Self::Moved => "nothing: it is looked up and done again",
             Self::TimedOut => "check the network and the server's load; Ralph tries again by itself",
             Self::Other => "look at git's own words above",
@@ -138,6 +146,7 @@ impl fmt::Display for Trouble {
             Self::Unreachable => "the server could not be reached",
             Self::NotFound => "there is no such repository",
             Self::Ownership => "the repository on disk belongs to another user",
+            Self::NoLfs => "the repository keeps files in Git LFS",
             Self::Moved => "the ref has moved",
             Self::TimedOut => "it took too long",
             Self::Other => "git failed",

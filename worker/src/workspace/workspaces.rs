@@ -14,6 +14,7 @@ use super::error::WorkspaceError;
 use super::git::Git;
 use super::gitdir::ObjectFormat;
 use super::held::Held;
+use super::history::History;
 use super::mirror::Mirror;
 use super::record::{self, Folders, Purpose, Record, State};
 use crate::sandbox::Sandbox;
@@ -25,6 +26,8 @@ pub struct Settings {
     pub remote_bound: Duration,
     /// Longest run of any other git command.
     pub local_bound: Duration,
+    /// How much of a repository is fetched.
+    pub history: History,
     /// Commands that prepare a checkout before an agent or a gate works in it.
     pub setup: Vec<String>,
     /// Longest run of one command of a setup or a gate.
@@ -42,6 +45,7 @@ impl Default for Settings {
         Self {
             remote_bound: Duration::from_secs(15 * 60),
             local_bound: Duration::from_secs(10 * 60),
+            history: History::default(),
             setup: Vec::new(),
             command_bound: Duration::from_secs(30 * 60),
             on_complete: None,
@@ -148,18 +152,25 @@ impl Workspaces {
 
     /// The worker's own git directory for a workspace.
     pub(super) fn git(&self, folders: &Folders, order: &GitOrder) -> Git {
-        Git::new(
-            self.shared.environment.clone(),
-            folders.git(),
-            &order.repository.address,
-        )
+        let address = &order.repository.address;
+        let storage = self.mirror_dir(address).join("lfs");
+        Git::new(self.shared.environment.clone(), folders.git(), address).with_lfs_storage(storage)
     }
 
     pub(super) fn mirror(&self, order: &GitOrder) -> Mirror {
-        let address = &order.repository.address;
-        let dir = record::mirrors(&self.shared.data).join(address::mirror_name(address));
-        let git = Git::new(self.shared.environment.clone(), dir, address);
-        Mirror::new(git, ObjectFormat::of(&order.base), address)
+        self.mirror_of(&order.repository.address, ObjectFormat::of(&order.base))
+    }
+
+    /// The mirror of a repository.
+    pub(super) fn mirror_of(&self, address: &str, format: ObjectFormat) -> Mirror {
+        let dir = self.mirror_dir(address);
+        let git = Git::new(self.shared.environment.clone(), dir.clone(), address);
+        let git = git.with_lfs_storage(dir.join("lfs"));
+        Mirror::new(git, format, address, &self.shared.settings.history)
+    }
+
+    fn mirror_dir(&self, address: &str) -> PathBuf {
+        record::mirrors(&self.shared.data).join(address::mirror_name(address))
     }
 }
 

@@ -1,13 +1,16 @@
 //! Workspaces against real git and real repositories.
 #![allow(clippy::unwrap_used)]
 
+mod history;
 mod http;
 mod integrating;
 mod kills;
 mod landing;
+mod lfs;
 mod merging;
 mod operating;
 mod preparing;
 mod remote;
 mod snapshots;
+mod submodules;
 mod user;
