@@ -310,6 +310,11 @@ fn spec(
     if let Some(model) = &order.model {
         env.insert("RALPH_MODEL".to_owned(), model.tier.clone());
     }
+    env.extend(
+        workspace
+            .variables()
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
     let path = |path: &std::path::Path| PathBuf::from(path);
     SessionSpec {
         dispatch: assignment.dispatch.0.to_string(),

@@ -286,6 +286,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         &home.workspaces(),
         workspace::Settings {
             history: config.history.clone(),
+            caches: config.caches.clone(),
+            disk_budget_bytes: config.disk_budget_bytes,
             setup: config.setup.clone(),
             on_complete: config.on_complete.clone(),
             command_env: config.command_env.clone(),

@@ -31,6 +31,11 @@ pub struct WorkspaceTable {
     pub depth: Option<u32>,
     /// Which objects stay at the remote until they are needed.
     pub filter: Option<String>,
+    /// `[workspace.caches]`.
+    #[serde(default)]
+    pub caches: BTreeMap<String, CacheTable>,
+    /// Disk that the data folder may take. MiB.
+    pub disk_budget_mb: Option<u64>,
     /// Names of the worker's variables that these commands and those of a gate get.
     pub pass_env: Option<Vec<String>>,
     /// What confines agents.
@@ -53,6 +58,19 @@ pub struct WorkspaceTable {
     pub session_file_mb: Option<u64>,
     /// What has to stay free of its disk. MiB.
     pub session_disk_reserve_mb: Option<u64>,
+}
+
+/// A folder that setup fills once for each state of the files that decide on it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheTable {
+    /// The folder in a checkout.
+    pub path: PathBuf,
+    /// Files in a checkout.
+    pub key: Vec<PathBuf>,
+    /// Commands that fill it.
+    #[serde(default)]
+    pub setup: Vec<String>,
 }
 
 /// `[agent]` or `[agents.NAME]`.

@@ -11,7 +11,7 @@ use super::args::RunArgs;
 use super::machine::Machine;
 use crate::sandbox::Sandbox;
 use crate::session::AgentCommand;
-use crate::workspace::History;
+use crate::workspace::{CacheRule, History};
 
 /// A worker's configuration, complete and checked.
 #[derive(Debug, Clone)]
@@ -28,6 +28,10 @@ pub struct Config {
     pub sandbox: Sandbox,
     /// How much of a repository is fetched.
     pub history: History,
+    /// Folders that setup fills once.
+    pub caches: Vec<CacheRule>,
+    /// Disk that the data folder may take. Bytes.
+    pub disk_budget_bytes: Option<u64>,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
@@ -68,6 +72,8 @@ impl Config {
             agents: machine.agents,
             sandbox: machine.sandbox,
             history: machine.history,
+            caches: machine.caches,
+            disk_budget_bytes: machine.disk_budget_bytes,
             setup: machine.setup,
             on_complete: machine.on_complete,
             command_env: machine.command_env,

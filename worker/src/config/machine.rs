@@ -13,7 +13,7 @@ use super::file::{AgentTable, File, McpTable, PermissionAnswer, PermissionTable,
 use super::stock;
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
-use crate::workspace::History;
+use crate::workspace::{CacheRule, History};
 
 /// Name of the agent that `--agent` or `[agent]` configures.
 pub const DEFAULT_AGENT: &str = "default";
@@ -33,6 +33,10 @@ pub struct Machine {
     pub sandbox: Sandbox,
     /// How much of a repository is fetched.
     pub history: History,
+    /// Folders that setup fills once.
+    pub caches: Vec<CacheRule>,
+    /// Disk that the data folder may take. Bytes.
+    pub disk_budget_bytes: Option<u64>,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
@@ -50,6 +54,8 @@ impl Machine {
         let file = File::read(args.config.as_deref())?;
         let resources = resources(&file.workspace)?;
         let history = stock::history(&file.workspace)?;
+        let caches = stock::caches(&file.workspace)?;
+        let disk_budget_bytes = stock::disk_budget_bytes(&file.workspace)?;
         let setup = file.workspace.setup;
         if setup.iter().any(|command| command.trim().is_empty()) {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
@@ -95,6 +101,8 @@ impl Machine {
             agents,
             sandbox,
             history,
+            caches,
+            disk_budget_bytes,
             setup,
             on_complete,
             command_env,

@@ -1,9 +1,12 @@
 //! What a worker fetches of repositories and keeps of them, from `[workspace]`.
 
-use anyhow::bail;
+use std::path::{Component, PathBuf};
 
-use super::file::WorkspaceTable;
-use crate::workspace::History;
+use anyhow::bail;
+use ralph_shared::subjects::is_label;
+
+use super::file::{CacheTable, WorkspaceTable};
+use crate::workspace::{CacheRule, History};
 
 /// How much of a repository is fetched.
 ///
@@ -28,6 +31,56 @@ pub(super) fn history(table: &WorkspaceTable) -> anyhow::Result<History> {
     })
 }
 
+/// The folders that setup fills once.
+///
+/// # Errors
+/// When one can't be used.
+pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
+    let plain = |path: &PathBuf| {
+        let mut parts = path.components();
+        let git = |part: Component| part.as_os_str().eq_ignore_ascii_case(".git");
+        parts.clone().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)) && !git(part))
+    };
+    let rule = |(name, table): (&String, &CacheTable)| {
+        if !is_label(&name.replace('_', "-")) {
+            bail!("`{name}` can't name a cache: use 1 to 40 of a-z, 0-9, `-` and `_`");
+        }
+        if table.key.is_empty() {
+            bail!(
+                "cache `{name}` of [workspace.caches] has no `key`: name the files that decide on it, a lock file, say"
+            );
+        }
+        if let Some(path) = [&table.path]
+            .into_iter()
+            .chain(&table.key)
+            .find(|path| !plain(path))
+        {
+            bail!(
+                "{} of cache `{name}` does not lie in a checkout: write it from the repository's root",
+                path.display()
+            );
+        }
+        Ok(CacheRule {
+            name: name.clone(),
+            path: table.path.clone(),
+            key: table.key.clone(),
+            setup: table.setup.clone(),
+        })
+    };
+    table.caches.iter().map(rule).collect()
+}
+
+/// The disk that the data folder may take. Bytes.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn disk_budget_bytes(table: &WorkspaceTable) -> anyhow::Result<Option<u64>> {
+    if table.disk_budget_mb == Some(0) {
+        bail!("`disk_budget_mb` of [workspace] is 0: nothing could be cloned; leave it out for no bound");
+    }
+    Ok(table.disk_budget_mb.map(|mib| mib.saturating_mul(1 << 20)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +100,26 @@ mod tests {
         assert!(error("depth = 0").contains("at least one commit"));
         assert!(error("filter = \"tree:0\"").contains("is no filter: use \"blob:none\""));
         assert!(error("filter = \"blob:limit=x\"").contains("is no filter"));
+    }
+
+    #[test]
+    fn caches_are_read_and_unusable_ones_named() {
+        let text = "caches.node_modules = { path = \"web/node_modules\", key = [\"web/package-lock.json\"], \
+                    setup = [\"npm ci\"] }";
+        let read = caches(&table(text)).unwrap();
+        assert_eq!((read[0].name.as_str(), read[0].setup.len()), ("node_modules", 1));
+        let error = |text: &str| caches(&table(text)).unwrap_err().to_string();
+        assert!(error("caches.a = { path = \"x\", key = [] }").contains("has no `key`"));
+        assert!(
+            error("caches.a = { path = \"../x\", key = [\"k\"] }")
+                .contains("../x of cache `a` does not lie in")
+        );
+        assert!(error("caches.a = { path = \".git/x\", key = [\"k\"] }").contains("does not lie in"));
+        assert!(error("caches.\"a b\" = { path = \"x\", key = [\"k\"] }").contains("can't name a cache"));
+        assert!(disk_budget_bytes(&table("disk_budget_mb = 0")).is_err());
+        assert_eq!(
+            disk_budget_bytes(&table("disk_budget_mb = 2")).unwrap(),
+            Some(2 << 20)
+        );
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use super::error::WorkspaceError;
+use super::ports::Ports;
 use super::process::{self, RunError};
 use super::record::Folders;
 use super::workspaces::Settings;
@@ -39,6 +40,8 @@ pub(super) struct Room<'a> {
     pub objects: &'a [PathBuf],
     /// The dispatch's folders.
     pub folders: &'a Folders,
+    /// Ports that they may listen on.
+    pub ports: Option<&'a Ports>,
     /// A variable that tells them what they are run for.
     pub purpose: &'static str,
     pub settings: &'a Settings,
@@ -105,8 +108,11 @@ impl Room<'_> {
         let network = network
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
+        let ports = self.ports.into_iter().flat_map(Ports::variables);
+        let ports = ports.map(|(name, value)| (name.into(), value.into()));
         passed
             .chain(network)
+            .chain(ports)
             .chain(own.map(|(name, value)| (name.into(), value)))
             .chain(given)
             .collect()

@@ -56,6 +56,20 @@ pub enum WorkspaceError {
         /// Where everything is kept.
         kept: PathBuf,
     },
+    /// The disk's budget is used up by what can't be had again.
+    #[error(
+        "{} takes {used_mib} MiB, more than its budget of {budget_mib} MiB, and what is left is in use or not pushed yet: \
+         raise `disk_budget_mb` of [workspace], or run fewer sessions at once",
+        data.display()
+    )]
+    OverBudget {
+        /// The data folder.
+        data: PathBuf,
+        /// What it takes. MiB.
+        used_mib: u64,
+        /// What it may take. MiB.
+        budget_mib: u64,
+    },
     /// Somebody holds the workspace of this dispatch, or its work is not pushed yet.
     #[error("the workspace of {dispatch} is in use, or holds work that is not pushed yet")]
     Busy {
@@ -85,7 +99,11 @@ impl WorkspaceError {
     pub fn retry_can_help(&self) -> bool {
         match self {
             Self::Git(error) => error.trouble.retry_can_help(),
-            Self::Io { .. } | Self::Busy { .. } | Self::Setup { .. } | Self::Submodule { .. } => true,
+            Self::Io { .. }
+            | Self::Busy { .. }
+            | Self::Setup { .. }
+            | Self::Submodule { .. }
+            | Self::OverBudget { .. } => true,
             Self::Order(_)
             | Self::Sandbox(_)
             | Self::EmptyRepository { .. }

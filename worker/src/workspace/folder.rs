@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
 
+use super::caches::{self, Origin, Shelf};
 use super::commands::{self, Room};
 use super::commit::{self, CommitMessage, Signature};
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::held::Held;
+use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
 use super::workspaces::Settings;
@@ -22,6 +24,7 @@ pub struct Workspace {
     held: Held,
     dispatch: String,
     tree: PathBuf,
+    ports: Option<Ports>,
     repository: Option<Repository>,
 }
 
@@ -40,6 +43,7 @@ impl Workspace {
             tree: held.folders().tree(),
             held: held.stay(),
             dispatch: dispatch.to_owned(),
+            ports: ports(),
             repository: None,
         }
     }
@@ -93,23 +97,32 @@ impl Workspace {
         found
     }
 
-    /// Runs the commands that prepare a checkout (SPEC 8, `[workspace] setup`); nothing in a folder without a repository.
+    /// Variables by which programs of this session find what is only theirs: ports to listen on.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.ports.iter().flat_map(Ports::variables)
+    }
+
+    /// Runs the commands that prepare a checkout (SPEC 8, `[workspace] setup`), with what caches hold; nothing in a folder
+    /// without a repository.
     ///
     /// # Errors
     /// When one fails: what it was, and the end of its output.
     pub async fn set_up(&self, settings: &Settings) -> Result<(), WorkspaceError> {
-        if self.repository.is_none() || settings.setup.is_empty() {
+        let Some(repository) = &self.repository else {
             return Ok(());
-        }
+        };
         let objects = self.borrowed_objects();
         let room = Room {
             tree: &self.tree,
             objects: &objects,
             folders: self.held.folders(),
+            ports: self.ports.as_ref(),
             purpose: commands::SETUP,
             settings,
         };
-        match commands::run(&settings.setup, room).await? {
+        let Repository { order, start, .. } = repository;
+        let shelf = Shelf::new(self.held.folders().data(), order);
+        match caches::set_up(room, &shelf, Origin::of(order, start)).await? {
             None => Ok(()),
             Some(failure) => Err(WorkspaceError::Setup {
                 command: failure.command,
@@ -253,4 +266,13 @@ impl Workspace {
     pub async fn remove(self) -> Result<(), WorkspaceError> {
         self.held.remove().await
     }
+}
+
+/// Ports for a session; it goes on without when there are none.
+pub(super) fn ports() -> Option<Ports> {
+    let taken = Ports::take();
+    if !matches!(taken, Ok(Some(_))) {
+        tracing::warn!(?taken, "no ports for a session");
+    }
+    taken.ok().flatten()
 }

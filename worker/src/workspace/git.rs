@@ -256,6 +256,20 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// An error if git says that it lacked space, though it ended in a way that is an answer.
+    pub(super) fn must_have_had_space(&self, command: &str) -> Result<(), GitError> {
+        let words = String::from_utf8_lossy(&self.stderr);
+        match Trouble::of(&words) {
+            trouble @ Trouble::NoSpace => Err(GitError {
+                command: command.to_owned(),
+                trouble,
+                words: last_chars(words.trim(), WORDS_CHARS),
+                code: Some(self.code),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }

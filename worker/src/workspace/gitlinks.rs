@@ -203,7 +203,7 @@ fn lexical(path: &Path) -> PathBuf {
 }
 
 /// The folder `path` below `tree`, if no symbolic link of an agent's leads elsewhere.
-fn inside(tree: &Path, path: &Path) -> Option<PathBuf> {
+pub(super) fn inside(tree: &Path, path: &Path) -> Option<PathBuf> {
     let mut folder = tree.to_owned();
     for part in path.components() {
         let Component::Normal(part) = part else {

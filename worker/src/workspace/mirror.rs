@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::address;
 use super::error::{GitError, WorkspaceError};
@@ -216,7 +216,10 @@ impl Mirror {
         let file = file.map_err(WorkspaceError::io("open the lock", &path))?;
         let waited = tokio::task::spawn_blocking(move || file.lock().map(|()| file));
         match tokio::time::timeout(LOCK_WAIT, waited).await {
-            Ok(Ok(locked)) => locked.map_err(WorkspaceError::io("lock", &path)),
+            Ok(Ok(locked)) => locked
+                // By which a mirror that nobody uses any more is known.
+                .and_then(|file| file.set_modified(SystemTime::now()).map(|()| file))
+                .map_err(WorkspaceError::io("lock", &path)),
             Ok(Err(stopped)) => Err(WorkspaceError::io("lock", &path)(stopped.into())),
             Err(_) => Err(WorkspaceError::io("lock", &path)(
                 std::io::ErrorKind::TimedOut.into(),

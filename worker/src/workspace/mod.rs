@@ -16,16 +16,20 @@
 //! | `snapshot`, `commit` | the tree on disk as a commit |
 //! | `integrate`, `site`, `rebase`, `land` | the way onto the feature branch |
 //! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
-//! | `commands` | the user's commands in a checkout: setup and gate |
+//! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
+//! | `caches`, `copy`, `budget` | folders that setup fills once; the disk that all of it may take |
 //! | `push`, `trouble`, `error`, `address` | pushes, what remotes refuse, and the words for it |
 //! | `git`, `environment`, `process` | the git command line in a process group: what it sees, how long it may take |
 //!
 //! It leaves to others: who may integrate when, what an outcome means for a task, sandboxing of the agent.
 
 mod address;
+mod budget;
+mod caches;
 mod clone;
 mod commands;
 mod commit;
+mod copy;
 mod environment;
 mod error;
 mod folder;
@@ -41,6 +45,7 @@ mod lfs;
 mod mirror;
 mod modes;
 mod operate;
+mod ports;
 mod prepare;
 mod process;
 mod push;
@@ -54,6 +59,7 @@ mod submodules;
 mod trouble;
 mod workspaces;
 
+pub use caches::CacheRule;
 pub use commit::CommitMessage;
 pub use error::{GitError, WorkspaceError};
 pub use folder::Workspace;

@@ -40,6 +40,7 @@ impl Workspaces {
         order: &WorkspaceOrder,
         purpose: Purpose,
     ) -> Result<Workspace, WorkspaceError> {
+        self.make_room().await?;
         let (held, record) = self.take(dispatch, order, purpose)?;
         let WorkspaceOrder::Git(order) = order else {
             return Ok(Workspace::scratch(dispatch, held));

@@ -4,6 +4,7 @@
 //! workspaces/DISPATCH/{tree,home,tmp}             the agent's
 //! records/DISPATCH/{workspace.json,lock,git,…}    the worker's
 //! mirrors/NAME/                                   shared
+//! caches/NAME/…                                   shared, copied
 //! ```
 
 use std::fs::{self, File};
@@ -42,6 +43,11 @@ impl Folders {
             agent: workspaces(data).join(dispatch),
             worker: records(data).join(dispatch),
         })
+    }
+
+    /// The data folder that they are in.
+    pub(super) fn data(&self) -> &Path {
+        self.agent.ancestors().nth(2).unwrap_or(&self.agent)
     }
 
     pub(super) fn tree(&self) -> PathBuf {
@@ -156,6 +162,10 @@ pub(super) fn workspaces(data: &Path) -> PathBuf {
 
 pub(super) fn records(data: &Path) -> PathBuf {
     data.join("records")
+}
+
+pub(super) fn caches(data: &Path) -> PathBuf {
+    data.join("caches")
 }
 
 pub(super) fn mirrors(data: &Path) -> PathBuf {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ralph_shared::wire::{GitOrder, IntegrationEnd};
 
+use super::caches::{Origin, Shelf};
 use super::clone::{self, AgentClone};
 use super::error::WorkspaceError;
 use super::git::Git;
@@ -11,7 +12,7 @@ use super::gitdir::{self, Head, ObjectFormat};
 use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::Folders;
 use super::workspaces::{self, Settings, Workspaces};
-use super::{commands, commit, lfs, submodules};
+use super::{caches, commands, commit, folder, lfs, submodules};
 
 /// What an integration or another change of a branch works with.
 pub(super) struct Site<'a> {
@@ -69,24 +70,28 @@ impl<'a> Site<'a> {
         submodules::check_out(self.workspaces, &git, self.git_order, new, self.folders).await
     }
 
-    async fn run(
-        &self,
-        wanted: &[String],
-        purpose: &'static str,
-    ) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
+    /// Prepares a checkout of an agent's work, and runs the gate in it.
+    async fn run(&self, gate: &[String]) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
         let objects = self.git.dir().join("objects");
         let modules = submodules::of(self.folders)?.into_iter().map(|module| module.dir);
         let borrowers = [self.git.dir().to_owned()].into_iter().chain(modules);
         let lenders = borrowers.filter_map(|dir| gitdir::lender(&dir));
         let objects: Vec<PathBuf> = lenders.chain([objects]).collect();
+        let ports = folder::ports();
         let room = commands::Room {
             tree: &self.folders.tree(),
             objects: &objects,
             folders: self.folders,
-            purpose,
+            ports: ports.as_ref(),
+            purpose: commands::SETUP,
             settings: self.settings,
         };
-        commands::run(wanted, room).await
+        let shelf = Shelf::new(self.folders.data(), self.git_order);
+        if let Some(failure) = caches::set_up(room, &shelf, Origin::Attempt).await? {
+            return Ok(Some(failure));
+        }
+        let purpose = commands::GATE;
+        commands::run(gate, commands::Room { purpose, ..room }).await
     }
 
     /// Runs the command gate on a checkout of `new`. `None` when it may become a head.
@@ -99,10 +104,7 @@ impl<'a> Site<'a> {
             return Ok(None);
         }
         self.check_out(new).await?;
-        let failure = match self.run(&self.settings.setup, commands::SETUP).await? {
-            Some(failure) => Some(failure),
-            None => self.run(gate, commands::GATE).await?,
-        };
+        let failure = self.run(gate).await?;
         Ok(failure.map(|failure| IntegrationEnd::GateFailed {
             command: failure.command,
             output: failure.output,

@@ -11,6 +11,7 @@ use ralph_shared::wire::Snapshot;
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record::Folders;
+use super::trouble::Trouble;
 use super::{gitdir, gitlinks, modes};
 
 /// How many changed paths a snapshot names.
@@ -57,6 +58,8 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}
+        // What didn't fit would be missing.
+        Err(error) if error.trouble == Trouble::NoSpace => return Err(error.into()),
         Err(error) => tracing::info!(%error, "work tree can't be stored as it is"),
     }
     if let Err(error) = modes::open_up(work_tree) {
@@ -67,8 +70,10 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
     git.run("read-tree").args([start]).output().await?;
     unnest(git, work_tree, &folders.nested()).await?;
     gitlinks::settle(git, folders).await?;
-    if let Ok(staged) = stage_as_it_is(git, start, &[0]).await {
-        return Ok(staged);
+    match stage_as_it_is(git, start, &[0]).await {
+        Err(error) if error.trouble == Trouble::NoSpace => return Err(error.into()),
+        Err(_) => {}
+        staged => return Ok(staged?),
     }
     let attributes = git.dir().join("info/attributes");
     fs::write(
@@ -88,6 +93,9 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
         &["-A", "."]
     };
     let added = git.run("add").args(options).accept(accepted).output().await?;
+    if added.code != 0 {
+        added.must_have_had_space("add")?;
+    }
     let tree = git.run("write-tree").output().await?.word();
     let raw = git
         .run("diff-tree")

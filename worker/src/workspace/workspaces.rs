@@ -9,6 +9,7 @@ use std::time::Duration;
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::address;
+use super::caches::CacheRule;
 use super::environment::{Bounded, Environment};
 use super::error::WorkspaceError;
 use super::git::Git;
@@ -28,6 +29,10 @@ pub struct Settings {
     pub local_bound: Duration,
     /// How much of a repository is fetched.
     pub history: History,
+    /// Folders that setup fills once.
+    pub caches: Vec<CacheRule>,
+    /// How much disk the data folder may take before what can be had again is removed. Bytes; no bound when `None`.
+    pub disk_budget_bytes: Option<u64>,
     /// Commands that prepare a checkout before an agent or a gate works in it.
     pub setup: Vec<String>,
     /// Longest run of one command of a setup or a gate.
@@ -46,6 +51,8 @@ impl Default for Settings {
             remote_bound: Duration::from_secs(15 * 60),
             local_bound: Duration::from_secs(10 * 60),
             history: History::default(),
+            caches: Vec::new(),
+            disk_budget_bytes: None,
             setup: Vec::new(),
             command_bound: Duration::from_secs(30 * 60),
             on_complete: None,

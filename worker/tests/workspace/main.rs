@@ -1,6 +1,8 @@
 //! Workspaces against real git and real repositories.
 #![allow(clippy::unwrap_used)]
 
+mod budget;
+mod caches;
 mod history;
 mod http;
 mod integrating;

@@ -1,0 +1,186 @@
+//! Folders that setup fills once for a state of the files that decide on them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ralph_shared::wire::{GitOrder, IntegrationEnd, WorkspaceOrder};
+use ralph_worker::workspace::{CacheRule, Settings, Workspace, Workspaces};
+
+use crate::remote::{BRANCH, Remote, finish, git, integrate_order};
+
+/// A repository with a lock file, and a cache whose command counts how often it runs.
+struct Scene {
+    remote: Remote,
+    settings: Settings,
+    workspaces: Workspaces,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::filled_by("mkdir deps.log && cp lock.txt deps.log/installed").await
+    }
+
+    async fn filled_by(command: &str) -> Self {
+        let remote = Remote::new();
+        let base = remote.commit("main", &remote.base, "lock.txt", "one\n");
+        let remote = Remote { base, ..remote };
+        let counts = remote.data("counts");
+        fs::create_dir(&counts).unwrap();
+        let rule = CacheRule {
+            name: "deps".to_owned(),
+            path: PathBuf::from("deps.log"),
+            key: vec![PathBuf::from("lock.txt")],
+            setup: vec![format!("echo x >> {}/filled; {command}", counts.display())],
+        };
+        let mut settings = Settings {
+            caches: vec![rule],
+            setup: vec![format!("echo x >> {}/prepared", counts.display())],
+            ..Settings::default()
+        };
+        settings.sandbox.write.push(counts);
+        let workspaces = Workspaces::open_with(&remote.data("data"), settings.clone()).await;
+        Self {
+            remote,
+            settings,
+            workspaces: workspaces.unwrap(),
+        }
+    }
+
+    fn count(&self, what: &str) -> usize {
+        let path = self.remote.data("counts").join(what);
+        fs::read_to_string(path).unwrap_or_default().lines().count()
+    }
+
+    async fn prepare(&self, order: GitOrder, dispatch: &str) -> Workspace {
+        let order = WorkspaceOrder::Git(order);
+        let workspace = self.workspaces.prepare(dispatch, &order).await.unwrap();
+        workspace.set_up(&self.settings).await.unwrap();
+        workspace
+    }
+
+    async fn attempt(&self, dispatch: &str) -> Workspace {
+        self.prepare(self.remote.order(dispatch, dispatch), dispatch)
+            .await
+    }
+}
+
+fn installed(workspace: &Workspace) -> String {
+    fs::read_to_string(workspace.path().join("deps.log/installed")).unwrap()
+}
+
+#[tokio::test]
+async fn a_cache_is_filled_once_a_lock_file_and_not_once_an_attempt() {
+    let scene = Scene::new().await;
+    for number in 0..3 {
+        let workspace = scene.attempt(&format!("t-{number}")).await;
+        assert_eq!(installed(&workspace), "one\n");
+    }
+    assert_eq!((scene.count("filled"), scene.count("prepared")), (1, 3));
+    scene
+        .remote
+        .commit(BRANCH, &scene.remote.base, "lock.txt", "two\n");
+    for number in 3..5 {
+        let workspace = scene.attempt(&format!("t-{number}")).await;
+        assert_eq!(installed(&workspace), "two\n");
+    }
+    assert_eq!((scene.count("filled"), scene.count("prepared")), (2, 5));
+    // A gate takes from it too.
+    let workspace = scene.attempt("t-5").await;
+    fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
+    let commit = finish(&workspace).await.commit.unwrap();
+    let mut order = integrate_order("t-5", &commit);
+    order.gate = vec!["grep two deps.log/installed".to_owned()];
+    let ended = scene
+        .remote
+        .integrate(&scene.workspaces, "t-5", "i-5", &order)
+        .await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert_eq!(scene.count("filled"), 2);
+}
+
+#[tokio::test]
+async fn what_an_agent_does_to_its_copy_reaches_nobody() {
+    let scene = Scene::new().await;
+    let first = scene.attempt("t-1").await;
+    let second = scene.attempt("t-2").await;
+    for workspace in [&first, &second] {
+        fs::write(workspace.path().join("deps.log/installed"), "poison\n").unwrap();
+    }
+    assert_eq!(installed(&scene.attempt("t-3").await), "one\n");
+}
+
+#[tokio::test]
+async fn work_that_has_not_landed_fills_no_cache() {
+    let scene = Scene::new().await;
+    let workspace = scene.attempt("t-1").await;
+    fs::write(workspace.path().join("lock.txt"), "of an agent\n").unwrap();
+    let commit = finish(&workspace).await.commit;
+    let order = |dispatch: &str| GitOrder {
+        start: commit.clone(),
+        start_ref: Some(scene.remote.order("t-1", "t-1").attempt_ref),
+        ..scene.remote.order("t-1", dispatch)
+    };
+    for (number, dispatch) in ["second", "third"].into_iter().enumerate() {
+        let workspace = scene.prepare(order(dispatch), dispatch).await;
+        assert_eq!(installed(&workspace), "of an agent\n");
+        assert_eq!(scene.count("filled"), 2 + number);
+    }
+}
+
+#[tokio::test]
+async fn a_setup_that_fails_keeps_nothing() {
+    let scene = Scene::filled_by("mkdir deps.log && echo half > deps.log/installed && test -e go").await;
+    let order = WorkspaceOrder::Git(scene.remote.order("t-1", "t-1"));
+    let workspace = scene.workspaces.prepare("t-1", &order).await.unwrap();
+    let failed = workspace.set_up(&scene.settings).await.unwrap_err().to_string();
+    assert!(failed.contains("setup failed"), "{failed}");
+    workspace.remove().await.unwrap();
+    let workspace = scene.workspaces.prepare("t-2", &order).await.unwrap();
+    assert!(!workspace.path().join("deps.log").exists());
+    fs::write(workspace.path().join("go"), "").unwrap();
+    workspace.set_up(&scene.settings).await.unwrap();
+    assert_eq!(scene.count("filled"), 2);
+}
+
+/// A checkout says where its folders are; what lies elsewhere is neither kept nor written.
+#[tokio::test]
+async fn links_in_a_caches_place_lead_nowhere() {
+    let scene = Scene::filled_by("true").await;
+    let secret = scene.remote.data("secret");
+    fs::create_dir(&secret).unwrap();
+    fs::write(secret.join("installed"), "s3cret\n").unwrap();
+    let seed = scene.remote.data("seed");
+    git(&seed, &["checkout", "-q", "--detach", &scene.remote.base]);
+    std::os::unix::fs::symlink(&secret, seed.join("deps.log")).unwrap();
+    git(&seed, &["add", "-f", "deps.log"]);
+    git(&seed, &["commit", "-q", "-m", "Look elsewhere"]);
+    git(
+        &seed,
+        &["push", "-q", "origin", &format!("HEAD:refs/heads/{BRANCH}")],
+    );
+    scene.attempt("t-1").await;
+    let kept = |folder: &str| scene.remote.data("data/caches").join(folder).exists();
+    assert!(!kept("."), "nothing was kept");
+    assert_eq!(fs::read_dir(&secret).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn sessions_side_by_side_are_told_other_ports_and_temporary_folders() {
+    let scene = Scene::filled_by("env > env.log").await;
+    let mut told = Vec::new();
+    let workspaces = [scene.attempt("t-1").await, scene.attempt("t-2").await];
+    for workspace in &workspaces {
+        let lines = fs::read_to_string(workspace.path().join("env.log")).unwrap_or_default();
+        let value = |name: &str| {
+            lines
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::to_owned)
+        };
+        told.push((value("RALPH_PORT_BASE="), value("TMPDIR=")));
+        let variables: Vec<_> = workspace.variables().collect();
+        assert_eq!(variables[0].0, "RALPH_PORT_BASE");
+        assert_eq!(Some(&variables[0].1), told.last().unwrap().0.as_ref());
+    }
+    assert!(told[0].0 != told[1].0 && told[0].1 != told[1].1, "{told:?}");
+}
