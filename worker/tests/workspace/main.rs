@@ -11,6 +11,7 @@ mod landing;
 mod lfs;
 mod merging;
 mod operating;
+mod odd;
 mod preparing;
 mod remote;
 mod snapshots;

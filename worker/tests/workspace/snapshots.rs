@@ -108,6 +108,10 @@ async fn the_agents_git_directory_does_not_matter() {
         ("committed", &|tree| {
             drop(git(tree, &["commit", "-q", "--allow-empty", "-m", "mine"]))
         }),
+        ("reset", &|tree| {
+            git(tree, &["commit", "-q", "--allow-empty", "-m", "mine"]);
+            git(tree, &["reset", "-q", "--soft", "HEAD~1"]);
+        }),
         ("all committed", &|tree| {
             git(tree, &["add", "-A"]);
             git(tree, &["commit", "-q", "-m", "mine"]);
