@@ -84,9 +84,11 @@ enum Workload {
     Stream,
     /// 500 sessions of one worker
     Sessions,
+    /// A workspace of 50,000 files, and landings of small tasks
+    Workspace,
 }
 
-const ALL: [Workload; 11] = [
+const ALL: [Workload; 12] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
@@ -98,6 +100,7 @@ const ALL: [Workload; 11] = [
     Workload::Session,
     Workload::Stream,
     Workload::Sessions,
+    Workload::Workspace,
 ];
 
 #[tokio::main]
@@ -140,5 +143,6 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
         Workload::Session => workloads::session(servers, 100, figures).await,
         Workload::Stream => workloads::stream(servers, 100_000, figures).await,
         Workload::Sessions => workloads::sessions(servers, 500, figures).await,
+        Workload::Workspace => workloads::workspace(figures).await,
     }
 }

@@ -11,6 +11,7 @@ mod session;
 mod sessions;
 mod stream;
 mod submit;
+mod workspace;
 
 pub use crash::{restarted, vanished};
 pub use dag::dag;
@@ -23,3 +24,4 @@ pub use session::session;
 pub use sessions::sessions;
 pub use stream::stream;
 pub use submit::submit;
+pub use workspace::workspace;
