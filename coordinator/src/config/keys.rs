@@ -349,6 +349,30 @@ pub const KEYS: &[Key] = &[
         "Commands that prepare a checkout before an agent or a gate works in it",
     ),
     key(
+        "workspace.depth",
+        Words("all"),
+        Worker,
+        "How many commits of each branch a new mirror begins with; more are fetched when a merge needs them",
+    ),
+    key(
+        "workspace.filter",
+        Words("all are fetched"),
+        Worker,
+        "Which objects stay at the remote until they are needed: blob:none, blob:limit=SIZE",
+    ),
+    key(
+        "workspace.caches",
+        Toml("{}"),
+        Worker,
+        "Folders that setup fills once for each state of the files in `key`",
+    ),
+    key(
+        "workspace.disk_budget_mb",
+        Words("no bound"),
+        Worker,
+        "What a worker's data folder may take before caches and unused mirrors go; unpushed work stays",
+    ),
+    key(
         "workspace.pass_env",
         Words("none"),
         Worker,
