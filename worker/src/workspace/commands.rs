@@ -77,6 +77,7 @@ pub(super) async fn run(
         let (status, output) = process::run_merged(command, &confinement, bound, OUTPUT_BYTES).await;
         sweep.now().await;
         if let Some(how) = failure(status) {
+            sweep.done();
             let output = String::from_utf8_lossy(&output);
             return Ok(Some(CommandFailure {
                 command: script.clone(),
@@ -84,6 +85,7 @@ pub(super) async fn run(
             }));
         }
     }
+    sweep.done();
     Ok(None)
 }
 
@@ -159,12 +161,19 @@ impl Sweep {
         let mark = self.0.clone();
         let _ = tokio::task::spawn_blocking(move || kill_leftovers(&mark)).await;
     }
+
+    /// Nothing runs any more: what is started next under the same mark must live.
+    fn done(mut self) {
+        self.0.clear();
+    }
 }
 
 impl Drop for Sweep {
     fn drop(&mut self) {
         let mark = std::mem::take(&mut self.0);
-        std::thread::spawn(move || kill_leftovers(&mark));
+        if !mark.is_empty() {
+            std::thread::spawn(move || kill_leftovers(&mark));
+        }
     }
 }
 
