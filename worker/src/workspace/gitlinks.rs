@@ -9,11 +9,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::address;
 use super::error::WorkspaceError;
 use super::git::{Git, REMOTE};
 use super::record::{self, Folders};
 use super::submodules::{self, Submodule};
+use super::{address, modes};
 
 /// Longest file of a git directory that is read.
 const FILE_BYTES: u64 = 1 << 20;
@@ -25,6 +25,9 @@ const FILE_BYTES: u64 = 1 << 20;
 pub(super) async fn settle(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
     let tree = folders.tree();
     let submodules = submodules::of(folders)?;
+    if !submodules.is_empty() {
+        modes::open_up(&tree).map_err(WorkspaceError::io("look into", &tree))?;
+    }
     let heads = heads(&submodules, folders)?;
     let mut levels = vec![(git.clone(), PathBuf::new())];
     levels.extend(submodules.iter().map(|submodule| {
@@ -32,7 +35,9 @@ pub(super) async fn settle(git: &Git, folders: &Folders) -> Result<(), Workspace
         (submodule.git(git, &tree), prefix)
     }));
     for (git, prefix) in &levels {
-        let listed = git.run("ls-files").args(["-z", "--stage"]).output().await?;
+        // An agent may have locked the tree; the index is the worker's.
+        let index = git.at(git.dir().to_owned());
+        let listed = index.run("ls-files").args(["-z", "--stage"]).output().await?;
         let links = listed
             .stdout
             .split(|byte| *byte == 0)
