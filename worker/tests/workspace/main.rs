@@ -15,5 +15,6 @@ mod operating;
 mod preparing;
 mod remote;
 mod snapshots;
+mod ssh;
 mod submodules;
 mod user;
