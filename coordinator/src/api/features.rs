@@ -15,7 +15,7 @@ use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::edit;
 use crate::flow::steer::{self, FeatureCommand, Steered};
 use crate::store;
-use crate::store::view::{self, FeatureView, Page, Progress, TaskFilter, TaskView};
+use crate::store::view::{self, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
 
 const STATES: [&str; 8] = [
     "draft",
@@ -129,6 +129,25 @@ pub async fn tasks(
     let feature = Some(locate::feature(&mut conn, &id).await?);
     let filter = TaskFilter { feature, states };
     Ok(Json(view::tasks_page(&mut conn, &filter, cursor, limit).await?))
+}
+
+/// Most commits of a branch that are told of.
+const MAX_LANDINGS: i64 = 10_000;
+
+/// What landed on its branch, the last first.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/landings",
+    operation_id = "list_landings",
+    tag = "features",
+    responses((status = 200, body = Page<Landing>))
+)]
+pub async fn landings(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<Landing>>, Problem> {
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, &id).await?;
+    Ok(Json(Page::whole(
+        view::landings(&mut conn, feature, MAX_LANDINGS).await?,
+    )))
 }
 
 /// How far it is, each time that it changes, until its run is over.

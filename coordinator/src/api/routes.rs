@@ -61,6 +61,7 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(features::progress))
         .routes(routes!(texts::show))
         .routes(routes!(features::tasks))
+        .routes(routes!(features::landings))
         .routes(routes!(features::events))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::show))

@@ -3,7 +3,7 @@
 use super::client::{Client, escape};
 use super::git::{git, git_shown};
 use super::start::Usage;
-use crate::store::view::FeatureView;
+use crate::store::view::{FeatureView, Landing};
 
 /// Shows what the feature changed since its base.
 ///
@@ -61,4 +61,68 @@ async fn fetch(client: &Client, feature: &str) -> anyhow::Result<Fetched> {
         })?;
     let head = git(None, &["rev-parse", "FETCH_HEAD"]).await?;
     Ok(Fetched { branch, base, head })
+}
+
+/// How many commits of a branch are drawn, unless the output is wide.
+pub const SHOWN_LANDINGS: usize = 20;
+
+/// Draws a feature's branch down to its base, a commit a line.
+pub fn graph((base, commit): (Option<&str>, Option<&str>), landed: &[Landing], most: usize) -> String {
+    let short = |commit: &str| commit.chars().take(10).collect::<String>();
+    let mut lines = Vec::new();
+    for landing in landed.iter().take(most) {
+        let note = match (landing.reverted, landing.empty) {
+            (true, _) => " (taken back)",
+            (_, true) => " (changes nothing)",
+            _ => "",
+        };
+        lines.push(format!(
+            "  * {}  {}  {}{note}\n",
+            short(&landing.commit),
+            landing.task,
+            landing.title
+        ));
+    }
+    if landed.len() > most {
+        let more = landed.len() - most;
+        lines.push(format!("  : {more} more; `--output wide` shows them\n"));
+    }
+    if let (false, Some(base), Some(commit)) = (landed.is_empty(), base, commit) {
+        lines.push(format!("  o {}  {base}\n", short(commit)));
+    }
+    lines.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    #[test]
+    fn branch_is_drawn_down_to_its_base() {
+        let landing = |title: &str, reverted, empty| Landing {
+            commit: "0123456789abcdef".to_owned(),
+            task: "t-000000000001".to_owned(),
+            key: "a".to_owned(),
+            title: title.to_owned(),
+            attempt: 1,
+            empty,
+            reverted,
+            at: OffsetDateTime::UNIX_EPOCH,
+        };
+        let landed = [
+            landing("Revert: Do a", false, false),
+            landing("Do b", false, true),
+            landing("Do a", true, false),
+        ];
+        let base = (Some("main"), Some("fedcba9876543210"));
+        assert_eq!(
+            graph(base, &landed, 20),
+            "  * 0123456789  t-000000000001  Revert: Do a\n  * 0123456789  t-000000000001  Do b (changes nothing)\n  \
+             * 0123456789  t-000000000001  Do a (taken back)\n  o fedcba9876  main\n"
+        );
+        assert!(graph(base, &landed, 1).contains("  : 2 more; `--output wide` shows them\n"));
+        assert_eq!(graph(base, &[], 20), "");
+    }
 }

@@ -17,7 +17,7 @@ use super::submit::RunFlags;
 use super::table::Table;
 use super::{branch, feature_text, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
-use crate::store::view::{FeatureView, Page, Progress};
+use crate::store::view::{FeatureView, Landing, Page, Progress};
 
 /// Look at features, and steer them
 #[derive(Debug, Subcommand)]
@@ -168,7 +168,21 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 .await?;
             match format {
                 Format::Json => output::json(&progress)?,
-                Format::Table | Format::Wide => output::text(&page(&progress))?,
+                Format::Table | Format::Wide => {
+                    let path = format!("/features/{}/landings", escape(&named.feature));
+                    let landed: Page<Landing> = client.get(&path).await?;
+                    let most = if format == Format::Wide {
+                        usize::MAX
+                    } else {
+                        branch::SHOWN_LANDINGS
+                    };
+                    let base = (
+                        progress.feature.base_ref.as_deref(),
+                        progress.feature.base_commit.as_deref(),
+                    );
+                    let graph = branch::graph(base, &landed.items, most);
+                    output::text(&format!("{}{graph}", page(&progress)))?;
+                }
             }
         }
         FeatureCommand::Spec(args) => feature_text::run(&client, format, "spec", args).await?,

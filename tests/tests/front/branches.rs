@@ -179,6 +179,20 @@ async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
     let told = "select count(*) from dispatches where feedback = 'once more'";
     assert!(count(&stage, told).await > 0);
 
+    let (_, page) = stage.api.get("/features/f/landings").await;
+    let landings: Vec<_> = page["items"].as_array().unwrap().iter().rev().collect();
+    let told: Vec<_> = landings
+        .iter()
+        .map(|l| (l["title"].as_str().unwrap(), l["reverted"] == true))
+        .collect();
+    let undone = [
+        ("Do a", true),
+        ("Do b", true),
+        ("Revert: Do b", false),
+        ("Revert: Do a", false),
+    ];
+    assert_eq!(told, [&undone[..], &[("Do a", false), ("Do b", false)]].concat());
+
     // Without `redo` it stays away.
     let b = task(&stage, "b").await["id"].as_str().unwrap().to_owned();
     let (status, answer) = stage.api.post(&format!("/tasks/{b}/revert"), &json!({})).await;

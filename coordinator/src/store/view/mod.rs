@@ -4,6 +4,7 @@
 //! A list finds its ids through an index first and then reads only the rows that it shows, so that a page of a feature
 //! costs the same whether the feature has ten tasks or a hundred thousand.
 
+mod branch;
 mod dispatch;
 mod feature;
 mod find;
@@ -15,6 +16,7 @@ mod system;
 mod task;
 mod worker;
 
+pub use branch::{Landing, landings};
 pub use dispatch::{
     DispatchView, SessionView, TranscriptOf, dispatch_after, dispatch_of_attempt, dispatches_of_task,
     feature_of_task_runs, of_dispatch, sessions,

@@ -1,0 +1,58 @@
+//! What landed on a feature's branch.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+/// A commit of a feature's branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Landing {
+    /// Hex object id.
+    pub commit: String,
+    /// The task that landed it.
+    pub task: String,
+    /// Its key in the graph.
+    pub key: String,
+    /// Its title.
+    pub title: String,
+    /// Number of the attempt.
+    pub attempt: i32,
+    /// Whether it changes nothing.
+    pub empty: bool,
+    /// Whether a later commit took it back.
+    pub reverted: bool,
+    /// When it landed.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+}
+
+/// The commits of a feature's branch, the last to land first, at most `most` of them.
+pub async fn landings(conn: &mut PgConnection, feature: FeatureId, most: i64) -> sqlx::Result<Vec<Landing>> {
+    let rows = sqlx::query!(
+        r#"select i.landed_commit as "commit!", i.task_id, x.key, x.title, i.attempt, i.empty, i.state = 'reverted' as "reverted!",
+                  i.ended_at as "at!"
+           from integrations i
+           join task_texts x on x.task_id = i.task_id
+           where i.feature_id = $1 and i.state in ('merged', 'reverted')
+           order by i.ended_at desc, i.id desc
+           limit $2"#,
+        feature.0,
+        most,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Landing {
+            commit: row.commit,
+            task: TaskId(row.task_id).short(),
+            key: row.key,
+            title: row.title,
+            attempt: row.attempt,
+            empty: row.empty,
+            reverted: row.reverted,
+            at: row.at,
+        })
+        .collect())
+}
