@@ -11,6 +11,7 @@ use super::body::{Done, RunWish, Started};
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery, words};
 use super::{feed, locate};
+use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::edit;
 use crate::flow::steer::{self, FeatureCommand, Steered};
@@ -182,8 +183,50 @@ pub async fn run(
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
+    let settings = settings(&app, &id, wish).await?;
+    steer(&app, &id, FeatureCommand::Run(settings)).await
+}
+
+/// Starts a run in which sessions write the tasks.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/build",
+    operation_id = "build_feature",
+    tag = "features",
+    request_body = RunWish,
+    responses((status = 200, body = Started))
+)]
+pub async fn build(
+    State(app): State<App>,
+    At(id): At<String>,
+    Body(wish): Body<RunWish>,
+) -> Result<Json<Started>, Problem> {
+    let settings = settings(&app, &id, wish).await?;
+    steer(&app, &id, FeatureCommand::Build(settings)).await
+}
+
+/// Starts a run that reviews what was done.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/review",
+    operation_id = "review_feature",
+    tag = "features",
+    request_body = RunWish,
+    responses((status = 200, body = Started))
+)]
+pub async fn review(
+    State(app): State<App>,
+    At(id): At<String>,
+    Body(wish): Body<RunWish>,
+) -> Result<Json<Started>, Problem> {
+    let settings = settings(&app, &id, wish).await?;
+    steer(&app, &id, FeatureCommand::Review(settings)).await
+}
+
+/// What a run goes by: what is wished for, else as in the last one.
+async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
     let mut conn = app.db().await?;
-    let feature = locate::feature(&mut conn, &id).await?;
+    let feature = locate::feature(&mut conn, id).await?;
     let tasks = view::features(&mut conn, &[feature.0])
         .await?
         .first()
@@ -192,11 +235,10 @@ pub async fn run(
         Some(last) => wish.after(&last.settings),
         None => wish,
     };
-    drop(conn);
     let settings = wish
         .settings(usize::try_from(tasks).unwrap_or(0))
         .map_err(super::submit::unfit)?;
-    steer(&app, &id, FeatureCommand::Run(Box::new(settings))).await
+    Ok(Box::new(settings))
 }
 
 /// Lets what runs end, starts nothing new.

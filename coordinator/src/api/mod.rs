@@ -8,6 +8,7 @@
 mod access;
 mod app;
 pub mod body;
+mod deps;
 mod described;
 mod docs;
 mod features;

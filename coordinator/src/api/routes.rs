@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, described, features, follow, health, memory, metrics, once, operations, submit, system, tasks,
-    texts, tokens, transcript,
+    access, deps, described, features, follow, health, memory, metrics, once, operations, submit, system,
+    tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -82,6 +82,8 @@ fn submits() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(submit::feature))
         .routes(routes!(features::run))
+        .routes(routes!(features::build))
+        .routes(routes!(features::review))
         .routes(routes!(texts::store))
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
@@ -91,6 +93,8 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(submit::task))
         .routes(routes!(tasks::edit))
         .routes(routes!(operations::revert))
+        .routes(routes!(deps::add))
+        .routes(routes!(deps::remove))
         .routes(routes!(tasks::command))
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))
@@ -103,6 +107,7 @@ fn administers() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(system::drain))
         .routes(routes!(features::remove))
+        .routes(routes!(tasks::remove))
         .routes(routes!(memory::purge))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))

@@ -14,6 +14,7 @@ use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
 use crate::domain::states::TaskState;
+use crate::flow::remove;
 use crate::flow::steer::{self, Steered, TaskCommand};
 use crate::flow::{approve, edit};
 use crate::store;
@@ -23,7 +24,7 @@ use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView}
 /// Rows of a tree or a log.
 const MAX_ROWS: i64 = 10_000;
 /// Who does what comes through the API, in the log of a task.
-const ACTOR: &str = "a person";
+pub(super) const ACTOR: &str = "a person";
 
 /// Tasks of all features, in the order in which they were made.
 #[utoipa::path(
@@ -131,6 +132,7 @@ pub async fn edit(
     if let Some(wrong) = wrong {
         return Err(Problem::invalid(wrong));
     }
+    let before = body.before;
     let change = TaskEdit {
         title: body.title,
         description: body.description,
@@ -143,7 +145,24 @@ pub async fn edit(
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (steered, signals) = store::retry_serialization(|| edit::task(db, task, &change, ACTOR)).await?;
+    let (steered, signals) =
+        store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), ACTOR)).await?;
+    app.deps.bus.emit(signals).await;
+    told(steered)
+}
+
+/// Deletes a task that nobody works on.
+#[utoipa::path(
+    delete,
+    path = "/tasks/{id}",
+    operation_id = "delete_task",
+    tag = "tasks",
+    responses((status = 200, body = Done))
+)]
+pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let (steered, signals) = store::retry_serialization(|| remove::task(db, task, ACTOR)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }
@@ -230,7 +249,7 @@ async fn interrupt(app: &App, id: &str, body: &Steer) -> Result<Json<Done>, Prob
     told(steered)
 }
 
-fn told(steered: Steered) -> Result<Json<Done>, Problem> {
+pub(super) fn told(steered: Steered) -> Result<Json<Done>, Problem> {
     match steered {
         Steered::Done(count) => Ok(Json(Done { count })),
         Steered::NotFound => Err(gone()),

@@ -15,7 +15,7 @@ use super::output::{self, Format};
 use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
-use super::{branch, feature_text, wait};
+use super::{branch, feature_text, submit, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
 
@@ -42,6 +42,11 @@ pub enum FeatureCommand {
   ralph-coordinator feature show todo
   ralph-coordinator feature show f-3a1 --output json")]
     Show(Named),
+    /// Create a feature without running it: `submit feature --draft`
+    #[command(after_help = "Examples:
+  ralph-coordinator feature create due --description \"A due date for each item\"
+  ralph-coordinator feature create todo --tasks tasks.yaml")]
+    Create(Box<submit::FeatureArgs>),
     /// Print the specification of a feature, or write it
     #[command(after_help = "Examples:
   ralph-coordinator feature spec todo
@@ -62,15 +67,15 @@ pub enum FeatureCommand {
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
   ralph-coordinator feature run todo --limit 50 --max-cost 5")]
-    Run {
-        #[command(flatten)]
-        named: Named,
-        #[command(flatten)]
-        run: Box<RunFlags>,
-        /// Wait for the run's end; the exit code tells its outcome
-        #[arg(long)]
-        wait: bool,
-    },
+    Run(RunArgs),
+    /// Let sessions write the tasks of a feature that has none yet
+    #[command(after_help = "Example:
+  ralph-coordinator feature build due --wait")]
+    Build(RunArgs),
+    /// Let a session review a feature whose tasks are over; what it asks for becomes tasks
+    #[command(after_help = "Example:
+  ralph-coordinator feature review due --wait")]
+    Review(RunArgs),
     /// Start nothing new; what runs goes on
     #[command(after_help = "Example:
   ralph-coordinator feature pause todo")]
@@ -142,6 +147,18 @@ pub enum FeatureCommand {
     Wait(Named),
 }
 
+/// A run of a feature.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    run: Box<RunFlags>,
+    /// Wait for the run's end; the exit code tells its outcome
+    #[arg(long)]
+    wait: bool,
+}
+
 /// Which feature.
 #[derive(Debug, Args)]
 pub struct Named {
@@ -190,23 +207,10 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Tasks(named) => {
             feature_text::show(&client, format, &named.feature, "tasks").await?;
         }
-        FeatureCommand::Run { named, run, wait } => {
-            let path = format!("/features/{}/run", escape(&named.feature));
-            let feature: FeatureView = client
-                .get(&format!("/features/{}", escape(&named.feature)))
-                .await?;
-            // A further run goes on as the last one, whatever the configuration of the folder it is started in.
-            let wish = if feature.run.is_some() {
-                run.flags()?
-            } else {
-                run.wish()?
-            };
-            let started: Started = client.post(&path, &wish).await?;
-            if wait {
-                return wait::wait(&client, &started.feature, format).await;
-            }
-            told(format, &started, "runs")?;
-        }
+        FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
+        FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
+        FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,
+        FeatureCommand::Review(args) => return start(&client, format, args, "review", "is reviewed").await,
         FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
         FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
         FeatureCommand::Cancel(named) => steer(&client, format, &named, "cancel", "is cancelled").await?,
@@ -269,6 +273,29 @@ pub async fn operation(
             output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn start(
+    client: &Client,
+    format: Format,
+    args: RunArgs,
+    verb: &str,
+    now: &str,
+) -> anyhow::Result<ExitCode> {
+    let name = escape(&args.named.feature);
+    let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
+    // A further run goes on as the last one, whatever the configuration of the folder it is started in.
+    let wish = if feature.run.is_some() {
+        args.run.flags()?
+    } else {
+        args.run.wish()?
+    };
+    let started: Started = client.post(&format!("/features/{name}/{verb}"), &wish).await?;
+    if args.wait {
+        return wait::wait(client, &started.feature, format).await;
+    }
+    told(format, &started, now)?;
     Ok(ExitCode::SUCCESS)
 }
 

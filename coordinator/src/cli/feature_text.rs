@@ -1,19 +1,16 @@
 //! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Context as _;
 use clap::Args;
 
 use super::client::{Client, escape};
+use super::editor;
 use super::output::{self, Format};
 use super::start::Usage;
 use crate::api::body::{Done, TextsView, WriteText};
-
-/// The editor where the environment names none.
-const EDITOR: &str = "vi";
 
 /// Which feature's, and what to do with it.
 #[derive(Debug, Args)]
@@ -38,7 +35,11 @@ pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -
         Some(file) => (read(file)?, None),
         None if args.edit => {
             let before = stored.unwrap_or_default();
-            let text = edited(which, &before)?;
+            let text = editor::edited(
+                which,
+                &before,
+                "--edit needs a terminal; give the text with --file FILE",
+            )?;
             if text == before {
                 eprintln!("nothing was changed");
                 return Ok(());
@@ -50,8 +51,7 @@ pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -
     let written = WriteText { text, before };
     let request = client.put::<Done>(&format!("{path}/{which}"), &written).await;
     if let (Err(_), true) = (&request, args.edit) {
-        let kept = keep(which, &written.text)?;
-        eprintln!("what you wrote is kept in {}", kept.display());
+        editor::keep(which, &written.text)?;
     }
     let done = request?;
     match format {
@@ -96,43 +96,4 @@ fn read(file: &Path) -> anyhow::Result<String> {
     }
     std::fs::read_to_string(file)
         .map_err(|error| Usage(format!("failed to read {}: {error}", file.display())).into())
-}
-
-/// Lets the person change a text with their editor.
-fn edited(which: &str, before: &str) -> anyhow::Result<String> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Usage("--edit needs a terminal; give the text with --file FILE".into()).into());
-    }
-    let mut file = tempfile::Builder::new()
-        .prefix(&format!("ralph-{which}-"))
-        .suffix(".md")
-        .tempfile()
-        .context("failed to make a file to edit")?;
-    file.write_all(before.as_bytes())
-        .context("failed to write the file to edit")?;
-    let editor = ["VISUAL", "EDITOR"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
-        .unwrap_or_else(|| EDITOR.to_owned());
-    // As git does it: the variable may hold arguments.
-    let status = Command::new("sh")
-        .args(["-c", &format!("{editor} \"$1\""), "editor"])
-        .arg(file.path())
-        .status()
-        .with_context(|| format!("failed to start the editor `{editor}`"))?;
-    if !status.success() {
-        anyhow::bail!("the editor `{editor}` ended with {status}; nothing was stored");
-    }
-    std::fs::read_to_string(file.path()).context("failed to read what the editor left")
-}
-
-/// Keeps a text that could not be stored.
-fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
-    let (mut file, path) = tempfile::Builder::new()
-        .prefix(&format!("ralph-{which}-"))
-        .suffix(".md")
-        .tempfile()?
-        .keep()?;
-    file.write_all(text.as_bytes())?;
-    Ok(path)
 }

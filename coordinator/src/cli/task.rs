@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 
 use super::args::Globals;
 use super::client::{Client, escape};
+use super::confirm::confirm;
 use super::output::{self, Format};
-use super::{feature, task_edit, task_page, task_tree};
-use crate::api::body::{Done, Operating, Reverting, Steer};
+use super::{editor, feature, submit, task_deps, task_edit, task_page, task_tree};
+use crate::api::body::{Done, EditTask, Operating, Reverting, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
 
@@ -73,7 +74,24 @@ pub enum TaskCommand {
     #[command(after_help = "Example:
   ralph-coordinator task approve t-9f2c --reason \"looked at it\"")]
     Approve(Steered),
+    /// Add a task to a feature, or make a feature for it
+    #[command(after_help = "Examples:
+  ralph-coordinator task create \"Write the tests\" --feature todo --after todo/api
+  ralph-coordinator task create \"Part two\" --feature todo --parent t-9f2c")]
+    Create(Box<submit::TaskArgs>),
     Edit(task_edit::EditArgs),
+    #[command(subcommand)]
+    Deps(task_deps::DepsCommand),
+    /// Delete a task that nobody works on, with its outcomes; what depends on it goes on without
+    #[command(after_help = "Example:
+  ralph-coordinator task delete t-9f2c --yes")]
+    Delete {
+        #[command(flatten)]
+        named: Named,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Go on without it: what depends on it runs
     #[command(after_help = "Example:
   ralph-coordinator task skip t-9f2c --reason \"done by hand\"")]
@@ -206,7 +224,14 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         TaskCommand::Edit(args) => {
             let path = format!("/tasks/{}", escape(&args.task));
             let task = args.task.clone();
-            let done: Done = client.patch(&path, &args.request()?).await?;
+            let done = if args.is_empty() {
+                match edit_description(&client, &path).await? {
+                    Some(done) => done,
+                    None => return Ok(ExitCode::SUCCESS),
+                }
+            } else {
+                client.patch(&path, &args.request()?).await?
+            };
             match format {
                 Format::Json => output::json(&done)?,
                 Format::Table | Format::Wide => output::text(&format!("edited {task}\n"))?,
@@ -229,6 +254,20 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             let operating: Operating = client.post(&path, &wish).await?;
             return feature::operation(&client, format, &operating, wait).await;
         }
+        TaskCommand::Create(args) => return submit::task(globals, *args).await,
+        TaskCommand::Deps(command) => {
+            task_deps::run(&client, format, command).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        TaskCommand::Delete { named, yes } => {
+            confirm(&format!("Delete the task {} with its outcomes?", named.task), yes)?;
+            let done: Done = client.delete(&format!("/tasks/{}", escape(&named.task))).await?;
+            match format {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.task))?,
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         TaskCommand::Approve(s) => ("approve", s.named, s.reason),
         TaskCommand::Skip(s) => ("skip", s.named, s.reason),
         TaskCommand::Cancel(s) => ("cancel", s.named, s.reason),
@@ -249,6 +288,30 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lets the person change the description; `None` when they left it as it was.
+async fn edit_description(client: &Client, path: &str) -> anyhow::Result<Option<Done>> {
+    let detail: TaskDetail = client.get(path).await?;
+    let before = detail.description;
+    let instead = "there is nothing to change; name at least one field (--description FILE, say)";
+    let text = editor::edited("task", &before, instead)?;
+    if text == before {
+        eprintln!("nothing was changed");
+        return Ok(None);
+    }
+    let edit = EditTask {
+        description: Some(text.clone()),
+        before: Some(before),
+        ..EditTask::default()
+    };
+    match client.patch(path, &edit).await {
+        Ok(done) => Ok(Some(done)),
+        Err(error) => {
+            editor::keep("task", &text)?;
+            Err(error)
+        }
+    }
 }
 
 async fn retry_all(

@@ -8,9 +8,12 @@ use clap::Args;
 use crate::api::body::EditTask;
 
 /// Change a task that doesn't run; what isn't given stays as it is
+///
+/// Without anything given, its description is changed with $VISUAL or $EDITOR.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator task edit t-9f2c --priority -10
+  ralph-coordinator task edit t-9f2c                                   its description, in the editor
   ralph-coordinator task edit t-9f2c --description - < description.md
   ralph-coordinator task edit t-9f2c --model opus --max-retries 5")]
 pub struct EditArgs {
@@ -44,6 +47,21 @@ pub struct EditArgs {
 }
 
 impl EditArgs {
+    /// Whether nothing is given that could be changed.
+    pub fn is_empty(&self) -> bool {
+        let texts = [
+            &self.title,
+            &self.description,
+            &self.pool,
+            &self.agent,
+            &self.model,
+        ];
+        texts.iter().all(|text| text.is_none())
+            && self.priority.is_none()
+            && self.max_retries.is_none()
+            && self.verify.is_none()
+    }
+
     /// The request.
     ///
     /// # Errors
@@ -62,6 +80,7 @@ impl EditArgs {
         Ok(EditTask {
             title: self.title,
             description,
+            before: None,
             priority: self.priority,
             pool: self.pool,
             agent: self.agent,

@@ -7,10 +7,11 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::submit::{TaskDefaults, rows};
-use super::{Signals, cascade};
+use super::{Signals, cascade, circle};
 use crate::domain::graph::Graph;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
+use crate::store::deps::Moment;
 use crate::store::task::Task;
 
 /// What is added.
@@ -134,9 +135,11 @@ async fn refusal(
     }
     let blockers: Vec<Uuid> = addition.after.iter().map(|task| task.0).collect();
     if store::waits::any_waits_for(conn, &blockers, id).await? {
-        return Ok(Some(format!(
-            "that would be a circle: what it is to come after waits for {id}, of which it is to be a part"
-        )));
+        let mut targets = BTreeSet::from([id.0]);
+        targets.extend(store::deps::above(conn, id).await?);
+        let ends = targets.into_iter().map(|task| Moment { task, is_end: true });
+        let words = circle::describe(conn, id, &blockers, &ends.collect()).await?;
+        return Ok(Some(format!("{words}, of which it is to be a part")));
     }
     Ok(None)
 }

@@ -11,6 +11,7 @@ use super::Signals;
 use crate::domain::states::{FailurePolicy, TaskState};
 use crate::store;
 use crate::store::feature::Locked;
+use crate::store::task::Unblocked;
 
 /// Features that a step holds, by id; their counters follow every move.
 pub type Features = BTreeMap<FeatureId, Locked>;
@@ -45,30 +46,41 @@ pub async fn resolved(
     let mut frontier: Vec<Uuid> = tasks.into_iter().map(|task| task.0).collect();
     let mut ready = Vec::new();
     while !frontier.is_empty() {
-        let mut unblocked = store::task::unblock_dependents(conn, &frontier).await?;
-        while !unblocked.is_empty() {
-            let mut opened_parents = Vec::new();
-            for task in unblocked {
-                if task.opened {
-                    moved(features, task.feature, TaskState::Blocked, TaskState::Pending);
-                }
-                if task.freed && task.is_parent {
-                    opened_parents.push(task.id.0);
-                } else if task.opened {
-                    ready.push(task.id.0);
-                }
-            }
-            unblocked = if opened_parents.is_empty() {
-                Vec::new()
-            } else {
-                store::task::open_children_of(conn, &opened_parents).await?
-            };
-        }
+        let unblocked = store::task::unblock_dependents(conn, &frontier).await?;
+        ready.extend(opened(conn, features, unblocked).await?);
         frontier = close_parents(conn, features, frontier).await?;
     }
     let delays = vec![0; ready.len()];
     signals.got_work(store::ready::enqueue(conn, &ready, &delays).await?);
     Ok(())
+}
+
+/// Tasks that lost a blocker: those that were closed let their children go, level by level. Returns what is ready now.
+pub async fn opened(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    mut unblocked: Vec<Unblocked>,
+) -> sqlx::Result<Vec<Uuid>> {
+    let mut ready = Vec::new();
+    while !unblocked.is_empty() {
+        let mut opened_parents = Vec::new();
+        for task in unblocked {
+            if task.opened {
+                moved(features, task.feature, TaskState::Blocked, TaskState::Pending);
+            }
+            if task.freed && task.is_parent {
+                opened_parents.push(task.id.0);
+            } else if task.opened {
+                ready.push(task.id.0);
+            }
+        }
+        unblocked = if opened_parents.is_empty() {
+            Vec::new()
+        } else {
+            store::task::open_children_of(conn, &opened_parents).await?
+        };
+    }
+    Ok(ready)
 }
 
 /// Tasks that a person cancelled: parents need not wait for them, dependents still do.

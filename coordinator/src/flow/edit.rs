@@ -14,7 +14,14 @@ use crate::store::edit::TaskEdit;
 use crate::store::feature::Text;
 
 /// Changes a task. One that is worked on, or done, is refused: what runs was told something else.
-pub async fn task(db: &PgPool, id: TaskId, edit: &TaskEdit, actor: &str) -> sqlx::Result<(Steered, Signals)> {
+/// `before` is the description that the change started from: when it is another one by now, nothing is stored.
+pub async fn task(
+    db: &PgPool,
+    id: TaskId,
+    edit: &TaskEdit,
+    before: Option<&str>,
+    actor: &str,
+) -> sqlx::Result<(Steered, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
@@ -28,6 +35,12 @@ pub async fn task(db: &PgPool, id: TaskId, edit: &TaskEdit, actor: &str) -> sqlx
         let state = task.state.as_str();
         let why = format!("can't edit a task that is {state}; interrupt it first, or submit another task");
         return Ok((Steered::Refused(why), signals));
+    }
+    if let Some(before) = before
+        && store::edit::description(&mut tx, id).await?.as_deref() != Some(before)
+    {
+        let why = "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that";
+        return Ok((Steered::Refused(why.to_owned()), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
     // The queue holds pool and priority as they were.

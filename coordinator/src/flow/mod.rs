@@ -21,6 +21,8 @@
 //! | [`steer`] | what people do to features and tasks |
 //! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
 //! | [`approve`], [`edit`] | what people let pass, and what they change of what stands |
+//! | [`link`], [`remove`] | edges and tasks of a feature that stands, changed and deleted |
+//! | [`circle`] | what an edge would close, told to people |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
 //! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
@@ -31,6 +33,7 @@ pub mod apply;
 pub mod approve;
 pub mod capture;
 pub mod cascade;
+pub mod circle;
 pub mod claim;
 pub mod context;
 pub mod edit;
@@ -39,12 +42,14 @@ pub mod heartbeat;
 pub mod hello;
 pub mod integrate;
 pub mod library;
+pub mod link;
 pub mod memory;
 pub mod operate;
 pub mod pick;
 pub mod preview;
 pub mod ready;
 pub mod recall;
+pub mod remove;
 pub mod rescue;
 pub mod steer;
 pub mod submit;

@@ -349,6 +349,10 @@ pub async fn interrupt(
 pub enum FeatureCommand {
     /// Starts a run with these settings.
     Run(Box<RunSettings>),
+    /// The same, of a feature whose tasks are to be written.
+    Build(Box<RunSettings>),
+    /// The same, of a feature whose tasks are over: it is reviewed.
+    Review(Box<RunSettings>),
     /// Lets what runs end, starts nothing new.
     Pause,
     /// Goes on after a pause.
@@ -382,6 +386,19 @@ pub async fn feature(
             }
             tx.commit().await?;
             return Ok((Steered::Done(1), run, signals));
+        }
+        FeatureCommand::Build(settings) | FeatureCommand::Review(settings) => {
+            let started = match command {
+                FeatureCommand::Build(_) => submit::build(&mut tx, id, settings, &mut signals).await?,
+                _ => submit::review_now(&mut tx, id, settings, &mut signals).await?,
+            };
+            return Ok(match started {
+                Ok(run) => {
+                    tx.commit().await?;
+                    (Steered::Done(1), Some(run), signals)
+                }
+                Err(why) => (Steered::Refused(why), None, Signals::default()),
+            });
         }
         FeatureCommand::Pause if held.state == FeatureState::Running => {
             held.state = FeatureState::Paused;

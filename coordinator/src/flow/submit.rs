@@ -142,6 +142,70 @@ pub async fn start(
     Ok(Some(run))
 }
 
+/// Starts a run in which sessions write the tasks of a feature that has none yet. The inner error says why it can't.
+pub async fn build(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> sqlx::Result<Result<RunId, String>> {
+    let mut features = super::cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
+    let Some(held) = features.get_mut(&feature) else {
+        return Ok(Err("the feature was deleted meanwhile".to_owned()));
+    };
+    let open = match store::feature::step(conn, feature, Kind::Build).await? {
+        Some(step) => store::task::state_of(conn, step)
+            .await?
+            .is_some_and(|state| !state.is_resolved()),
+        None => held.counts.total() == 0,
+    };
+    if !open {
+        return Ok(Err(format!(
+            "the tasks of `{0}` stand already; add others with `task create TITLE --feature {0}`",
+            held.name
+        )));
+    }
+    let state = held.state;
+    Ok(start(conn, feature, settings, signals)
+        .await?
+        .ok_or_else(|| format!("can't build the tasks of a feature that is {}", state.as_str())))
+}
+
+/// Starts a run that reviews a feature whose tasks are over, whatever its rounds. The inner error says why it can't.
+pub async fn review_now(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> sqlx::Result<Result<RunId, String>> {
+    let mut features = super::cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
+    let Some(held) = features.get_mut(&feature) else {
+        return Ok(Err("the feature was deleted meanwhile".to_owned()));
+    };
+    if !matches!(held.state, FeatureState::Ready | FeatureState::Done) {
+        let why = format!("can't review a feature that is {}", held.state.as_str());
+        return Ok(Err(why));
+    }
+    let left =
+        held.counts.open() + held.counts.of(TaskState::NeedsReview) + held.counts.of(TaskState::Failed);
+    if left > 0 {
+        let why = format!(
+            "{left} tasks of `{}` are not over; `feature run` goes on with them",
+            held.name
+        );
+        return Ok(Err(why));
+    }
+    let Some(newest) = store::feature::newest_task(conn, feature).await? else {
+        let why = format!("`{}` has no tasks that could be reviewed", held.name);
+        return Ok(Err(why));
+    };
+    add_review(conn, held, newest).await?;
+    held.state = FeatureState::Ready;
+    let run = begin(conn, held, settings, signals).await?;
+    super::cascade::save_features(conn, &features, signals).await?;
+    Ok(Ok(run))
+}
+
 fn may_start(held: &Locked) -> bool {
     match held.state {
         FeatureState::Ready | FeatureState::Planned | FeatureState::Failed => true,
@@ -292,6 +356,17 @@ pub(super) async fn review(
     if newest.role != Kind::Work || newest.reviews >= i64::from(held.review_rounds) {
         return Ok(false);
     }
+    let task = add_review(conn, held, newest).await?;
+    signals.got_work(store::ready::enqueue(conn, &[task.0], &[0]).await?);
+    Ok(true)
+}
+
+/// Adds the next review of a feature, like its newest task in what it may do.
+async fn add_review(
+    conn: &mut PgConnection,
+    held: &mut store::feature::Locked,
+    newest: store::feature::Newest,
+) -> sqlx::Result<TaskId> {
     let defaults = TaskDefaults {
         max_retries: newest.max_retries,
         verify: newest.verify,
@@ -301,8 +376,7 @@ pub(super) async fn review(
     let task = step(Kind::Review, newest.reviews + 1, &texts.description, &defaults);
     store::task::insert(conn, held.id, std::slice::from_ref(&task), &[]).await?;
     held.counts.add(TaskState::Pending, 1);
-    signals.got_work(store::ready::enqueue(conn, &[task.id.0], &[0]).await?);
-    Ok(true)
+    Ok(task.id)
 }
 
 /// Checks a graph that a session of `task` sent.

@@ -2,6 +2,7 @@
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 /// What is to change of a task; `None` stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,4 +66,38 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
         .execute(conn)
         .await?;
     Ok(())
+}
+
+/// Deletes a resolved task with its dispatches and outcomes; its parent has a child less. Returns what of it the memory may
+/// have indexed.
+pub async fn delete_task(
+    conn: &mut PgConnection,
+    id: TaskId,
+    parent: Option<TaskId>,
+) -> sqlx::Result<Vec<Uuid>> {
+    let dispatches = sqlx::query_scalar!("select id from dispatches where task_id = $1", id.0)
+        .fetch_all(&mut *conn)
+        .await?;
+    sqlx::query!(
+        "delete from prompts p using dispatches d where d.task_id = $1 and p.id in (d.prompts_id, d.id)",
+        id.0,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!("delete from tasks where id = $1", id.0)
+        .execute(&mut *conn)
+        .await?;
+    if let Some(parent) = parent {
+        sqlx::query!("update tasks set children = children - 1 where id = $1", parent.0)
+            .execute(conn)
+            .await?;
+    }
+    Ok(dispatches)
+}
+
+/// The description of a task.
+pub async fn description(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!("select description from task_texts where task_id = $1", id.0)
+        .fetch_optional(conn)
+        .await
 }

@@ -5,6 +5,7 @@
 pub mod access;
 pub mod blob;
 pub mod context;
+pub mod deps;
 pub mod dispatch;
 pub mod edit;
 pub mod feature;

@@ -8,7 +8,10 @@ mod caller;
 mod commands;
 mod described;
 mod edits;
+mod graph;
 mod idea;
+#[path = "../transitions/invariants.rs"]
+mod invariants;
 mod machine;
 mod memory;
 mod notices;

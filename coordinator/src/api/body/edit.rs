@@ -13,6 +13,9 @@ pub struct EditTask {
     /// What the agent needs to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The description that the change started from; when it isn't the stored one any more, nothing is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
     /// Lower goes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,

@@ -20,7 +20,7 @@ pub use memory::{
 };
 pub use operate::{Merging, Operating, Reverting};
 pub use problem::ProblemBody;
-pub use steer::{Done, Started, Steer};
+pub use steer::{Done, Started, Steer, WaitFor};
 pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
 pub use texts::{TextsView, WriteText};
 pub use token::{CreateToken, CreatedToken};

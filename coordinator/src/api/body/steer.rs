@@ -18,6 +18,15 @@ pub struct Done {
     pub count: usize,
 }
 
+/// `POST /api/v1/tasks/{id}/deps`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitFor {
+    /// What must be done before: the beginnings of their ids, or `FEATURE/KEY`.
+    #[schema(schema_with = super::submit::tasks)]
+    pub blockers: Vec<String>,
+}
+
 /// A run was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Started {

@@ -153,7 +153,7 @@ pub struct SubmitTask {
     pub run: RunWish,
 }
 
-fn tasks() -> Array {
+pub(super) fn tasks() -> Array {
     let task = Object::builder()
         .schema_type(Type::String)
         .pattern(Some("^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$"));

@@ -75,7 +75,7 @@ pub struct FeatureArgs {
     on_failure: OnFailure,
     /// Only create it; `feature run NAME` starts it
     #[arg(long, conflicts_with = "wait")]
-    draft: bool,
+    pub(super) draft: bool,
     /// Check the graph and draw it; nothing is submitted, and no coordinator is needed
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,

@@ -13,8 +13,10 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub use feature::FeatureArgs;
 pub use limits::RunFlags;
 pub use repo::identity;
+pub use task::{TaskArgs, submit as task};
 
 use super::args::Globals;
 use super::client::Client;
@@ -37,6 +39,12 @@ pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<Ex
         SubmitCommand::Feature(args) => feature::submit(globals, *args).await,
         SubmitCommand::Task(args) => task::submit(globals, *args).await,
     }
+}
+
+/// Creates a feature that doesn't run yet.
+pub async fn draft(globals: &Globals, mut args: FeatureArgs) -> anyhow::Result<ExitCode> {
+    args.draft = true;
+    feature::submit(globals, args).await
 }
 
 /// Tells what was accepted, and waits for its end if that is wanted.

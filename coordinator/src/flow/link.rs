@@ -1,0 +1,164 @@
+//! Edges of a feature that stands are added and taken away, in one transaction each (SPEC 2.5).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::TaskId;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::cascade::{self, Features, moved};
+use super::steer::Steered;
+use super::{Signals, circle, finish};
+use crate::domain::states::TaskState;
+use crate::store;
+use crate::store::deps::Moment;
+use crate::store::task::Task;
+
+/// What is done to an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The task waits for the blocker.
+    Add,
+    /// It doesn't any more.
+    Remove,
+}
+
+/// Changes the edges from `task` to each of `blockers`: all of them or, where one is refused, none. Counts those that changed.
+pub async fn change(
+    db: &PgPool,
+    task: TaskId,
+    blockers: &BTreeSet<TaskId>,
+    change: Change,
+    actor: &str,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, task).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
+    let mut changed = 0;
+    for &blocker in blockers {
+        let ids: BTreeSet<Uuid> = BTreeSet::from([task.0, blocker.0]);
+        let both = store::task::lock(&mut tx, &ids.into_iter().collect::<Vec<_>>()).await?;
+        let find = |id: TaskId| both.iter().find(|task| task.id == id);
+        let Some(waiting) = find(task) else {
+            return Ok((Steered::NotFound, signals));
+        };
+        let Some(blocker) = find(blocker) else {
+            let why = format!("the task {blocker} was deleted meanwhile");
+            return Ok((Steered::Refused(why), signals));
+        };
+        let done = match change {
+            Change::Add => match refusal(&mut tx, waiting, blocker).await? {
+                Some(why) => return Ok((Steered::Refused(why), signals)),
+                None => add(&mut tx, &mut features, waiting, blocker).await?,
+            },
+            Change::Remove => remove(&mut tx, &mut features, waiting, blocker, &mut signals).await?,
+        };
+        if done {
+            changed += 1;
+            let what = match change {
+                Change::Add => "wait for",
+                Change::Remove => "no longer wait for",
+            };
+            let why = blocker.id.to_string();
+            store::task::log(&mut tx, task, actor, what, Some(&why)).await?;
+        }
+    }
+    finish::check(&mut tx, &mut features, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(changed), signals))
+}
+
+async fn refusal(conn: &mut PgConnection, task: &Task, blocker: &Task) -> sqlx::Result<Option<String>> {
+    if task.id == blocker.id {
+        return Ok(Some(format!("the task {} can't wait for itself", task.id)));
+    }
+    if task.feature != blocker.feature {
+        return Ok(Some(format!(
+            "the task {} belongs to another feature",
+            blocker.id
+        )));
+    }
+    if task.state.is_resolved() {
+        return Ok(Some(format!(
+            "the task {} is {} already, so it can't wait for another; submit a new task",
+            task.id,
+            task.state.as_str()
+        )));
+    }
+    if let Some(running) = store::deps::in_progress_below(conn, task.id).await? {
+        return Ok(Some(if running == task.id {
+            format!(
+                "the task {running} is in progress, so it can't wait for another; `task release {running}` takes it from its \
+                 worker"
+            )
+        } else {
+            format!(
+                "a part of {}, {running}, is in progress; `task release {running}` takes it from its worker",
+                task.id
+            )
+        }));
+    }
+    if store::deps::waits_for_start(conn, blocker.id, task.id).await? {
+        let start = Moment {
+            task: task.id.0,
+            is_end: false,
+        };
+        let targets = BTreeSet::from([start]);
+        let words = circle::describe(conn, task.id, &[blocker.id.0], &targets).await?;
+        return Ok(Some(words));
+    }
+    Ok(None)
+}
+
+async fn add(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    task: &Task,
+    blocker: &Task,
+) -> sqlx::Result<bool> {
+    if !store::deps::insert(conn, task.id, blocker.id).await? {
+        return Ok(false);
+    }
+    if blocker.state.satisfies_dependents() {
+        return Ok(true);
+    }
+    // What is closed holds its parts as one blocker, level by level.
+    let mut closing = vec![task.id.0];
+    while !closing.is_empty() {
+        let mut parents = Vec::new();
+        for (closed, is_parent) in store::deps::close(conn, &closing).await? {
+            if closed.was == TaskState::Pending {
+                moved(features, closed.feature, TaskState::Pending, TaskState::Blocked);
+            }
+            if is_parent {
+                parents.push(closed.id.0);
+            }
+        }
+        closing = store::deps::children_of(conn, &parents).await?;
+    }
+    Ok(true)
+}
+
+async fn remove(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    task: &Task,
+    blocker: &Task,
+    signals: &mut Signals,
+) -> sqlx::Result<bool> {
+    if !store::deps::remove(conn, task.id, blocker.id).await? {
+        return Ok(false);
+    }
+    if !blocker.state.satisfies_dependents()
+        && let Some(unblocked) = store::deps::open(conn, task.id).await?
+    {
+        let ready = cascade::opened(conn, features, vec![unblocked]).await?;
+        let delays = vec![0; ready.len()];
+        signals.got_work(store::ready::enqueue(conn, &ready, &delays).await?);
+    }
+    Ok(true)
+}

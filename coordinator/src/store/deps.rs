@@ -1,0 +1,212 @@
+//! Edges between tasks that stand: added, taken away, and what they would close to a circle (SPEC 2.5).
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::task::{Moved, Unblocked};
+use crate::domain::states::TaskState;
+
+/// A moment of a task, for what waits for what: its end, or its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    /// The task.
+    pub task: Uuid,
+    /// Its end; else its start.
+    pub is_end: bool,
+}
+
+/// Adds an edge; `false` when it stands already.
+pub async fn insert(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
+    let added = sqlx::query!(
+        "insert into dependencies (task_id, blocker_id) values ($1, $2) on conflict do nothing",
+        task.0,
+        blocker.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(added.rows_affected() == 1)
+}
+
+/// Takes an edge away; `false` when there is none.
+pub async fn remove(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
+    let removed = sqlx::query!(
+        "delete from dependencies where task_id = $1 and blocker_id = $2",
+        task.0,
+        blocker.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(removed.rows_affected() == 1)
+}
+
+/// Gives tasks one open blocker more; what was pending is blocked now and not queued any more. Returns those that had none
+/// before, and what each was.
+pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(Moved, bool)>> {
+    let rows = sqlx::query!(
+        r#"with locked as (
+             select id, state, open_blockers
+             from tasks
+             where id = any($1)
+             order by id
+             for no key update
+           ), updated as (
+             update tasks t
+             set open_blockers = t.open_blockers + 1,
+                 state = case when locked.state = 'pending' then 'blocked'::task_state else t.state end
+             from locked
+             where t.id = locked.id
+             returning t.id, t.feature_id, t.children, locked.state as was, locked.open_blockers as had
+           ), withdrawn as (
+             delete from ready_tasks where task_id in (select id from updated where was = 'pending')
+           )
+           select id as "id!", feature_id as "feature_id!", was as "was!: TaskState", children > 0 as "is_parent!"
+           from updated
+           where had = 0"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let moved = Moved {
+                id: TaskId(row.id),
+                feature: FeatureId(row.feature_id),
+                was: row.was,
+            };
+            (moved, row.is_parent)
+        })
+        .collect())
+}
+
+/// Takes one open blocker from a task.
+pub async fn open(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<Unblocked>> {
+    let row = sqlx::query!(
+        r#"with locked as (
+             select id, state, open_blockers - 1 as left_over from tasks where id = $1 for no key update
+           )
+           update tasks t
+           set open_blockers = locked.left_over,
+               state = case when locked.left_over = 0 and locked.state = 'blocked' then 'pending'::task_state else t.state end
+           from locked
+           where t.id = locked.id
+           returning t.id, t.feature_id, t.children > 0 as "is_parent!", locked.left_over = 0 as "freed!",
+                     (locked.left_over = 0 and locked.state = 'blocked') as "opened!""#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Unblocked {
+        id: TaskId(row.id),
+        feature: FeatureId(row.feature_id),
+        freed: row.freed,
+        opened: row.opened,
+        is_parent: row.is_parent,
+    }))
+}
+
+/// The children of each of these tasks.
+pub async fn children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!("select id from tasks where parent_id = any($1)", parents)
+        .fetch_all(conn)
+        .await
+}
+
+/// A task below this one, or itself, that is in progress.
+pub async fn in_progress_below(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskId>> {
+    let id = sqlx::query_scalar!(
+        r#"with recursive below as (
+             select id, state from tasks where id = $1
+             union
+             select t.id, t.state from tasks t join below on t.parent_id = below.id
+           )
+           select id as "id!" from below where state = 'in_progress' limit 1"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(id.map(TaskId))
+}
+
+/// Tasks above this one.
+pub async fn above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with recursive above as (
+             select parent_id from tasks where id = $1 and parent_id is not null
+             union
+             select t.parent_id from tasks t join above a on t.id = a.parent_id where t.parent_id is not null
+           )
+           select parent_id as "id!" from above"#,
+        task.0,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Whether the end of `blocker` waits for the start of `task`: then that can't wait for the end of `blocker`. The start of a
+/// task waits for the end of its blockers and for its parent's start, its end for its own start and for the ends of its
+/// parts.
+pub async fn waits_for_start(conn: &mut PgConnection, blocker: TaskId, task: TaskId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"with recursive waits as (
+             select $1::uuid as id, true as is_end
+             union
+             select n.id, n.is_end
+             from waits w
+             cross join lateral (
+               select w.id, false as is_end where w.is_end
+               union all
+               select t.id, true from tasks t where w.is_end and t.parent_id = w.id
+               union all
+               select d.blocker_id, true from dependencies d where not w.is_end and d.task_id = w.id
+               union all
+               select t.parent_id, false from tasks t where not w.is_end and t.id = w.id and t.parent_id is not null
+             ) n
+           )
+           select exists (select 1 from waits where id = $2 and not is_end) as "any!""#,
+        blocker.0,
+        task.0,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// What each of these moments waits for directly: (who waits, for what).
+pub async fn awaited(conn: &mut PgConnection, moments: &[Moment]) -> sqlx::Result<Vec<(Moment, Moment)>> {
+    let rows = sqlx::query!(
+        r#"select w.id as "from!", w.is_end as "from_end!", n.id as "to!", n.is_end as "to_end!"
+           from unnest($1::uuid[], $2::bool[]) as w(id, is_end)
+           cross join lateral (
+             select w.id, false as is_end where w.is_end
+             union all
+             select t.id, true from tasks t where w.is_end and t.parent_id = w.id
+             union all
+             select d.blocker_id, true from dependencies d where not w.is_end and d.task_id = w.id
+             union all
+             select t.parent_id, false from tasks t where not w.is_end and t.id = w.id and t.parent_id is not null
+           ) n"#,
+        &moments.iter().map(|moment| moment.task).collect::<Vec<_>>(),
+        &moments.iter().map(|moment| moment.is_end).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let moment = |task, is_end| Moment { task, is_end };
+            (moment(row.from, row.from_end), moment(row.to, row.to_end))
+        })
+        .collect())
+}
+
+/// The titles of tasks.
+pub async fn titles(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(Uuid, String)>> {
+    let rows = sqlx::query!(
+        "select task_id, title from task_texts where task_id = any($1)",
+        tasks
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.task_id, row.title)).collect())
+}
