@@ -105,6 +105,11 @@ impl Subjects {
         self.name("decide")
     }
 
+    /// Where a worker asks whether an agent's task graph can be used.
+    pub fn check(&self) -> String {
+        self.name("check")
+    }
+
     /// Orders to one worker.
     pub fn control(&self, worker: &str) -> String {
         self.name(&format!("control.{worker}"))

@@ -9,9 +9,9 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
-    Access, Assignment, DecideAnswer, DecideRequest, Decided, Door, EndReason, Ended, Finished,
-    GitOperationOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionOrder,
-    SessionReport, Snapshot, Text, TranscriptBatch, WRITES, Work, WorkspaceOrder,
+    Access, Assignment, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Decided, Door, EndReason,
+    Ended, Finished, GitOperationOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Report,
+    SessionLimit, SessionOrder, SessionReport, Snapshot, Text, TranscriptBatch, WRITES, Work, WorkspaceOrder,
 };
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use crate::beat::publish_spooled;
 use crate::config::DEFAULT_AGENT;
 use crate::faults;
 use crate::life::Life;
-use crate::session::{self, AgentCommand, SessionEnd, SessionSpec, TranscriptReceiver};
+use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Decision, Workspace};
 
 /// Longest message that a report may become. Bytes.
@@ -257,7 +257,7 @@ async fn session(
     let (sender, receiver) = session::channel(life.redactor.with(secrets));
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
-    let mut ended = session::run(spec, sender, end).await;
+    let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
     if let Err(error) = publisher.await {
         tracing::warn!(%error, "the transcript's publisher failed");
@@ -284,6 +284,43 @@ async fn session(
         Finished::Session(Box::new(report_of(ended, snapshot))),
         pushed.then_some(workspace),
     )
+}
+
+/// Asks the coordinator whether the agent's task graph can be used, where the session's kind may send one. Without an answer the
+/// session is reported as it is.
+fn check(life: &Arc<Life>, assignment: &Assignment) -> Option<Check> {
+    let kind = assignment.kind;
+    if !matches!(kind, SessionKind::Build | SessionKind::Work | SessionKind::Review) {
+        return None;
+    }
+    let (life, dispatch) = (Arc::clone(life), assignment.dispatch);
+    Some(Check::new(move |text| {
+        let life = Arc::clone(&life);
+        Box::pin(async move {
+            if kind != SessionKind::Build && !text.contains("<task-graph") {
+                return None;
+            }
+            match ask_again(&life, dispatch, text).await {
+                Ok(prompt) => prompt,
+                Err(error) => {
+                    tracing::warn!(%dispatch, error = format!("{error:#}"), "a task graph could not be checked; reported as it is");
+                    None
+                }
+            }
+        })
+    }))
+}
+
+async fn ask_again(life: &Life, dispatch: DispatchId, text: String) -> anyhow::Result<Option<String>> {
+    let request = CheckRequest {
+        dispatch,
+        incarnation: life.incarnation,
+        text: life.link.put_text(text).await?,
+    };
+    match life.link.check(&request).await? {
+        CheckAnswer::Again { prompt } => Ok(Some(life.link.get_text(&prompt).await?)),
+        CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
+    }
 }
 
 /// A dispatch's folder; its whole id, since two workers may share a data folder's parent.

@@ -14,8 +14,9 @@ use ralph_shared::broker;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
-    BlobAnswer, BlobRequest, ClaimAnswer, ClaimRequest, DecideAnswer, DecideRequest, Heartbeat,
-    HeartbeatAnswer, Hello, HelloAnswer, PART_BYTES, Text, TextError, TranscriptBatch, sha256_hex,
+    BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, ClaimAnswer, ClaimRequest, DecideAnswer,
+    DecideRequest, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, PART_BYTES, Text, TextError,
+    TranscriptBatch, sha256_hex,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -106,6 +107,14 @@ impl Link {
     /// When nobody answers; the same question may be asked again.
     pub async fn decide(&self, request: &DecideRequest) -> anyhow::Result<DecideAnswer> {
         self.request(self.subjects.decide(), request).await
+    }
+
+    /// Asks whether an agent's task graph can be used.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn check(&self, request: &CheckRequest) -> anyhow::Result<CheckAnswer> {
+        self.request(self.subjects.check(), request).await
     }
 
     /// Gives a report to the broker, which acknowledges that it has it.

@@ -69,6 +69,7 @@ fn worker_permissions(subjects: &Subjects) -> Value {
                 subjects.hello(),
                 subjects.blob(),
                 subjects.decide(),
+                subjects.check(),
                 subjects.reports(),
                 subjects.transcripts_all(),
                 format!("$JS.API.STREAM.INFO.{tickets}"),

@@ -12,6 +12,7 @@
 //! | [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
 //! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
+//! | [`check`] | a task graph that can't be used goes back to its agent once |
 //! | [`apply`] | reports change tasks, a batch a transaction |
 //! | [`cascade`] | what a change of a task does to others |
 //! | [`capture`] | what a report leaves for later iterations |
@@ -33,6 +34,7 @@ pub mod apply;
 pub mod approve;
 pub mod capture;
 pub mod cascade;
+pub mod check;
 pub mod circle;
 pub mod claim;
 pub mod context;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::Features;
@@ -389,6 +390,28 @@ fn load(text: &str, limits: &Limits) -> Result<Graph, String> {
         .map_err(|errors| format!("the task graph can't be used:\n{errors}"))
 }
 
+/// What stands against the graph that a session of `task` is about to send; nothing is stored.
+pub(super) async fn problem(
+    conn: &mut PgConnection,
+    task: &Task,
+    kind: SessionKind,
+    text: &str,
+) -> sqlx::Result<Option<String>> {
+    if kind == SessionKind::Work
+        && let Some(problem) = too_deep(conn, task).await?
+    {
+        return Ok(Some(problem));
+    }
+    Ok(from_agent(conn, task, text).await?.err())
+}
+
+async fn too_deep(conn: &mut PgConnection, parent: &Task) -> sqlx::Result<Option<String>> {
+    let deep = store::task::depth(conn, parent.id).await? >= MOST_DEPTH;
+    Ok(deep.then(|| {
+        format!("this task is {MOST_DEPTH} levels deep already and can't be split again: do it, or say that it failed")
+    }))
+}
+
 /// Splits below splits go no deeper: a task that is still too large there is for a person. Levels.
 const MOST_DEPTH: i32 = 8;
 
@@ -473,10 +496,8 @@ pub async fn split(
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    if store::task::depth(conn, parent.id).await? >= MOST_DEPTH {
-        return Ok(Err(format!(
-            "this task is {MOST_DEPTH} levels deep already and can't be split again: do it, or say that it failed"
-        )));
+    if let Some(problem) = too_deep(conn, parent).await? {
+        return Ok(Err(problem));
     }
     let (mut tasks, edges) = match from_agent(conn, parent, text).await? {
         Ok(added) => added,

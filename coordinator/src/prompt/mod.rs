@@ -6,6 +6,7 @@
 //!
 //! Left to others: what is worth remembering ([`crate::domain::recall`]) and reading it ([`crate::flow::context`]).
 
+mod again;
 mod budget;
 mod render;
 mod sections;
@@ -15,6 +16,7 @@ mod tests;
 mod text;
 mod values;
 
+pub use again::again;
 pub use budget::{Budgets, Section, Share};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};
 pub use templates::{TemplateError, Templates};

@@ -13,7 +13,7 @@ use ralph_shared::sigil::SigilName;
 const PART: &str = "=== ";
 
 /// File name without `.md`, and what it holds.
-const BUILT_IN: [(&str, &str); 13] = [
+const BUILT_IN: [(&str, &str); 14] = [
     ("spec.frame", include_str!("templates/spec.frame.md")),
     ("plan.frame", include_str!("templates/plan.frame.md")),
     ("build.frame", include_str!("templates/build.frame.md")),
@@ -27,6 +27,7 @@ const BUILT_IN: [(&str, &str); 13] = [
     ("status", include_str!("templates/status.md")),
     ("journal", include_str!("templates/journal.md")),
     ("knowledge", include_str!("templates/knowledge.md")),
+    ("graph", include_str!("templates/graph.md")),
 ];
 
 /// Templates that are ready to be rendered.

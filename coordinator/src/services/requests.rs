@@ -1,4 +1,4 @@
-//! Requests that are answered one by one: hello, heartbeat, decide, blob.
+//! Requests that are answered one by one: hello, heartbeat, decide, blob, check.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use futures::StreamExt as _;
 use futures::stream::select_all;
 use ralph_shared::subjects::COORDINATORS;
 use ralph_shared::wire::{
-    BlobAnswer, BlobRequest, DecideAnswer, DecideRequest, Heartbeat, Hello, HelloAnswer, PART_BYTES,
+    BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Heartbeat, Hello,
+    HelloAnswer, PART_BYTES, Text,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +30,7 @@ enum Kind {
     Heartbeat,
     Decide,
     Blob,
+    Check,
 }
 
 /// Answers requests until `shutdown`.
@@ -39,6 +41,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         (Kind::Heartbeat, subjects.heartbeat()),
         (Kind::Decide, subjects.decide()),
         (Kind::Blob, subjects.blob()),
+        (Kind::Check, subjects.check()),
     ];
     let mut streams = Vec::new();
     for (kind, subject) in kinds {
@@ -113,6 +116,11 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                 answer(bus, message, &decided).await;
             }
         }
+        Kind::Check => {
+            if let Some(request) = read::<CheckRequest>(message) {
+                answer(bus, message, &check(deps, &request).await?).await;
+            }
+        }
         Kind::Blob => {
             if let Some(request) = read::<BlobRequest>(message) {
                 let given = match blob(deps, &request).await {
@@ -126,6 +134,26 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         }
     }
     Ok(())
+}
+
+async fn check(deps: &Deps, request: &CheckRequest) -> sqlx::Result<CheckAnswer> {
+    let text = match &request.text {
+        Text::Inline(text) => text.clone(),
+        Text::Parts { sha256, .. } => {
+            match store::blob::text(&mut *deps.db.acquire().await?, sha256).await? {
+                Ok(text) => text,
+                // Its report will wait for it.
+                Err(_) => return Ok(CheckAnswer::Fine),
+            }
+        }
+    };
+    let again = flow::check::check(&deps.db, &deps.settings, request, &text).await?;
+    Ok(match again {
+        Some(prompt) => CheckAnswer::Again {
+            prompt: Text::Inline(prompt),
+        },
+        None => CheckAnswer::Fine,
+    })
 }
 
 async fn blob(deps: &Deps, request: &BlobRequest) -> sqlx::Result<BlobAnswer> {

@@ -3,6 +3,7 @@
 use memchr::memmem;
 
 use super::lines::{MEMORY_MARK, REASON_MARK};
+use super::name::SigilName;
 use super::scan::next_name;
 
 /// Stands in for the `<` of a sigil's tag: U+2039, which looks like it.
@@ -40,9 +41,36 @@ pub fn defuse(text: &str) -> String {
     safe
 }
 
+/// `text` with its task graphs made harmless, and nothing else: a later one takes their place.
+#[must_use]
+pub fn defuse_graphs(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let graph = SigilName::TaskGraph.as_str().as_bytes();
+    let mut safe = String::with_capacity(text.len() + ANGLE.len());
+    let (mut kept, mut at) = (0, 0);
+    while let Some(found) = next_name(bytes, at) {
+        if bytes[..found.name_end].ends_with(graph) {
+            safe.push_str(&text[kept..found.start]);
+            safe.push_str(ANGLE);
+            kept = found.start + 1;
+        }
+        at = found.name_end;
+    }
+    safe.push_str(&text[kept..]);
+    safe
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_task_graphs_are_taken_out() {
+        let text = "<journal>j</journal> <task-graph>[]</task-graph> <task-graphs>";
+        let expected = "<journal>j</journal> ‹task-graph>[]‹/task-graph> <task-graphs>";
+        assert_eq!(defuse_graphs(text), expected);
+        assert_eq!(defuse_graphs(expected), expected);
+    }
 
     #[test]
     fn sigils_stay_readable_and_other_text_stays_as_it_is() {

@@ -34,7 +34,7 @@ mod signals;
 mod torture;
 mod value;
 
-pub use defuse::defuse;
+pub use defuse::{defuse, defuse_graphs};
 pub use extract::{
     CONTEXT_CHARS, ERROR_CHARS, ExtractedFailure, FailureFacts, FailureSource, NOTHING_CAPTURED,
     extract_failure,

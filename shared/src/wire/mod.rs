@@ -6,6 +6,7 @@
 
 mod assignment;
 mod blob;
+mod check;
 mod claim;
 mod control;
 mod decide;
@@ -23,6 +24,7 @@ pub use assignment::{
     SessionOrder, Work, WorkspaceOrder,
 };
 pub use blob::{BlobAnswer, BlobRequest};
+pub use check::{CheckAnswer, CheckRequest};
 pub use claim::{ClaimAnswer, ClaimRequest};
 pub use control::{Control, EndReason};
 pub use decide::{DecideAnswer, DecideRequest};

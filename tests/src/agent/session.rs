@@ -24,6 +24,8 @@ pub(super) struct Session {
     usage: Mutex<Usage>,
     cancelled: watch::Sender<bool>,
     ignores_cancel: AtomicBool,
+    /// The first task that a prompt of this session assigned: its description.
+    assigned: Mutex<Option<String>>,
 }
 
 /// What the session spent so far.
@@ -43,12 +45,23 @@ impl Session {
             usage: Mutex::default(),
             cancelled: watch::Sender::new(false),
             ignores_cancel: AtomicBool::new(false),
+            assigned: Mutex::default(),
         }
     }
 
     /// Forgets the cancellation of an earlier turn. Called where messages arrive, so that no later one is forgotten.
     pub(super) fn begin_turn(&self) {
         self.cancelled.send_replace(false);
+    }
+
+    /// What a turn goes by: the description that its prompt assigns, else that of the session's first one.
+    pub(super) fn assigned(&self, description: &str) -> String {
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        if description.trim().is_empty() {
+            return assigned.clone().unwrap_or_default();
+        }
+        assigned.get_or_insert_with(|| description.to_owned());
+        description.to_owned()
     }
 
     pub(super) fn cancel(&self) {

@@ -73,7 +73,8 @@ impl Turn {
     pub(super) async fn run(&self) -> Result<Answer, Error> {
         let assignment = Assignment::read(&self.prompt);
         let own = self.agent.environment.script.as_deref().unwrap_or_default();
-        let script = parse(&format!("{own}\n{}", assignment.description)).map_err(|errors| {
+        let description = self.session.assigned(assignment.description);
+        let script = parse(&format!("{own}\n{description}")).map_err(|errors| {
             let reasons: Vec<_> = errors.iter().map(ToString::to_string).collect();
             Error::invalid_params().data(reasons.join("; "))
         })?;

@@ -1,6 +1,7 @@
 //! What people touch: the HTTP API and the command line, against real servers and processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod again;
 mod api;
 mod approval;
 mod branches;

@@ -20,10 +20,12 @@
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
 //! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`], [`pattern`] | what the agent asks for, and what it may |
 //! | [`disk`] | whether a session fills the disk |
+//! | [`check`] | what the agent said is looked at before the session ends |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
 
 mod agent;
+mod check;
 mod content;
 mod conversation;
 mod disk;
@@ -53,6 +55,7 @@ mod terminal;
 mod transcript;
 mod usage;
 
+pub use check::Check;
 pub use introduction::{Capabilities, Introduction, SessionOffer};
 pub use leftovers::{MARK, kill_leftovers};
 pub use limits::HANDSHAKE_LIMIT;
@@ -62,7 +65,7 @@ pub use pattern::Pattern;
 pub use permissions::Rule;
 pub use person::{Person, Question, Said, Turn};
 pub use redact::{REDACTED, RedactedStream, Redactor};
-pub use run::{Greeting, converse, greet, run, words};
+pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use secrets::secret_values;
 pub use spec::{AgentCommand, SessionEnd, SessionSpec};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

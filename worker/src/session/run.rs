@@ -10,6 +10,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::agent::{self, Agent, Pipes};
+use super::check::Check;
 use super::conversation::{Conversation, Voice};
 use super::disk;
 use super::files::Files;
@@ -36,8 +37,18 @@ pub async fn run(
     transcript: TranscriptSender,
     end: watch::Receiver<Option<EndReason>>,
 ) -> SessionEnd {
+    run_checked(spec, transcript, end, None).await
+}
+
+/// As [`run`]; what the agent said is looked at when its turn ended in order, and it may get one more turn.
+pub async fn run_checked(
+    spec: SessionSpec,
+    transcript: TranscriptSender,
+    end: watch::Receiver<Option<EndReason>>,
+    check: Option<Check>,
+) -> SessionEnd {
     let mut record = Record::new(transcript.clone(), &spec.agent.name);
-    let (ended, stderr_tail) = hold(&spec, Aim::Work, &mut record, end).await;
+    let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
     summed_up(record, ended, stderr_tail).await
 }
 
@@ -174,7 +185,7 @@ async fn hold(
     let desk = Desk::new(policy, files, environment, confinement, outbox.clone());
     let desk = match &aim {
         Aim::Talk(person) => desk.asking(person.questions.clone()),
-        Aim::Work | Aim::Greeting => desk,
+        Aim::Work(_) | Aim::Greeting => desk,
     };
     let voice = Voice { outbox, desk, probe };
     let folders = [&spec.cwd, &spec.home, &spec.tmp].map(PathBuf::clone);

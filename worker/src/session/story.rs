@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
+use ralph_shared::sigil;
 use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::{Value, json};
 
 use super::agent::exit_words;
+use super::check::Check;
 use super::conversation::{Bounds, Conversation, Stop, now};
 use super::door;
 use super::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
@@ -22,8 +24,8 @@ const EXIT_WAIT: Duration = Duration::from_secs(2);
 /// What a session is for.
 #[derive(Debug)]
 pub enum Aim<'p> {
-    /// One turn with the prompt.
-    Work,
+    /// One turn with the prompt, and one more if what it said is found wanting.
+    Work(Option<Check>),
     /// To know whether there could be one.
     Greeting,
     /// Turns with a person.
@@ -33,9 +35,9 @@ pub enum Aim<'p> {
 /// Leads a session to its end, and the agent to its own.
 pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
     let mut prompted = None;
-    let works = matches!(aim, Aim::Work);
+    let works = matches!(aim, Aim::Work(_));
     let told = match aim {
-        Aim::Work => turn(spec, conversation, &mut prompted).await,
+        Aim::Work(check) => work(spec, conversation, check, &mut prompted).await,
         Aim::Greeting => greet(spec, conversation).await,
         Aim::Talk(person) => talk::talk(spec, person, conversation).await,
     };
@@ -87,14 +89,51 @@ async fn greet(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Resul
     })
 }
 
-async fn turn(
+async fn work(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
+    check: Option<Check>,
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
     let Opened { session, model } = handshake::shake(spec, conversation).await?;
     begun(spec, conversation, model);
-    let content = vec![ContentBlock::Text(TextContent::new(spec.prompt.clone()))];
+    let ended = turn(conversation, session.clone(), spec.prompt.clone(), prompted).await?;
+    let in_order = matches!(&ended, Ended::Turn { stop_reason } if stop_reason == "end_turn");
+    let Some(check) = check.filter(|_| in_order) else {
+        return Ok(ended);
+    };
+    let record = conversation.record();
+    let said = record.transcript.redactor().text(&record.text);
+    let Some(prompt) = conversation.meanwhile(check.look(said)).await? else {
+        return Ok(ended);
+    };
+    let record = conversation.record();
+    record
+        .transcript
+        .note(format!("one more turn: {}", bounded(&prompt, MESSAGE_BYTES)));
+    let before = record.text.len();
+    let ended = turn(conversation, session, prompt, prompted).await?;
+    supersede(&mut conversation.record().text, before);
+    Ok(ended)
+}
+
+/// A task graph of the second turn takes the place of those before it.
+fn supersede(text: &mut String, before: usize) {
+    let Some((first, second)) = text.split_at_checked(before) else {
+        return;
+    };
+    if second.contains("<task-graph") {
+        *text = format!("{}\n{second}", sigil::defuse_graphs(first));
+    }
+}
+
+async fn turn(
+    conversation: &mut Conversation<'_>,
+    session: String,
+    prompt: String,
+    prompted: &mut Option<Prompted>,
+) -> Result<Ended, Break> {
+    let content = vec![ContentBlock::Text(TextContent::new(prompt))];
     let id = conversation.ask("session/prompt", &PromptRequest::new(session.clone(), content));
     *prompted = Some(Prompted { id, session });
     let answer = conversation.answer(id, Bounds::Session(None)).await?;

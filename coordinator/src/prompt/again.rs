@@ -1,0 +1,17 @@
+//! What an agent is told whose task graph can't be used.
+
+use minijinja::context;
+use ralph_shared::sigil::{SigilName, defuse};
+
+use super::templates::Templates;
+use super::text::cut;
+
+/// So much of the problem is told. Characters.
+const PROBLEM_CHARS: usize = 6_000;
+
+/// The prompt of one more turn in the same session.
+pub fn again(templates: &Templates, problem: &str) -> String {
+    let problem = cut(&defuse(problem), PROBLEM_CHARS);
+    let form = SigilName::TaskGraph.form();
+    templates.part("graph/again", context! { problem, form })
+}

@@ -1,0 +1,28 @@
+//! What an agent said is looked at before its session ends, so that it can correct itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+/// Looks at an agent's text, redacted; gives what the agent is to be told when it gets one more turn.
+#[derive(Clone)]
+pub struct Check(Arc<dyn Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync>);
+
+impl Check {
+    /// One that asks `look`.
+    pub fn new(look: impl Fn(String) -> BoxFuture<'static, Option<String>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    /// What the agent is to be told, if anything.
+    pub async fn look(&self, text: String) -> Option<String> {
+        (self.0)(text).await
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Check")
+    }
+}
