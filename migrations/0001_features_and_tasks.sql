@@ -138,6 +138,9 @@ create table task_texts (
   reason text
 );
 
+-- What needs a person or failed: few rows, and they are found without reading the others.
+create index task_texts_reasons on task_texts (task_id) where reason is not null;
+
 -- A task waits for its blockers.
 create table dependencies (
   task_id uuid not null references tasks on delete cascade,

@@ -7,6 +7,7 @@
 mod bare;
 mod database;
 mod figures;
+mod http;
 mod load;
 mod peer;
 mod process;
@@ -76,6 +77,8 @@ enum Workload {
     Next,
     /// A file of 100,000 tasks
     Submit,
+    /// Submissions, statuses and watchers over the API
+    Front,
     /// Memory, processor and statements of an idle system
     Idle,
     /// What Ralph adds to a session, beside a bare client
@@ -96,6 +99,7 @@ const ALL: [Workload; 12] = [
     Workload::W4,
     Workload::Next,
     Workload::Submit,
+    Workload::Front,
     Workload::Idle,
     Workload::Session,
     Workload::Stream,
@@ -139,6 +143,7 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
         }
         Workload::Next => workloads::next(servers, 1_000_000, figures).await,
         Workload::Submit => workloads::submit(servers, 100_000, figures).await,
+        Workload::Front => workloads::front(servers, figures).await,
         Workload::Idle => workloads::idle(servers, figures).await,
         Workload::Session => workloads::session(servers, 100, figures).await,
         Workload::Stream => workloads::stream(servers, 100_000, figures).await,

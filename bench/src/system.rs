@@ -12,6 +12,7 @@ use ralph_shared::subjects::Subjects;
 use sqlx::PgPool;
 
 use crate::database;
+use crate::http::Api;
 use crate::servers::{self, Servers};
 
 /// What takes longer than this is stuck.
@@ -168,6 +169,17 @@ impl System {
             .env("RALPH_URL", format!("http://{api}"))
             .env("RALPH_TOKEN", &self.token);
         Ok(command)
+    }
+
+    /// The coordinator's API.
+    ///
+    /// # Errors
+    /// When no coordinator was started.
+    pub fn api(&self) -> anyhow::Result<Api> {
+        Ok(Api {
+            address: self.api.context("no coordinator was started")?,
+            token: self.token.clone(),
+        })
     }
 
     /// Waits until the coordinator's API listens.

@@ -3,6 +3,7 @@
 mod crash;
 mod dag;
 mod drain;
+mod front;
 mod idle;
 mod latency;
 mod limits;
@@ -16,6 +17,7 @@ mod workspace;
 pub use crash::{restarted, vanished};
 pub use dag::dag;
 pub use drain::drain;
+pub use front::front;
 pub use idle::idle;
 pub use latency::latency;
 pub use limits::limits;

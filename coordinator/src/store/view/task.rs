@@ -238,10 +238,11 @@ pub async fn attention(
 ) -> sqlx::Result<Vec<TaskRef>> {
     let rows = sqlx::query!(
         r#"select t.id, x.title, t.state as "state: TaskState", x.reason
-           from tasks t
-           join task_texts x on x.task_id = t.id
-           where t.feature_id = $1 and t.children = 0 and t.state in ('needs_review', 'failed')
-           order by t.id
+           from task_texts x
+           join tasks t on t.id = x.task_id
+           where x.reason is not null
+             and t.feature_id = $1 and t.children = 0 and t.state in ('needs_review', 'failed')
+           order by x.task_id
            limit $2"#,
         feature.0,
         limit,

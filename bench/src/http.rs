@@ -1,0 +1,95 @@
+//! Just enough HTTP to ask a coordinator, so that no client's own work is measured.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, ensure};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A coordinator's API.
+#[derive(Debug, Clone)]
+pub struct Api {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// A token that may do everything.
+    pub token: String,
+}
+
+impl Api {
+    /// Sends a request and reads its whole answer; gives the body.
+    ///
+    /// # Errors
+    /// When the coordinator refuses, or the connection breaks.
+    pub async fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
+        let mut stream = self.send(method, path, body).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        ensure!(
+            answer.starts_with("HTTP/1.1 20"),
+            "{method} {path} was refused: {}",
+            answer.chars().take(1_000).collect::<String>()
+        );
+        let (_, body) = answer
+            .split_once("\r\n\r\n")
+            .context("an answer without a body")?;
+        Ok(body.to_owned())
+    }
+
+    /// Opens a stream of events.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub async fn events(&self, path: &str) -> anyhow::Result<Events> {
+        Ok(Events {
+            stream: self.send("GET", path, "").await?,
+            read: Vec::new(),
+        })
+    }
+
+    async fn send(&self, method: &str, path: &str, body: &str) -> anyhow::Result<TcpStream> {
+        let mut stream = TcpStream::connect(self.address).await?;
+        let head = format!(
+            "{method} /api/v1{path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            self.address,
+            self.token,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        Ok(stream)
+    }
+}
+
+/// A stream of events that stays open.
+#[derive(Debug)]
+pub struct Events {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Events {
+    /// Reads on until another event is there.
+    ///
+    /// # Errors
+    /// When the stream ends.
+    pub async fn next(&mut self) -> anyhow::Result<()> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some(at) = self.read.windows(5).position(|part| part == b"data:") {
+                let rest = &self.read[at..];
+                if let Some(end) = rest.windows(2).position(|part| part == b"\n\n") {
+                    self.read.drain(..at + end + 2);
+                    return Ok(());
+                }
+            }
+            let count = self.stream.read(&mut buffer).await?;
+            ensure!(
+                count > 0,
+                "a stream of events ended: {}",
+                String::from_utf8_lossy(&self.read)
+            );
+            self.read.extend_from_slice(&buffer[..count]);
+        }
+    }
+}
