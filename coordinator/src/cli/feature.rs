@@ -47,15 +47,17 @@ pub enum FeatureCommand {
   ralph-coordinator feature create due --description \"A due date for each item\"
   ralph-coordinator feature create todo --tasks tasks.yaml")]
     Create(Box<submit::FeatureArgs>),
-    /// Print the specification of a feature, or write it
+    /// Write the specification of a feature together with an agent; print it where there is no terminal
     #[command(after_help = "Examples:
-  ralph-coordinator feature spec todo
+  ralph-coordinator feature spec todo                talk with an agent (`ralph-worker chat`); the result is stored
+  ralph-coordinator feature spec todo --show
   ralph-coordinator feature spec todo --edit
   ralph-coordinator feature spec todo --file spec.md")]
     Spec(TextArgs),
-    /// Print the plan of a feature, or write it
+    /// Write the plan of a feature together with an agent; print it where there is no terminal
     #[command(after_help = "Examples:
-  ralph-coordinator feature plan todo
+  ralph-coordinator feature plan todo                talk with an agent (`ralph-worker chat`); the result is stored
+  ralph-coordinator feature plan todo --show
   ralph-coordinator feature plan todo --edit
   ralph-coordinator feature plan todo --file - < plan.md")]
     Plan(TextArgs),

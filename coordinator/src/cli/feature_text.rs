@@ -1,6 +1,6 @@
 //! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -8,9 +8,11 @@ use clap::Args;
 
 use super::client::{Client, escape};
 use super::editor;
+use super::feature_chat;
 use super::output::{self, Format};
 use super::start::Usage;
 use crate::api::body::{Done, TextsView, WriteText};
+use crate::prompt::Talked;
 
 /// Which feature's, and what to do with it.
 #[derive(Debug, Args)]
@@ -24,13 +26,21 @@ pub struct TextArgs {
     /// Write it with $VISUAL or $EDITOR, from what stands
     #[arg(long)]
     edit: bool,
+    /// Print it, at a terminal too
+    #[arg(long, conflicts_with_all = ["file", "edit"])]
+    show: bool,
 }
 
 /// Prints the text, or stores another one.
 pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -> anyhow::Result<()> {
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
-    let stored = if which == "plan" { texts.plan } else { texts.spec };
+    let talks = !args.show && format == Format::Table && is_terminal();
+    let stored = if which == "plan" {
+        texts.plan
+    } else {
+        texts.spec.clone()
+    };
     let (text, before) = match &args.file {
         Some(file) => (read(file)?, None),
         None if args.edit => {
@@ -46,11 +56,21 @@ pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -
             }
             (text, Some(before))
         }
+        None if talks => {
+            let feature = Talked {
+                name: &args.feature,
+                description: &texts.description,
+                spec: texts.spec.as_deref().filter(|_| which == "plan"),
+                stored: stored.as_deref(),
+            };
+            let text = feature_chat::write(which, feature).await?;
+            (text, Some(stored.unwrap_or_default()))
+        }
         None => return print(format, &args.feature, which, stored),
     };
     let written = WriteText { text, before };
     let request = client.put::<Done>(&format!("{path}/{which}"), &written).await;
-    if let (Err(_), true) = (&request, args.edit) {
+    if request.is_err() && args.file.is_none() {
         editor::keep(which, &written.text)?;
     }
     let done = request?;
@@ -58,6 +78,11 @@ pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -
         Format::Json => output::json(&done),
         Format::Table | Format::Wide => output::text(&format!("the {which} of {} is stored\n", args.feature)),
     }
+}
+
+/// Whether a person sits there and could talk.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// Prints a text of a feature; `tasks` is the graph that waits for approval.

@@ -15,6 +15,7 @@ mod duration;
 mod editor;
 mod endpoint;
 mod feature;
+mod feature_chat;
 mod feature_text;
 mod git;
 mod init;

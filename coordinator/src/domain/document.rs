@@ -12,12 +12,16 @@ const MOST_BYTES: usize = 1024 * 1024;
 /// The document in an agent's whole message text: what stands between the last pair of marks, else all of it. `None` when
 /// that is blank.
 pub fn document(text: &str) -> Option<&str> {
-    let marked = text.rfind(CLOSE).and_then(|end| {
-        let begin = text[..end].rfind(OPEN)? + OPEN.len();
-        Some(text[begin..end].trim())
-    });
-    let found = marked.filter(|text| !text.is_empty()).unwrap_or(text.trim());
+    let found = marked(text).unwrap_or(text.trim());
     let found = &found[..found.floor_char_boundary(MOST_BYTES)];
+    (!found.is_empty()).then_some(found)
+}
+
+/// What stands between the last pair of marks; `None` when there is no pair, or nothing in it.
+pub fn marked(text: &str) -> Option<&str> {
+    let end = text.rfind(CLOSE)?;
+    let begin = text[..end].rfind(OPEN)? + OPEN.len();
+    let found = text[begin..end].trim();
     (!found.is_empty()).then_some(found)
 }
 

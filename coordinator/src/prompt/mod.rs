@@ -8,6 +8,7 @@
 
 mod again;
 mod budget;
+mod chat;
 mod render;
 mod sections;
 mod templates;
@@ -18,6 +19,7 @@ mod values;
 
 pub use again::again;
 pub use budget::{Budgets, Section, Share};
+pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};
 pub use templates::{TemplateError, Templates};
 pub use values::{

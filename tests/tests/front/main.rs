@@ -19,4 +19,5 @@ mod notices;
 mod once;
 mod rate;
 mod stage;
+mod talk;
 mod walk_through;

@@ -42,6 +42,12 @@ pub struct ChatArgs {
     /// Answer permission requests by the configuration's rules, without asking
     #[arg(long)]
     pub yes: bool,
+    /// File whose text the agent gets first, before anything is typed
+    #[arg(long, value_name = "FILE")]
+    pub instructions: Option<PathBuf>,
+    /// File that gets what the agent said, when the session is over
+    #[arg(long, value_name = "FILE")]
+    pub text_out: Option<PathBuf>,
     /// Go on with an earlier session, where the agent can
     #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,

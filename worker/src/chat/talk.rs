@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use ralph_shared::wire::Ended;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -32,6 +33,13 @@ const INTERRUPTED: u8 = 130;
 /// When it can't start: the configuration, a folder, the terminal.
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let (spec, _tmp) = args.session()?;
+    let instructions = match &args.instructions {
+        Some(file) => Some(
+            std::fs::read_to_string(file)
+                .with_context(|| format!("failed to read the instructions {}", file.display()))?,
+        ),
+        None => None,
+    };
     let secrets = secret_values(std::env::vars()).into_iter();
     let secrets = secrets
         .chain(secret_values(spec.agent.env.clone()))
@@ -56,6 +64,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         questions,
         interrupt: signal(SignalKind::interrupt())?,
         session: None,
+        instructions,
     };
     let folder = spec.cwd.display().to_string();
     table.screen.say(
@@ -73,6 +82,10 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         () = stop::told(told) => {}
     }
     let end = session.await?;
+    if let Some(file) = &args.text_out {
+        std::fs::write(file, &end.text)
+            .with_context(|| format!("failed to write what the agent said to {}", file.display()))?;
+    }
     Ok(table.leave(&end.ended))
 }
 
@@ -87,6 +100,8 @@ struct Table {
     interrupt: Signal,
     /// The agent's id of the session, once there is one.
     session: Option<String>,
+    /// What the agent is told before the person says anything.
+    instructions: Option<String>,
 }
 
 /// How the agent's turn was over.
@@ -169,6 +184,9 @@ impl Table {
     }
 
     async fn persons_turn(&mut self) -> Said {
+        if let Some(instructions) = self.instructions.take() {
+            return Said::Prompt(instructions);
+        }
         let mut interrupted = false;
         let prompt = if self.reader.is_terminal() { "› " } else { "" };
         loop {

@@ -1,0 +1,31 @@
+//! What an agent is told that writes a text of a feature together with a person.
+
+use minijinja::context;
+
+use super::templates::Templates;
+
+/// A feature whose specification or plan is written.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Talked<'a> {
+    pub name: &'a str,
+    pub description: &'a str,
+    /// The specification, when the plan is written.
+    pub spec: Option<&'a str>,
+    /// What stands of the text itself.
+    pub stored: Option<&'a str>,
+}
+
+/// The first prompt of the session; `which` is `spec` or `plan`.
+pub fn talk(templates: &Templates, which: &str, feature: Talked<'_>) -> String {
+    let Talked {
+        name,
+        description,
+        spec,
+        stored,
+    } = feature;
+    templates.part(
+        &format!("chat/{which}"),
+        context! { name, description, spec, stored },
+    )
+}
