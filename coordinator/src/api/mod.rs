@@ -15,6 +15,7 @@ mod features;
 mod feed;
 mod follow;
 mod health;
+mod links;
 mod locate;
 mod memory;
 mod metrics;

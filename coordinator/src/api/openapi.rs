@@ -5,7 +5,7 @@ use utoipa::PartialSchema as _;
 use utoipa::openapi::OpenApi;
 
 use super::body::ProblemBody;
-use super::once;
+use super::{links, once};
 
 /// Name of the only way to say who asks.
 pub const SECURITY: &str = "token";
@@ -140,6 +140,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     if takes_key {
         possible.extend(["400", "409", "413", "422"]);
     }
+    let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
     let Some(responses) = operation["responses"].as_object_mut() else {
         return;
     };
@@ -156,6 +157,9 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
             } else {
                 "Done, or found"
             });
+        }
+        if let Some(links) = links::of(&name, status) {
+            response["links"] = links;
         }
         if takes_key && status.starts_with('2') {
             response["headers"][once::REPLAYED.as_str()] = json!({
