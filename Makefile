@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-agents fuzz-api bench bench-memory fuzz soak compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test man test-agents fuzz-api bench bench-memory fuzz soak compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -14,6 +14,10 @@ setup: ## Install git, a C compiler, Python, Postgres and nats-server where miss
 
 build: ## Build every program
 	@cargo build --workspace --bins
+
+man: setup ## Write the manual's pages into target/man
+	@cargo build -p ralph-coordinator
+	@target/debug/ralph-coordinator man target/man
 
 demo: setup build ## Run the example feature from submit to its merged history
 	@scripts/demo.sh

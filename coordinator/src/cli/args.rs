@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, init, logs, memory, run, serve, status, submit, task,
+    completions, config, context, doctor, feature, init, logs, man, memory, run, serve, status, submit, task,
     token, up, worker,
 };
 
@@ -82,6 +82,7 @@ pub enum Command {
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod feature_text;
 mod git;
 mod init;
 mod logs;
+mod man;
 mod memory;
 mod output;
 mod paint;

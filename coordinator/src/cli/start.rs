@@ -8,7 +8,7 @@ use ralph_shared::logging::{self, LogFormat};
 use super::args::{Cli, Command};
 use super::client::ApiError;
 use super::{
-    completions, config, context, doctor, feature, init, logs, memory, run, serve, status, submit, task,
+    completions, config, context, doctor, feature, init, logs, man, memory, run, serve, status, submit, task,
     token, up, worker,
 };
 
@@ -62,6 +62,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Init(args) => init::run(args).await,
         Command::Doctor(args) => doctor::run(globals, args).await,
         Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     }
 }
 

@@ -89,7 +89,7 @@ pub struct NotifyTable {
     pub secret: Option<String>,
     /// What is run with the message on its standard input, split as a shell would.
     pub command: Option<String>,
-    /// `run_ended`, `person_needed`; both when it isn't given.
+    /// `run_ended`, `person_needed`, `pool_paused`; all when it isn't given.
     pub events: Vec<String>,
 }
 
@@ -112,10 +112,8 @@ impl NotifyTable {
         }
         for event in &self.events {
             anyhow::ensure!(
-                [Event::RunEnded, Event::PersonNeeded]
-                    .iter()
-                    .any(|known| known.as_str() == event),
-                "notify.events has `{event}`; there are run_ended and person_needed"
+                Event::ALL.iter().any(|known| known.as_str() == event),
+                "notify.events has `{event}`; there are run_ended, person_needed and pool_paused"
             );
         }
         let command = match &self.command {

@@ -281,7 +281,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "notify.events",
-        Toml("['run_ended', 'person_needed']"),
+        Toml("['run_ended', 'person_needed', 'pool_paused']"),
         Coordinator,
         "What is told",
     ),

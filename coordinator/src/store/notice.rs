@@ -15,14 +15,20 @@ pub enum Event {
     RunEnded,
     /// A task needs a person.
     PersonNeeded,
+    /// The sessions of a pool don't get past their agent's door.
+    PoolPaused,
 }
 
 impl Event {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RunEnded, Self::PersonNeeded, Self::PoolPaused];
+
     /// The word in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunEnded => "run_ended",
             Self::PersonNeeded => "person_needed",
+            Self::PoolPaused => "pool_paused",
         }
     }
 }
@@ -66,6 +72,45 @@ pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) 
     Ok(())
 }
 
+/// Notes that a session of this task failed at its agent's door; at the `told_at`-th failure in a row of its pool people are
+/// told, once until a session gets past it.
+pub async fn door_closed(
+    conn: &mut PgConnection,
+    task: TaskId,
+    reason: &str,
+    told_at: i32,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with counted as (
+           insert into closed_doors as d (pool, failures)
+           select pool, 1 from task_texts where task_id = $1
+           on conflict (pool) do update
+           set failures = d.failures + 1
+           returning pool, failures
+         )
+         insert into notices (id, event, pool, reason)
+         select $2, 'pool_paused', pool, $3 from counted where failures = $4",
+        task.0,
+        Uuid::now_v7(),
+        reason,
+        told_at,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that sessions of these tasks got past their agents' doors.
+pub async fn door_open(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from closed_doors where pool in (select pool from task_texts where task_id = any($1))",
+        tasks,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// A notice that is to be delivered, with the names of what it is about as far as they stand.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
@@ -73,13 +118,14 @@ pub struct Notice {
     pub id: Uuid,
     pub event: Event,
     pub at: OffsetDateTime,
-    pub feature: Uuid,
+    pub feature: Option<Uuid>,
     pub feature_name: Option<String>,
     pub run: Option<Uuid>,
     pub outcome: Option<RunOutcome>,
     pub task: Option<Uuid>,
     pub task_key: Option<String>,
     pub task_title: Option<String>,
+    pub pool: Option<String>,
     pub reason: String,
     pub tries: i32,
     pub posted: bool,
@@ -108,9 +154,9 @@ pub async fn take(
              where n.id = due.id
              returning n.*
            )
-           select n.id as "id!", n.event as "event!: Event", n.at as "at!", n.feature_id as "feature!",
+           select n.id as "id!", n.event as "event!: Event", n.at as "at!", n.feature_id as "feature?",
                   f.name as "feature_name?", n.run_id as "run?", n.outcome as "outcome?: RunOutcome",
-                  n.task_id as "task?", x.key as "task_key?", x.title as "task_title?", n.reason as "reason!",
+                  n.task_id as "task?", x.key as "task_key?", x.title as "task_title?", n.pool as "pool?", n.reason as "reason!",
                   n.tries as "tries!", n.posted as "posted!"
            from taken n
            left join features f on f.id = n.feature_id

@@ -229,6 +229,26 @@ fn every_key_that_workers_read_is_listed() {
 }
 
 #[test]
+fn the_manual_has_a_page_for_each_command_and_shells_complete_them() {
+    let root = tempfile::tempdir().unwrap();
+    let output = ralph(root.path(), &["man", "pages"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let page = |name: &str| std::fs::read_to_string(root.path().join("pages").join(name)).unwrap();
+    assert!(page("ralph-coordinator.1").contains("Exit codes"));
+    assert!(page("ralph-coordinator-task-deps-add.1").contains("todo/ui"));
+    assert!(page("ralph-coordinator-submit-feature.1").contains("max"));
+    for shell in ["bash", "zsh", "fish"] {
+        let output = ralph(root.path(), &["completions", shell]);
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && script.contains("checkout"), "{shell}");
+    }
+}
+
+#[test]
 fn a_key_that_nobody_reads_is_refused() {
     let root = tempfile::tempdir().unwrap();
     check(

@@ -17,6 +17,72 @@ use tokio::sync::mpsc;
 /// Far more than the pause after the first refusal; reached only by a failing test.
 const BOUND: Duration = Duration::from_secs(60);
 
+/// Reads a file until it holds this.
+async fn until(log: &std::path::Path, words: &str) -> String {
+    let said = tokio::time::timeout(BOUND, async {
+        loop {
+            let said = std::fs::read_to_string(log).unwrap_or_default();
+            if said.contains(words) {
+                return said;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    said.await.unwrap_or_else(|_| panic!("nobody said {words}"))
+}
+
+#[tokio::test]
+async fn a_pool_whose_agents_do_not_start_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!(
+        "echo \"$RALPH_EVENT $RALPH_POOL: $RALPH_REASON\" >> {}",
+        log.display()
+    );
+    let mut world = World::start_with(Settings {
+        notify: Some(Notify {
+            url: None,
+            secret: None,
+            command: vec!["sh".to_owned(), "-c".to_owned(), command],
+            events: Vec::new(),
+        }),
+        heartbeat: Duration::from_millis(200),
+        lease: Duration::from_millis(3_000),
+        grace: Duration::from_millis(300),
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    world.coordinator().await.unwrap();
+    let closed = world
+        .worker(&WorkerOptions {
+            agent: Some("no-such-agent".to_owned()),
+            ..WorkerOptions::named("closed")
+        })
+        .unwrap();
+    let options = FeatureOptions::default();
+    let graph = "- key: a\n  title: A\n  description: \"@done\"\n";
+    let (_, run, _) = world.submit("night", None, graph, &options).await.unwrap();
+    let said = until(&log, "pool_paused").await;
+    assert!(
+        said.contains("pool_paused default: ") && said.contains("no-such-agent"),
+        "{said}"
+    );
+    drop(closed);
+    // Somebody gets past the door: the pool is open again.
+    let open = world.worker(&WorkerOptions::named("open")).unwrap();
+    world.ended(run).await.unwrap();
+    let said = until(&log, "run_ended").await;
+    assert_eq!(said.matches("pool_paused").count(), 1, "{said}");
+    let left: i64 = sqlx::query_scalar("select count(*) from closed_doors")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(left, 0);
+    drop(open);
+    world.stop().await;
+}
+
 type Heard = mpsc::UnboundedSender<(HeaderMap, Value)>;
 
 /// Refuses what it hears first.

@@ -63,6 +63,10 @@ pub(super) struct Batch<'a> {
     /// Reviews that land: what they ask for becomes tasks.
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
+    /// Sessions that failed at their agent's door, and why.
+    pub at_door: Vec<(TaskId, String)>,
+    /// Tasks whose sessions got past it.
+    pub past_door: Vec<Uuid>,
     pub next_models: Vec<(TaskId, String)>,
     pub failed_runs: BTreeSet<FeatureId>,
     /// What tasks of the role `git` do.
@@ -110,6 +114,8 @@ impl<'a> Batch<'a> {
             reviewed: Vec::new(),
             written: Vec::new(),
             next_models: Vec::new(),
+            at_door: Vec::new(),
+            past_door: Vec::new(),
             failed_runs: BTreeSet::new(),
             operations,
             operated: Vec::new(),
@@ -239,6 +245,13 @@ impl Batch<'_> {
         let counted =
             kind == SessionKind::Work && !matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
+        match judgement.outcome {
+            Outcome::Door => self
+                .at_door
+                .push((task.id, judgement.reason.clone().unwrap_or_default())),
+            Outcome::Error | Outcome::Interrupted | Outcome::Lost => {}
+            _ => self.past_door.push(task.id.0),
+        }
         let source = self.source(dispatch);
         if dispatch.kind.begins_attempt() {
             self.captured

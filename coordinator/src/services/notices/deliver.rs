@@ -37,13 +37,16 @@ pub(super) fn message(notice: &Notice) -> Value {
         "id": notice.id,
         "event": notice.event.as_str(),
         "at": notice.at.format(&Rfc3339).unwrap_or_default(),
-        "feature": {"id": FeatureId(notice.feature).short(), "name": notice.feature_name},
+        "feature": notice.feature.map(|id| json!({"id": FeatureId(id).short(), "name": notice.feature_name})),
         "run": notice.run.map(|run| json!({
             "id": RunId(run).short(),
             "outcome": notice.outcome.map(|outcome| outcome.as_str()),
         })),
         "reason": notice.reason,
     });
+    if let Some(pool) = &notice.pool {
+        message["pool"] = json!(pool);
+    }
     if let Some(task) = notice.task {
         message["task"] = json!({
             "id": TaskId(task).short(),
@@ -132,6 +135,7 @@ impl Deliverer {
                 "RALPH_FEATURE",
                 notice.feature_name.as_deref().unwrap_or_default(),
             )
+            .env("RALPH_POOL", notice.pool.as_deref().unwrap_or_default())
             .env("RALPH_REASON", &notice.reason)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
