@@ -93,8 +93,9 @@ impl TaskCommand {
                  {0}` goes on without",
                 task.id
             )),
-            (Self::Skip, TaskState::Skipped)
-            | (Self::Cancel, TaskState::Cancelled)
+            // Its dependents and its parent went on already: taking that back is a retry's.
+            (_, TaskState::Skipped)
+            | (Self::Cancel | Self::Fail, TaskState::Cancelled)
             | (Self::Fail, TaskState::Failed) => refuse(),
             (Self::Skip, _) => Ok(TaskState::Skipped),
             (Self::Cancel, _) => Ok(TaskState::Cancelled),

@@ -1,9 +1,12 @@
 //! Histories: a feature of random shape, and random steps on it.
 
+use std::collections::BTreeSet;
+
 use ralph_coordinator::domain::states::{FailurePolicy, FeatureState, RunOutcome};
 use ralph_coordinator::flow::apply::Incoming;
+use ralph_coordinator::flow::link::{self, Change};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, TaskCommand};
-use ralph_coordinator::flow::{finish, integrate, rescue};
+use ralph_coordinator::flow::{finish, integrate, remove, rescue};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -68,7 +71,7 @@ impl<'a> History<'a> {
 
     /// Does one thing; says what.
     pub async fn step(&mut self) -> String {
-        match self.random.random_range(0..20) {
+        match self.random.random_range(0..22) {
             0..=5 => {
                 let slots = self.random.random_range(1..4);
                 let got = self.pool.claim(slots).await;
@@ -82,6 +85,8 @@ impl<'a> History<'a> {
             15 | 16 => self.steer_a_task().await,
             17 => self.steer_the_feature().await,
             18 => self.decide_one().await,
+            20 => self.change_an_edge().await,
+            21 => self.delete_a_task().await,
             _ => {
                 finish::tick(&self.world.db).await.unwrap();
                 "a tick".to_owned()
@@ -247,12 +252,7 @@ impl<'a> History<'a> {
     }
 
     async fn steer_a_task(&mut self) -> String {
-        let ids: Vec<uuid::Uuid> =
-            sqlx::query_scalar("select id from tasks where feature_id = $1 order by id")
-                .bind(self.feature.0)
-                .fetch_all(&self.world.db)
-                .await
-                .unwrap();
+        let ids = self.ids().await;
         let task = TaskId(ids[self.random.random_range(0..ids.len())]);
         let commands = [
             TaskCommand::Skip,
@@ -269,6 +269,40 @@ impl<'a> History<'a> {
             .await
             .unwrap();
         format!("{command:?} of {task}: {steered:?}")
+    }
+
+    async fn ids(&self) -> Vec<uuid::Uuid> {
+        sqlx::query_scalar("select id from tasks where feature_id = $1 order by id")
+            .bind(self.feature.0)
+            .fetch_all(&self.world.db)
+            .await
+            .unwrap()
+    }
+
+    async fn change_an_edge(&mut self) -> String {
+        let ids = self.ids().await;
+        let mut some = || TaskId(ids[self.random.random_range(0..ids.len())]);
+        let (task, blocker) = (some(), some());
+        let change = if self.random.random_bool(0.7) {
+            Change::Add
+        } else {
+            Change::Remove
+        };
+        let blockers = BTreeSet::from([blocker]);
+        let (steered, _) = link::change(&self.world.db, task, &blockers, change, "test")
+            .await
+            .unwrap();
+        format!("{change:?} {task} after {blocker}: {steered:?}")
+    }
+
+    async fn delete_a_task(&mut self) -> String {
+        let ids = self.ids().await;
+        if ids.len() < 4 {
+            return "too few tasks to delete one".to_owned();
+        }
+        let task = TaskId(ids[self.random.random_range(0..ids.len())]);
+        let (steered, _) = remove::task(&self.world.db, task, "test").await.unwrap();
+        format!("deleting {task}: {steered:?}")
     }
 
     async fn steer_the_feature(&mut self) -> String {
