@@ -19,8 +19,8 @@ use crate::system::System;
 const WIDTH: usize = 1_000;
 const WATCHERS: usize = 500;
 const STATUSES: usize = 200;
-/// Servers count what they read about once a second.
-const WINDOW: Duration = Duration::from_secs(4);
+/// An idle connection tells what it read within ten seconds.
+const WINDOW: Duration = Duration::from_secs(15);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Measures them.

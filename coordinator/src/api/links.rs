@@ -55,13 +55,6 @@ const LINKS: &[(&str, &str, &str, &str, &str)] = &[
     ("list_runs", "200", "show_run", "id", FIRST),
     ("add_entry", "200", "show_entry", "id", ID),
     ("add_entry", "200", "edit_entry", "id", ID),
-    (
-        "create_token",
-        "201",
-        "revoke_token",
-        "name",
-        "$response.body#/name",
-    ),
 ];
 
 /// The links of an operation's answers with this status; `None` when there are none.
