@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::figures::{Figures, Target, median};
 
 /// Files of the large repository.
-const FILES: usize = 50;
+const FILES: usize = 50_000;
 /// Attempts that finish together, and the workers that they are on.
 const TOGETHER: usize = 32;
 const WORKERS: usize = 8;
