@@ -23,14 +23,18 @@ const DAY_SECONDS: f64 = 86_400.0;
 /// When a server refuses, or a session leaves no trace.
 pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "session").await?;
+    let folder = servers.dir().join("session-bare");
+    std::fs::create_dir_all(&folder)?;
+    let (effects, bare_effects) = (system.effects_of("session"), folder.join("effects.log"));
+    // An earlier run's are in the way.
+    for file in [&effects, &bare_effects, &system.log_of("session")] {
+        let _ = std::fs::remove_file(file);
+    }
     system.start_coordinator()?;
     let worker = system.start_worker("session", 1)?;
     let bus = system.bus().await?;
     let db = system.pool(1).await?;
     system.until_waiting(&bus, 1).await?;
-    let folder = servers.dir().join("session-bare");
-    std::fs::create_dir_all(&folder)?;
-    let (effects, bare_effects) = (system.effects_of("session"), folder.join("effects.log"));
     let prompt =
         format!("## Assigned Task\nID: t-0123456789ab\nTitle: 0\nDescription:\n{SCRIPT}\n\n## Memory\n");
     let mut held = Vec::new();
