@@ -24,10 +24,14 @@ create function held_by_collision(integration integrations) returns boolean lang
     from tasks s
     where s.feature_id = integration.feature_id and s.conflicts >= 2 and s.id <> integration.task_id
       and s.next_kind in ('work', 'verify')
-      and (s.state = 'in_progress' or exists (select 1 from ready_tasks r where r.task_id = s.id))
+      -- While it waits for a worker, no longer than a minute: what passed must not wait for somebody who never comes.
+      and (s.state = 'in_progress'
+           or exists (select 1 from ready_tasks r where r.task_id = s.id and r.not_before > now() - interval '1 minute'))
       and (select c.conflict_paths from integrations c
            where c.task_id = s.id and c.state = 'conflict' order by c.ended_at desc limit 1)
           && coalesce((select d.files_changed from dispatches d
                        where d.task_id = integration.task_id and d.commit = integration.source_commit limit 1), '{}')
   )
 $$;
+
+create index integrations_merged on integrations (feature_id, ended_at) where state = 'merged';

@@ -91,7 +91,7 @@ enum Workload {
     Workspace,
 }
 
-const ALL: [Workload; 12] = [
+const ALL: [Workload; 13] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,

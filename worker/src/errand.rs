@@ -445,6 +445,14 @@ async fn operate(
         .workspaces
         .operate(&folder(dispatch), git, order, decide, end)
         .await;
+    // It may quote what a command with the worker's whole environment printed.
+    let end = match end {
+        IntegrationEnd::Failed { message, retry } => IntegrationEnd::Failed {
+            message: life.redactor.text(&message),
+            retry,
+        },
+        end => end,
+    };
     Finished::Integration(IntegrationReport { end })
 }
 

@@ -207,6 +207,7 @@ impl Origin {
             body: String::new(),
             after_conflict: false,
             brings: None,
+            brings_ref: None,
             gate: Vec::new(),
             resume: None,
         };

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 
 use super::app::App;
 use super::body::{Merging, Operating, Reverting, RunWish};
@@ -84,7 +84,7 @@ pub async fn revert(State(app): State<App>, At(id): At<String>, Body(wish): Body
 type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
 
 /// A name that git takes for a branch and nothing else.
-fn is_branch(name: &str) -> bool {
+pub(super) fn is_branch(name: &str) -> bool {
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
     (1..=200).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -96,7 +96,8 @@ fn is_branch(name: &str) -> bool {
         && name.split('/').all(part)
 }
 
-/// Starts a run where none is under way, with the settings of the last one: nobody wants the tasks to wait.
+/// Starts a run where none is under way, with the settings of the last one: nobody wants these tasks to wait. But not when other
+/// tasks are open, which a person may hold back: then they go along with the next run.
 async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> Answer {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
@@ -106,11 +107,23 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     app.deps.bus.emit(signals).await;
     let mut conn = app.db().await?;
     let last = store::run::last(&mut conn, feature).await?;
+    let alone = store::operation::only_operations_open(&mut conn, feature).await?;
     let total = view::features(&mut conn, &[feature.0])
         .await?
         .first()
         .map_or(0, |feature| feature.tasks.total);
     drop(conn);
+    let answer = |run: Option<RunId>| {
+        let operating = Operating {
+            feature: feature.short(),
+            tasks: tasks.iter().map(TaskId::short).collect(),
+            run: run.map(|run| run.short()),
+        };
+        Ok((axum::http::StatusCode::CREATED, Json(operating)))
+    };
+    if !alone {
+        return answer(None);
+    }
     let wish = RunWish::default();
     let wish = last.map_or(wish.clone(), |last| wish.after(&last.settings));
     let settings = wish
@@ -123,12 +136,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     if matches!(steered, Steered::Done(_)) {
         app.deps.bus.emit(signals).await;
     }
-    let operating = Operating {
-        feature: feature.short(),
-        tasks: tasks.iter().map(TaskId::short).collect(),
-        run: run.map(|run| run.short()),
-    };
-    Ok((axum::http::StatusCode::CREATED, Json(operating)))
+    answer(run)
 }
 
 fn gone() -> Problem {

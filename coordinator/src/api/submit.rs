@@ -95,6 +95,13 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
             "a feature without a repository can't be merged; leave out `merge`",
         ));
     }
+    if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
+        && !super::operations::is_branch(base)
+    {
+        let why =
+            format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
+        return Err(Problem::refused(why));
+    }
     let submission = Submission {
         feature,
         graph,

@@ -261,9 +261,12 @@ pub const MAX_INTEGRATION_TRIES: i32 = 20;
 /// Judges an integration's report; `tries` counts dispatches for the same integration so far.
 pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
     match end {
-        IntegrationEnd::Merged { .. } | IntegrationEnd::Updated { .. } => {
-            Judgement::new(Outcome::Merged, Step::Landed, None)
-        }
+        IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
+        IntegrationEnd::Updated { .. } => Judgement::new(
+            Outcome::Error,
+            Step::Retry,
+            "its report is not of its kind".to_owned(),
+        ),
         IntegrationEnd::Conflict { paths, hunks, .. } => {
             let hunks: String = hunks.chars().take(MAX_HUNK_CHARS).collect();
             let reason = format!(

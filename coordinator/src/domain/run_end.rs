@@ -105,7 +105,8 @@ pub fn used_up(facts: &Facts<'_>) -> bool {
     hard_limit(facts).is_some() || max.is_some_and(|max| facts.run.iterations >= max)
 }
 
-fn hard_limit(facts: &Facts<'_>) -> Option<String> {
+/// The limit of cost, tokens or time that is reached, in words.
+pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     let run = facts.run;
     let limits = &run.settings;
     if let Some(max) = limits.max_cost_usd.filter(|max| run.cost_usd >= *max) {

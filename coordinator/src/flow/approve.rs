@@ -44,6 +44,13 @@ pub async fn approve(
     if !task.role.changes_files() {
         return step(tx, features, task, actor, why).await;
     }
+    if task.role == Kind::Git {
+        let why = format!(
+            "{id} changes branches, which is no work to approve: `task retry {id}` does it again from how things are now, \
+             `task cancel {id}` leaves them"
+        );
+        return refused(why, signals);
+    }
     let Some(pushed) = store::dispatch::last_pushed(&mut tx, id).await? else {
         return refused(
             format!("no attempt of {id} left anything that could land; `task done {id}` goes on without it"),

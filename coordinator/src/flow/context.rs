@@ -179,7 +179,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     let prerequisites = store::context::prerequisites(conn, &ids).await?;
     let conflicted: Vec<Uuid> = tasks
         .iter()
-        .filter(|task| task.conflicts > 0 && task.start_commit.is_some())
+        .filter(|task| task.conflicted && task.start_commit.is_some())
         .map(|task| task.task.0)
         .collect();
     let mut conflicts = if conflicted.is_empty() {
@@ -384,9 +384,13 @@ fn integrate_order(
         commit: integration.source_commit.clone(),
         subject: task.title.clone(),
         body: format!("Attempt {} of task {}.", dispatch.attempt, task.task),
-        after_conflict: task.conflicts > 0,
+        after_conflict: task.conflicted,
         brings: match operation {
             Some(GitOperation::Update { brings, .. }) => brings.clone(),
+            _ => None,
+        },
+        brings_ref: match operation {
+            Some(GitOperation::Update { branch, .. }) => Some(format!("refs/heads/{branch}")),
             _ => None,
         },
         gate: run.settings.gate.clone(),

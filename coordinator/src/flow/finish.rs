@@ -7,7 +7,7 @@ use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::{self, Features};
-use super::{Signals, operate, submit};
+use super::{Signals, integrate, operate, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -71,7 +71,7 @@ pub async fn check(
             Decision::End {
                 outcome: RunOutcome::Complete,
                 ..
-            } if operate::finish(conn, feature, signals).await? => {
+            } if run_end::hard_limit(&facts).is_none() && operate::finish(conn, feature, signals).await? => {
                 tracing::info!(feature = feature.name, "the feature is finished: it is merged");
             }
             Decision::End {
@@ -153,6 +153,8 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
         let mut tx = db.begin().await?;
         let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(*id)])).await?;
         let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
+        // A poll makes it right: what may land by now, and nobody was told of.
+        integrate::promote(&mut tx, &BTreeSet::from([FeatureId(*id)]), &mut signals).await?;
         check(&mut tx, &mut features, &mut signals).await?;
         if features.values().map(|f| (f.state, f.counts)).ne(before) {
             cascade::save_features(&mut tx, &features, &mut signals).await?;

@@ -93,6 +93,11 @@ impl TaskCommand {
                  {0}` goes on without",
                 task.id
             )),
+            (Self::Done, _) if task.role == Kind::Git => Err(format!(
+                "{0} changes branches, and nobody else can say that it did: `task retry {0}` does it again, `task skip {0}` \
+                 goes on without",
+                task.id
+            )),
             // Its dependents and its parent went on already: taking that back is a retry's.
             (_, TaskState::Skipped)
             | (Self::Cancel | Self::Fail, TaskState::Cancelled)

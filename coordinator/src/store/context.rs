@@ -22,8 +22,8 @@ pub struct TaskFacts {
     pub max_retries: i32,
     pub attempt: i32,
     pub failures: i16,
-    /// Conflicts in a row.
-    pub conflicts: i16,
+    /// An attempt of it conflicted.
+    pub conflicted: bool,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
     pub parent: Option<ParentFacts>,
@@ -50,7 +50,8 @@ pub struct ParentFacts {
 /// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
-        r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures, t.conflicts,
+        r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
+                  exists (select 1 from integrations c where c.task_id = t.id and c.state = 'conflict') as "conflicted!",
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
@@ -80,7 +81,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             max_retries: row.max_retries,
             attempt: row.attempt,
             failures: row.failures,
-            conflicts: row.conflicts,
+            conflicted: row.conflicted,
             start_commit: row.start_commit,
             start_ref: row.start_ref,
             parent: row.parent_id.map(|id| ParentFacts {

@@ -432,7 +432,7 @@ pub async fn ask_to_end(
     let rows = sqlx::query!(
         "update dispatches
          set end_reason = $3, feedback = coalesce($4, feedback)
-         where feature_id = $1 and state = 'live' and ($2::uuid is null or task_id = $2) and kind <> 'integrate'
+         where feature_id = $1 and state = 'live' and ($2::uuid is null or task_id = $2) and kind not in ('integrate', 'git')
          returning id, worker",
         feature.0,
         task.map(|t| t.0),

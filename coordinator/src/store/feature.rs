@@ -250,7 +250,7 @@ pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result
                   (select count(*) from tasks r where r.feature_id = $1 and r.role = 'review') as "reviews!"
            from tasks t
            join task_texts x on x.task_id = t.id
-           where t.feature_id = $1
+           where t.feature_id = $1 and t.role <> 'git'
            order by t.id desc
            limit 1"#,
         id.0

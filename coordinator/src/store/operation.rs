@@ -102,16 +102,25 @@ pub struct Landing {
     pub commit: String,
 }
 
-/// The tasks that wait for `task`, directly or not, and landed; the last to land first.
+/// What waited for `task` or for a parent of it, directly or not, and landed; the last to land first. Of a parent that waited,
+/// its parts did.
 pub async fn landed_after(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Landing>> {
     let rows = sqlx::query!(
-        r#"with recursive after as (
-             select task_id as id from dependencies where blocker_id = $1
+        r#"with recursive after(id, whole) as (
+             select $1::uuid, false
              union
-             select d.task_id from dependencies d join after on after.id = d.blocker_id
+             select x.id, x.whole
+             from after a
+             cross join lateral (
+               select d.task_id as id, true as whole from dependencies d where d.blocker_id = a.id
+               union all
+               select c.id, true from tasks c where a.whole and c.parent_id = a.id
+               union all
+               select t.parent_id, false from tasks t where t.id = a.id and t.parent_id is not null
+             ) x
            )
            select i.task_id, x.title, i.landed_commit as "commit!"
-           from after
+           from (select distinct id from after where id <> $1) after
            join integrations i on i.task_id = after.id and i.state = 'merged'
            join task_texts x on x.task_id = i.task_id
            order by i.ended_at desc"#,
@@ -145,6 +154,34 @@ pub async fn landing(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Opti
         title: row.title,
         commit: row.commit,
     }))
+}
+
+/// Dependents of a task that were begun with what it landed, or are parents of what was, go on without waiting for it again;
+/// those whose edge went.
+pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<TaskId>> {
+    let ids = sqlx::query_scalar!(
+        "delete from dependencies d
+         using tasks t
+         where d.blocker_id = $1 and t.id = d.task_id
+           and (t.state = 'in_progress' or (t.children > 0 and t.open_blockers = 0))
+         returning t.id",
+        task.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(TaskId).collect())
+}
+
+/// Whether a feature has nothing else to do than to change branches.
+pub async fn only_operations_open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select not exists (
+             select 1 from tasks where feature_id = $1 and role <> 'git' and state in ('pending', 'blocked', 'in_progress')
+           ) as "only!""#,
+        feature.0,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// A landing was taken back: the task may land again.

@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::domain::states::Kind;
 
-// Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications (-2^31 + 1).
+// Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
+// of branches without an agent (-2^31 + 1).
 
 /// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
 /// feature, no sooner than `delays_ms` from now. Returns the pools that got work, one entry a task.
@@ -82,7 +83,7 @@ pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sq
            join task_texts texts on texts.task_id = t.id
            where not exists (
                select 1 from tasks s
-               where s.feature_id = f.id and s.conflicts >= 2
+               where s.feature_id = f.id and s.conflicts >= 2 and s.children = 0
                  and (s.state = 'in_progress' or exists (select 1 from ready_tasks r where r.task_id = s.id))
              )
              and not exists (
@@ -320,9 +321,8 @@ pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
                   exists (select 1 from ready_tasks where feature_id = $1) as "queued!",
                   exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
                     as "following_up!",
-                  exists (select 1 from integrations i
-                          where i.feature_id = $1 and i.state in ('waiting', 'turn', 'decided')
-                            and not (i.state = 'waiting' and held_by_collision(i))) as "integrating!""#,
+                  exists (select 1 from integrations
+                          where feature_id = $1 and state in ('waiting', 'turn', 'decided')) as "integrating!""#,
         feature.0,
     )
     .fetch_one(conn)

@@ -177,6 +177,9 @@ pub struct IntegrateOrder {
     /// A further parent of the landed commit: what it brings into the branch. Hex object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brings: Option<String>,
+    /// The ref (whole name) on which that stood, so that it can be fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brings_ref: Option<String>,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
     /// An integration that was decided by somebody who was lost: finish it, don't decide again.

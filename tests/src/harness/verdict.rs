@@ -60,12 +60,12 @@ const RULES: &[(&str, &str)] = &[
          having count(*) > 1",
     ),
     (
-        "a task lands at most once",
+        "a task lands at most once, and once more after each revert",
         "select x.key || ': ' || count(*)
          from dispatches d join task_texts x on x.task_id = d.task_id
          where d.feature_id = $1 and d.kind = 'integrate' and d.state = 'settled' and d.outcome = 'merged'
          group by x.key, d.task_id
-         having count(*) > 1",
+         having count(*) > 1 + (select count(*) from integrations r where r.task_id = d.task_id and r.state = 'reverted')",
     ),
 ];
 

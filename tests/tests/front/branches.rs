@@ -226,3 +226,65 @@ async fn finished_feature_is_handed_to_the_workers_own_command() {
     assert_eq!(told, format!("ralph/f main {head} none\n"));
     stage.strike().await;
 }
+
+/// `b` works on what `a` landed while that is taken back; `c` has not begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_begun_on_a_landing_goes_on_when_it_is_taken_back() {
+    let mut options = WorkerOptions::named("w");
+    options.slots = 2;
+    let stage = Stage::with(&options, &[("README.md", "begin\n")], "").await;
+    let gate = stage.world.gate("b");
+    let text = format!(
+        r"
+- key: a
+  title: Do a
+  description: |
+    @write a.txt a
+    @done
+- key: b
+  title: Do b
+  after: [a]
+  description: |
+    @effect begun
+    @wait-for {0}
+    @write b.txt b
+    @done
+- key: c
+  title: Do c
+  after: [a, b]
+  description: |
+    @write c.txt c
+    @done
+",
+        gate.display()
+    );
+    stage.submit(json!({"tasks": graph(&text)})).await;
+    stage.world.effects_of("begun", 1).await.unwrap();
+    let a = task(&stage, "a").await["id"].as_str().unwrap().to_owned();
+    let wish = json!({"redo": true});
+    let (status, answer) = stage.api.post(&format!("/tasks/{a}/revert"), &wish).await;
+    assert_eq!(status.as_u16(), 201, "{answer}");
+    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
+        .fetch_one(&stage.world.db)
+        .await
+        .unwrap();
+    let landed_again = "select count(*) = 1 from tasks t join task_texts x on x.task_id = t.id
+                        where t.feature_id = $1 and x.key = 'a' and t.state = 'done' and t.attempt = 2";
+    stage.world.until(landed_again, feature).await.unwrap();
+    std::fs::write(&gate, "").unwrap();
+    stage.ends("complete").await;
+    stage
+        .world
+        .check_counts(ralph_shared::ids::FeatureId(feature))
+        .await
+        .unwrap();
+    let files = stage
+        .repository
+        .git(&["ls-tree", "--name-only", "ralph/f"])
+        .unwrap();
+    assert_eq!(
+        files.lines().collect::<Vec<_>>(),
+        ["README.md", "a.txt", "b.txt", "c.txt"]
+    );
+    stage.strike().await;
+}

@@ -169,6 +169,7 @@ impl Integration<'_> {
         let refs = [feature_ref]
             .into_iter()
             .chain(self.site.git_order.start_ref.as_deref())
+            .chain(self.order.brings_ref.as_deref())
             .collect();
         let wanted = Wanted {
             refs,
@@ -204,6 +205,15 @@ impl Integration<'_> {
                 role: "the attempt to integrate",
             });
         };
+        if let Some(brings) = &order.brings
+            && !rebase::is_ancestor(git, brings, brings).await?
+        {
+            return Err(WorkspaceError::CommitMissing {
+                address: address::public(&git_order.repository.address),
+                commit: brings.clone(),
+                role: "the base that it brings in",
+            });
+        }
         let onto = match head.clone().or(fetched.base) {
             Some(onto) => onto,
             None => return Err(prepare::missing_base(git_order, &site.mirror).await),

@@ -28,6 +28,8 @@ use crate::faults;
 const TRIES: u32 = 8;
 /// How much of the output of the user's own command is told. Bytes.
 const OUTPUT_BYTES: usize = 16 << 10;
+/// What such a command is told of the feature. Characters; a variable has its limit.
+const SUMMARY_CHARS: usize = 20_000;
 /// Variables of the worker's that are none of that command's business.
 const OWN_VARIABLES: &[&str] = &["NATS_URL", "DATABASE_URL"];
 
@@ -84,6 +86,11 @@ struct Change {
 
 enum Planned {
     Change(Change),
+    /// The commit is handed to the user's own command.
+    HandOver {
+        branch: String,
+        head: String,
+    },
     Ended(IntegrationEnd),
 }
 
@@ -92,6 +99,22 @@ fn failed(message: String) -> Planned {
         message,
         retry: false,
     })
+}
+
+/// The end that an answer leads to which doesn't allow it.
+fn refused(decision: Decision) -> Option<IntegrationEnd> {
+    match decision {
+        Decision::Push => None,
+        Decision::Refused { reason } => {
+            tracing::info!(%reason, "git operation refused");
+            let reason = EndReason::Fenced;
+            Some(IntegrationEnd::Told { reason })
+        }
+        Decision::Unanswered { reason } => {
+            let message = format!("asked whether it may be done, but there was no answer: {reason}");
+            Some(IntegrationEnd::Failed { message, retry: true })
+        }
+    }
 }
 
 /// A commit that is where it is to be already, or needn't be.
@@ -121,6 +144,9 @@ impl Operation<'_> {
             let change = match planned {
                 Planned::Change(change) => change,
                 Planned::Ended(ended) => return Ok(ended),
+                Planned::HandOver { branch, head } => {
+                    return self.hand_over(&branch, head, decide, end).await;
+                }
             };
             let gated = tokio::select! {
                 biased;
@@ -137,18 +163,8 @@ impl Operation<'_> {
                 new_ref: self.site.git_order.attempt_ref.clone(),
             };
             faults::point("operate.before_decide");
-            match decide(decided.clone()).await {
-                Decision::Push => {}
-                Decision::Refused { reason } => {
-                    tracing::info!(%reason, "git operation refused");
-                    let reason = EndReason::Fenced;
-                    return Ok(IntegrationEnd::Told { reason });
-                }
-                Decision::Unanswered { reason } => {
-                    let message =
-                        format!("asked whether it may be pushed, but there was no answer: {reason}");
-                    return Ok(IntegrationEnd::Failed { message, retry: true });
-                }
+            if let Some(ended) = refused(decide(decided.clone()).await) {
+                return Ok(ended);
             }
             faults::point("operate.after_decide");
             let ended = land::land(&self.site, &change.target, &decided, change.empty).await?;
@@ -296,7 +312,10 @@ impl Operation<'_> {
             return Ok(nothing_to_do(self.site.git_order.base.clone()));
         };
         if how == MergeHow::Command {
-            return self.hand_over(branch, head).await;
+            return Ok(Planned::HandOver {
+                branch: branch.to_owned(),
+                head,
+            });
         }
         let Some(onto) = onto else {
             return Ok(self.no_branch(branch));
@@ -342,6 +361,9 @@ impl Operation<'_> {
                 )));
             }
         };
+        if empty && how == MergeHow::Squash {
+            return Ok(nothing_to_do(onto));
+        }
         let parents = match how {
             MergeHow::Merge => vec![onto.as_str(), head.as_str()],
             _ => vec![onto.as_str()],
@@ -373,32 +395,65 @@ impl Operation<'_> {
     }
 
     /// Runs the user's own command on a checkout of the feature's head, with the worker's environment and rights.
-    async fn hand_over(&self, branch: &str, head: String) -> Result<Planned, WorkspaceError> {
+    async fn hand_over<F, D>(
+        &self,
+        branch: &str,
+        head: String,
+        decide: F,
+        end: &mut watch::Receiver<Option<EndReason>>,
+    ) -> Result<IntegrationEnd, WorkspaceError>
+    where
+        F: Fn(Decided) -> D,
+        D: Future<Output = Decision>,
+    {
         let site = &self.site;
+        let failed = |message: String| {
+            Ok(IntegrationEnd::Failed {
+                message,
+                retry: false,
+            })
+        };
         let Some(script) = &site.settings.on_complete else {
-            return Ok(failed(
+            return failed(
                 "this worker has no command to hand a feature over with: set `[workspace] on_complete` in its .ralph.toml"
                     .to_owned(),
-            ));
+            );
         };
-        if let Some(ended) = site.gate(&self.order.gate, &head).await? {
-            return Ok(Planned::Ended(ended));
-        }
-        if self.order.gate.is_empty() {
+        let prepared = async {
+            let gated = site.gate(&self.order.gate, &head).await?;
+            // The gate ran what agents wrote: nothing of what it left is there when the command runs.
             site.check_out(&head).await?;
+            Ok::<_, WorkspaceError>(gated)
+        };
+        let gated = tokio::select! {
+            biased;
+            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            gated = prepared => gated?,
+        };
+        if let Some(ended) = gated {
+            return Ok(ended);
+        }
+        let decided = Decided {
+            old: head.clone(),
+            new: head.clone(),
+            new_ref: site.feature_ref.clone(),
+        };
+        if let Some(ended) = refused(decide(decided).await) {
+            return Ok(ended);
         }
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(site.folders.tree());
         for name in OWN_VARIABLES {
             command.env_remove(name);
         }
+        let summary: String = self.order.body.chars().take(SUMMARY_CHARS).collect();
         command
             .env("RALPH_BRANCH", &site.git_order.feature_branch)
             .env("RALPH_BASE", branch)
             .env("RALPH_HEAD", &head)
             .env("RALPH_REPOSITORY", &site.git_order.repository.address)
             .env("RALPH_TITLE", &self.order.subject)
-            .env("RALPH_SUMMARY", &self.order.body)
+            .env("RALPH_SUMMARY", summary)
             .stdin(Stdio::null());
         let bounds = Bounds {
             time: site.settings.command_bound,
@@ -408,10 +463,10 @@ impl Operation<'_> {
         faults::point("operate.before_command");
         let why = match process::run(command, b"", bounds).await {
             Ok(finished) if finished.status.success() => {
-                return Ok(Planned::Ended(IntegrationEnd::Merged {
+                return Ok(IntegrationEnd::Merged {
                     commit: head,
                     empty: false,
-                }));
+                });
             }
             Ok(finished) => {
                 let words = [finished.stdout, finished.stderr].concat();
@@ -419,8 +474,6 @@ impl Operation<'_> {
             }
             Err(error) => error.to_string(),
         };
-        Ok(failed(format!(
-            "`{script}` (`[workspace] on_complete`) failed: {why}"
-        )))
+        failed(format!("`[workspace] on_complete` of this worker failed: {why}"))
     }
 }

@@ -151,7 +151,7 @@ pub(super) async fn unresolved(git: &Git, old: &str, new: &str) -> Result<Vec<St
         "-z",
         "--name-only",
         "--no-renames",
-        "-G^(<{7}|>{7}) [0-9a-f]{40,64}$",
+        "-G^(<{7}|>{7}) [0-9a-f]{40,64}(:.*)?\r?$",
         old,
         new,
     ];

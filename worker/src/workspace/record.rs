@@ -97,6 +97,13 @@ impl Folders {
         Ok(())
     }
 
+    /// Makes the agent's working directory anew, empty.
+    pub(super) fn empty_tree(&self) -> Result<(), WorkspaceError> {
+        let tree = self.tree();
+        remove_tree(&tree).map_err(WorkspaceError::io("remove", &tree))?;
+        make_private(&tree)
+    }
+
     /// Takes the workspace for this process; `None` when another one has it.
     pub(super) fn lock(&self) -> Result<Option<File>, WorkspaceError> {
         make_private(&self.worker)?;

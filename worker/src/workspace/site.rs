@@ -54,10 +54,12 @@ impl<'a> Site<'a> {
         self.mirror.fetch_whole(wanted, self.git.dir()).await
     }
 
-    /// Checks `new` out with a `.git` of its own.
+    /// Checks `new` out, and nothing else, with a `.git` of its own.
     pub(super) async fn check_out(&self, new: &str) -> Result<(), WorkspaceError> {
         let tree = self.folders.tree();
         let git = self.git.clone().with_tree(tree.clone());
+        // What commands of an earlier checkout left there, links out of it too, must not be written through or run.
+        self.folders.empty_tree()?;
         clone::read_tree(&git, new).await?;
         let clone = AgentClone {
             branch: &self.git_order.feature_branch,

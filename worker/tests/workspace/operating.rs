@@ -276,3 +276,61 @@ async fn reverted_landing_may_land_again() {
     assert_eq!(remote.git(&["show", &format!("{FEATURE}:more.txt")]), "better");
     assert_ne!(remote.head(FEATURE), Some(head));
 }
+
+#[tokio::test]
+async fn resolved_update_lands_on_a_worker_that_never_saw_the_base() {
+    let (remote, head) = landed().await;
+    let base = remote.commit("main", &remote.base, "new.txt", "other\n");
+    let ended = operate(&remote, "u-1", &order(update(), &[])).await;
+    assert!(
+        matches!(&ended, IntegrationEnd::Conflict { source: Some(source), .. } if *source == base),
+        "{ended:?}"
+    );
+    let workspaces = remote.workspaces().await;
+    let start = GitOrder {
+        start: Some(base.clone()),
+        start_ref: Some("refs/heads/main".to_owned()),
+        onto_head: true,
+        ..remote.order("t-9", "work")
+    };
+    let start = ralph_shared::wire::WorkspaceOrder::Git(start);
+    let workspace = workspaces.prepare("work", &start).await.unwrap();
+    std::fs::write(workspace.path().join("new.txt"), "both\n").unwrap();
+    let commit = crate::remote::finish(&workspace).await.commit.unwrap();
+    let landing = ralph_shared::wire::IntegrateOrder {
+        brings: Some(base.clone()),
+        brings_ref: Some("refs/heads/main".to_owned()),
+        ..integrate_order("t-9", &commit)
+    };
+    let git = GitOrder {
+        start_ref: Some(remote.order("t-9", "work").attempt_ref),
+        ..remote.order("t-9", "i-9")
+    };
+    let elsewhere = Workspaces::open(&remote.data("another")).await.unwrap();
+    let ended = remote.integrate_as(&elsewhere, "i-9", &git, &landing).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    let parents = remote.git(&["show", "-s", "--format=%P", FEATURE]);
+    assert_eq!(parents, format!("{head} {base}"));
+    assert_eq!(remote.git(&["show", &format!("{FEATURE}:new.txt")]), "both");
+}
+
+/// A gate runs what agents wrote: nothing of what it leaves is there when the user's own command runs.
+#[tokio::test]
+async fn hand_over_begins_with_a_clean_checkout() {
+    let (remote, head) = landed().await;
+    let settings = ralph_worker::workspace::Settings {
+        on_complete: Some("! test -e planted && ! grep -q planted .git/config && test -f new.txt".to_owned()),
+        sandbox: ralph_worker::sandbox::Sandbox {
+            mode: ralph_worker::sandbox::SandboxMode::None,
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let workspaces = Workspaces::open_with(&remote.data("data"), settings)
+        .await
+        .unwrap();
+    let plants = "touch planted && echo '# planted' >> .git/config";
+    let order = order(merge(MergeHow::Command, &head), &[plants]);
+    let ended = operate_in(&remote, &workspaces, "handed", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+}

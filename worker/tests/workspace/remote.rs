@@ -204,6 +204,7 @@ pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
         body: "Because.".to_owned(),
         after_conflict: false,
         brings: None,
+        brings_ref: None,
         gate: Vec::new(),
         resume: None,
     }

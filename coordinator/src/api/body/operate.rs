@@ -37,6 +37,7 @@ pub struct Operating {
     pub feature: String,
     /// The tasks that do it, one after the other.
     pub tasks: Vec<String>,
-    /// The run that was started for them; `None` when one is under way, or the feature is paused.
+    /// The run that was started for them; `None` when one is under way, the feature is paused, or other
+    /// tasks are open, with whose next run they go along.
     pub run: Option<String>,
 }

@@ -10,7 +10,7 @@ use super::super::{Signals, cascade, library};
 use super::batch::{Batch, collision};
 use super::record::end;
 use crate::domain::judge::{self, Step};
-use crate::domain::retry::{MAX_CONFLICTS, Trouble};
+use crate::domain::retry::Trouble;
 use crate::domain::states::{Kind, TaskState, Verification};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -33,6 +33,7 @@ impl Batch<'_> {
         let judgement = judge::operation(&integration.end);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
+        self.turns.insert(task.feature);
         let operation = self.operations.get(&task.id).cloned();
         match judgement.step {
             Step::Landed => {
@@ -65,10 +66,8 @@ impl Batch<'_> {
                 }
                 task.start_commit = Some(source.clone());
                 task.start_ref = Some(source_ref.clone());
-                task.trouble.conflicts += 1;
-                if task.trouble.conflicts >= MAX_CONFLICTS {
-                    return self.needs_person(task, judgement.reason.unwrap_or_default());
-                }
+                // Beginning again after a failed resolution is the same conflict; failures count by themselves.
+                task.trouble.conflicts = task.trouble.conflicts.max(1);
                 self.move_to(&mut task, TaskState::Pending);
                 task.next_kind = Some(Kind::Work);
                 self.enqueue.push((task.id, Duration::ZERO));
@@ -132,7 +131,14 @@ impl Batch<'_> {
                         self.begin_again(conn, task, signals).await?;
                     }
                 }
-                Some(GitOperation::Merge { .. }) | None => {}
+                Some(GitOperation::Merge { branch, how, head }) => {
+                    // What landed since it was asked for went along.
+                    let branches = store::operation::branches(conn, feature).await?;
+                    let head = branches.and_then(|branches| branches.last_landed).unwrap_or(head);
+                    let merged = GitOperation::Merge { branch, how, head };
+                    store::operation::set(conn, id, &merged).await?;
+                }
+                None => {}
             }
         }
         Ok(())
@@ -159,6 +165,10 @@ impl Batch<'_> {
         task.verification = Verification::None;
         task.trouble = Trouble::default();
         store::task::save(conn, &[&task]).await?;
+        for begun in store::operation::let_go(conn, id).await? {
+            let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
+            store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
+        }
         for dependent in store::task::block_dependents(conn, &[id.0]).await? {
             cascade::moved(
                 &mut self.features,
@@ -184,8 +194,13 @@ impl Batch<'_> {
             Some(parent) => store::task::state_of(conn, parent).await?,
             None => None,
         };
-        if task.state != TaskState::Cancelled || parent.is_some_and(TaskState::is_resolved) {
+        if task.state != TaskState::Cancelled {
             return Ok(());
+        }
+        if parent.is_some_and(TaskState::is_resolved) {
+            let why = "it is not done again: its parent is over";
+            store::notice::person_needed(conn, id, why).await?;
+            return store::task::log(conn, id, BY_REVERT, "cancel", Some(why)).await;
         }
         let to = if task.open_blockers > 0 {
             TaskState::Blocked
