@@ -1,7 +1,7 @@
 //! What can be set, and what is set (SPEC 8): flag before `RALPH_*` variable before `.ralph.toml` before default.
 //!
 //! [`KEYS`] is the one list of all keys, whoever reads them; [`Config`] is what the coordinator and its commands read of the
-//! file; [`effective`] says what holds, and where each value comes from.
+//! file; [`effective()`] says what holds, and where each value comes from.
 
 mod effective;
 mod file;
