@@ -122,7 +122,12 @@ pub async fn next_turns(
              order by i.state = 'waiting', t.conflicts < 2, i.queued_at, i.id
              limit 1
            ) next
-           where next.dispatch_id is null"#,
+           where next.dispatch_id is null
+             -- One that is queued already keeps its place, whatever goes before it by now: two would claim one turn.
+             and not exists (
+               select 1 from integrations i join ready_tasks r on r.task_id = i.task_id and r.kind = 'integrate'
+               where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+             )"#,
         features,
     )
     .fetch_all(conn)
