@@ -126,7 +126,7 @@ pub async fn next_turns(
              -- One that is queued already keeps its place, whatever goes before it by now: two would claim one turn.
              and not exists (
                select 1 from integrations i join ready_tasks r on r.task_id = i.task_id and r.kind = 'integrate'
-               where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+               where i.feature_id = f.id and i.task_id <> next.task_id and i.state in ('waiting', 'turn', 'decided')
              )"#,
         features,
     )
