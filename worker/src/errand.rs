@@ -361,6 +361,7 @@ fn spec(
         tmp: workspace.tmp(),
         resume: None,
         prompt,
+        after_exit: order.after_exit.clone(),
         model: order.model.clone(),
         access: order.access,
         sandbox: life.config.sandbox.clone(),

@@ -327,6 +327,7 @@ fn session_order(
     let positive = |n: i64| u64::try_from(n).unwrap_or(0);
     SessionOrder {
         prompt,
+        after_exit: Some(prompt::after_exit(&settings.templates)).filter(|text| !text.is_empty()),
         agent: task.agent.clone().or_else(|| run.settings.agent.clone()),
         model: dispatch
             .model

@@ -1,4 +1,4 @@
-//! What an agent is told whose task graph can't be used.
+//! What an agent is told later in its session: that its task graph can't be used, that its process was started again.
 
 use minijinja::context;
 use ralph_shared::sigil::{SigilName, defuse};
@@ -14,4 +14,9 @@ pub fn again(templates: &Templates, problem: &str) -> String {
     let problem = cut(&defuse(problem), PROBLEM_CHARS);
     let form = SigilName::TaskGraph.form();
     templates.part("graph/again", context! { problem, form })
+}
+
+/// The prompt of an agent whose process ended in the middle of its turn and that resumed its session.
+pub fn after_exit(templates: &Templates) -> String {
+    templates.part("after_exit", context! {})
 }

@@ -17,7 +17,7 @@ mod tests;
 mod text;
 mod values;
 
-pub use again::again;
+pub use again::{after_exit, again};
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};

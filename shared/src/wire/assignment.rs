@@ -58,6 +58,10 @@ pub enum Work {
 pub struct SessionOrder {
     /// The prompt.
     pub prompt: Text,
+    /// What the agent is told when its process ended in the middle of its turn, was started again and could resume its
+    /// session; it is not when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_exit: Option<String>,
     /// Which of the worker's agents; its default one when `None`.
     pub agent: Option<String>,
     /// Which model; the agent's own default when `None`.

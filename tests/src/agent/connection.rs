@@ -6,8 +6,9 @@ use std::sync::Arc;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentCapabilities, AuthMethod, AuthMethodAgent, CancelNotification, ContentBlock, Error as SchemaError,
-    Implementation, InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse,
-    PromptRequest, PromptResponse, SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, LoadSessionResponse,
+    NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, SessionId,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -62,6 +63,7 @@ pub(super) async fn serve(
     let [
         initializing,
         opening,
+        loading,
         setting,
         setting_model,
         prompting,
@@ -79,6 +81,12 @@ pub(super) async fn serve(
         .on_receive_request(
             async move |request: NewSessionRequest, responder: Responder<NewSessionResponse>, _cx| {
                 responder.respond_with_result(opening.open_session(request))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: LoadSessionRequest, responder: Responder<LoadSessionResponse>, _cx| {
+                responder.respond_with_result(loading.load_session(request))
             },
             on_receive_request!(),
         )
@@ -122,7 +130,7 @@ impl Agent {
     ) -> Result<(), Error> {
         let version = request.protocol_version.min(ProtocolVersion::V1);
         let response = InitializeResponse::new(version)
-            .agent_capabilities(AgentCapabilities::new())
+            .agent_capabilities(AgentCapabilities::new().load_session(self.options.keep_sessions))
             .agent_info(Implementation::new(
                 "ralph-scripted-agent",
                 env!("CARGO_PKG_VERSION"),
@@ -164,6 +172,19 @@ impl Agent {
             response
         } else {
             response.config_options(session.options())
+        })
+    }
+
+    fn load_session(&self, request: LoadSessionRequest) -> Result<LoadSessionResponse, Error> {
+        let id = request.session_id;
+        let session = self.sessions.load(&id, request.cwd).map_err(|error| {
+            let error = format!("the session {id} can't be loaded: {error}");
+            Error::from(SchemaError::session_not_found(id).data(error))
+        })?;
+        Ok(if self.options.no_model_option {
+            LoadSessionResponse::new()
+        } else {
+            LoadSessionResponse::new().config_options(session.options())
         })
     }
 

@@ -25,6 +25,10 @@ pub struct Options {
     #[arg(long)]
     pub set_model: bool,
 
+    /// Keep sessions below HOME, and offer to load them.
+    #[arg(long)]
+    pub keep_sessions: bool,
+
     /// Go on when standard input ends.
     #[arg(long)]
     pub ignore_eof: bool,

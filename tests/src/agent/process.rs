@@ -1,5 +1,6 @@
 //! The agent's process: from its start to its exit.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ async fn converse(options: &Options) -> anyhow::Result<ExitCode> {
     let agent = Agent {
         options: options.clone(),
         environment: Environment::read()?,
-        sessions: Sessions::default(),
+        sessions: Sessions::kept_in(options.keep_sessions.then(sessions_folder)),
         stdin: stdin.clone(),
         stdout: stdout.clone(),
     };
@@ -62,6 +63,12 @@ async fn converse(options: &Options) -> anyhow::Result<ExitCode> {
         () = gone(&stdin, ended, broken) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn sessions_folder() -> PathBuf {
+    std::env::home_dir()
+        .unwrap_or_default()
+        .join(".ralph-scripted-agent")
 }
 
 /// Returns when the client is gone and that isn't ignored.

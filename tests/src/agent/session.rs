@@ -1,13 +1,15 @@
 //! What the agent keeps of a session between its messages.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
     SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId,
 };
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 /// The id of the option by which a client chooses the model.
@@ -26,6 +28,17 @@ pub(super) struct Session {
     ignores_cancel: AtomicBool,
     /// The first task that a prompt of this session assigned: its description.
     assigned: Mutex<Option<String>>,
+    /// How many actions of a turn that didn't end were begun.
+    begun: AtomicUsize,
+    /// Where it is kept, if it is.
+    kept: Option<PathBuf>,
+}
+
+/// What outlives the process.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    description: String,
+    begun: usize,
 }
 
 /// What the session spent so far.
@@ -37,7 +50,7 @@ pub(super) struct Usage {
 }
 
 impl Session {
-    fn new(id: SessionId, cwd: PathBuf) -> Self {
+    fn new(id: SessionId, cwd: PathBuf, kept: Option<PathBuf>) -> Self {
         Self {
             id,
             cwd,
@@ -46,7 +59,37 @@ impl Session {
             cancelled: watch::Sender::new(false),
             ignores_cancel: AtomicBool::new(false),
             assigned: Mutex::default(),
+            begun: AtomicUsize::new(0),
+            kept,
         }
+    }
+
+    /// Takes up what an earlier process kept of it.
+    fn restore(&self) -> io::Result<()> {
+        let kept = self.kept.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        let kept: Kept = serde_json::from_slice(&std::fs::read(kept)?)?;
+        *lock(&self.assigned) = Some(kept.description);
+        self.begun.store(kept.begun, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many actions were begun in the turn that a prompt without an assignment goes on with.
+    pub(super) fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many actions of the turn were begun; none once it ended.
+    pub(super) fn begin(&self, actions: usize) -> io::Result<()> {
+        self.begun.store(actions, Ordering::Relaxed);
+        let Some(path) = &self.kept else {
+            return Ok(());
+        };
+        let kept = Kept {
+            description: lock(&self.assigned).clone().unwrap_or_default(),
+            begun: actions,
+        };
+        std::fs::create_dir_all(path.parent().unwrap_or(path))?;
+        std::fs::write(path, serde_json::to_vec(&kept)?)
     }
 
     /// Forgets the cancellation of an earlier turn. Called where messages arrive, so that no later one is forgotten.
@@ -56,7 +99,7 @@ impl Session {
 
     /// What a turn goes by: the description that its prompt assigns, else that of the session's first one.
     pub(super) fn assigned(&self, description: &str) -> String {
-        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut assigned = lock(&self.assigned);
         if description.trim().is_empty() {
             return assigned.clone().unwrap_or_default();
         }
@@ -123,18 +166,45 @@ impl Session {
 
 /// The sessions of this process.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<SessionId, Arc<Session>>>);
+pub(super) struct Sessions {
+    open: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Where they are kept, if they are.
+    folder: Option<PathBuf>,
+}
 
 impl Sessions {
+    /// Sessions that are kept in a folder, or not at all.
+    pub(super) fn kept_in(folder: Option<PathBuf>) -> Self {
+        Self {
+            open: Mutex::default(),
+            folder,
+        }
+    }
+
     pub(super) fn open(&self, cwd: PathBuf) -> Arc<Session> {
         let id = SessionId::new(format!("scripted-{}", uuid::Uuid::now_v7()));
-        let session = Arc::new(Session::new(id.clone(), cwd));
-        lock(&self.0).insert(id, Arc::clone(&session));
-        session
+        self.insert(Session::new(id.clone(), cwd, self.place(&id)))
+    }
+
+    /// Opens one that an earlier process kept.
+    pub(super) fn load(&self, id: &SessionId, cwd: PathBuf) -> io::Result<Arc<Session>> {
+        let session = Session::new(id.clone(), cwd, self.place(id));
+        session.restore()?;
+        Ok(self.insert(session))
     }
 
     pub(super) fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        lock(&self.0).get(id).cloned()
+        lock(&self.open).get(id).cloned()
+    }
+
+    fn insert(&self, session: Session) -> Arc<Session> {
+        let session = Arc::new(session);
+        lock(&self.open).insert(session.id.clone(), Arc::clone(&session));
+        session
+    }
+
+    fn place(&self, id: &SessionId) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(&*id.0).with_extension("json"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary};
 
 use super::scene::Scene;
 
@@ -128,5 +128,33 @@ async fn missing_agent_command_sends_the_task_to_a_person_with_what_to_do() {
         "{attempts:?}"
     );
     world.check_counts(scene.feature).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_that_keeps_its_sessions_crashes_without_costing_an_attempt() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let agent = binary("ralph-scripted-agent");
+    let options = WorkerOptions {
+        agent: Some(format!("{} --keep-sessions", agent.display())),
+        ..WorkerOptions::named("w").pool("keeping")
+    };
+    let _worker = world.worker(&options).unwrap();
+    let graph = "- key: only\n  title: Crash\n  description: |\n    @say <journal>Begun.\n    @kill\n    \
+                 @if-prompt-has Your process ended in the middle of your last turn : @say And ended.</journal>\n    @done\n";
+    let scene = Scene::scratch(&world, "keeping", graph, FeatureOptions::default()).await;
+    scene.completes().await;
+    let attempts = scene.attempts().await;
+    let [(_, outcome, _)] = &attempts[..] else {
+        panic!("{attempts:?}");
+    };
+    assert_eq!(outcome, "done");
+    let journal: String = sqlx::query_scalar("select journal from dispatches where kind = 'work'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(journal, "Begun.\nAnd ended.");
+    world.check_processes().await.unwrap();
     world.stop().await;
 }

@@ -1,5 +1,7 @@
 //! Servers, a coordinator, a worker with a real agent, a repository.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_shared::ids::{RunId, TaskId};
 use ralph_tests::harness::{FeatureOptions, Repository, Spawned, WorkerOptions, World};
@@ -12,7 +14,7 @@ pub struct Stage {
     pub world: World,
     pub model: Model,
     pub repository: Repository,
-    _worker: Spawned,
+    worker: Spawned,
 }
 
 /// What became of one dispatch.
@@ -44,7 +46,7 @@ impl Stage {
             world,
             model,
             repository,
-            _worker: worker,
+            worker,
         }
     }
 
@@ -70,7 +72,28 @@ impl Stage {
         .unwrap()
     }
 
+    /// Ends the agents that run at the moment, the hard way, as a crash or the kernel does.
+    pub fn kill_agents(&self) {
+        let agents = children(self.worker.pid());
+        assert!(!agents.is_empty(), "the worker has no agent");
+        for agent in agents {
+            kill(Pid::from_raw(agent), Signal::SIGKILL).unwrap();
+        }
+    }
+
     pub fn landed(&self, path: &str) -> String {
         self.repository.file("ralph/feature", path).unwrap()
     }
+}
+
+fn children(pid: u32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads
+        .filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).ok())
+        .flat_map(|pids| {
+            pids.split_whitespace()
+                .map(|pid| pid.parse().unwrap())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }

@@ -107,6 +107,22 @@ async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
     stage.world.stop().await;
 }
 
+async fn a_killed_agent_resumes_its_session(real: Real) {
+    let stage = Stage::with(real, 1).await;
+    let graph = "- key: a\n  title: A\n  description: |\n    @hold-at 1\n    @write a.txt a\n    \
+                 @run cat a.txt a.txt > b.txt\n    @done\n";
+    let (run, _) = stage.submit(graph, &FeatureOptions::default()).await;
+    stage.model.holds().await;
+    stage.kill_agents();
+    let dispatches = stage.complete(run).await;
+    let [dispatch] = &dispatches[..] else {
+        panic!("{dispatches:?}");
+    };
+    assert_eq!(dispatch.outcome.as_deref(), Some("done"), "{dispatch:?}");
+    assert_eq!(stage.landed("b.txt"), "a\na\n");
+    stage.world.stop().await;
+}
+
 macro_rules! with_both {
     ($($name:ident: $scene:ident($($more:expr),*);)*) => {
         with_both!(claude, Real::Claude; $($name: $scene($($more),*);)*);
@@ -132,5 +148,6 @@ with_both! {
     two_tasks_at_once: two_work_at_once();
     a_429_costs_no_attempt: a_providers_error_costs_no_attempt(429);
     a_500_costs_no_attempt: a_providers_error_costs_no_attempt(500);
+    a_killed_agent_goes_on_in_its_session: a_killed_agent_resumes_its_session();
     an_interrupted_task_goes_on: an_interrupted_session_ends_and_its_task_goes_on();
 }

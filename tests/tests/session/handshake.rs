@@ -3,6 +3,7 @@
 use agent_client_protocol::v1::schema::{McpServer, McpServerHttp, McpServerStdio};
 
 use ralph_shared::wire::{Door, Ended, SessionLimit};
+use ralph_worker::session::Resume;
 use serde_json::Value;
 
 use super::scene::{Scene, scene, shell, turn};
@@ -196,7 +197,10 @@ async fn an_earlier_session_is_gone_on_with_and_not_told_again() {
             answering(&new, r#"{"stopReason":"end_turn"}"#),
         ];
         let mut stage = shell(&script.join("; "));
-        stage.spec.resume = Some("s-1".to_owned());
+        stage.spec.resume = Some(Resume {
+            session: "s-1".to_owned(),
+            or_new: true,
+        });
         let played = stage.play().await;
         assert_eq!(played.end.ended, turn("end_turn"), "{method}");
         assert_eq!(played.end.text, "new", "{method}");

@@ -12,5 +12,6 @@ mod logins;
 mod network;
 mod profiles;
 mod requests;
+mod resume;
 mod scene;
 mod turn;

@@ -60,6 +60,7 @@ pub fn scene(description: &str) -> Scene {
         home: place("home"),
         tmp: place("tmp"),
         resume: None,
+        after_exit: None,
         prompt: format!(
             "You work on one task.\n\n## Assigned Task\nID: t-0123456789ab\nTitle: A title\nDescription:\n\
              {description}\n\n## Memory\n"

@@ -10,7 +10,7 @@ use ralph_shared::wire::{Access, ModelChoice, SessionLimits};
 use tempfile::TempDir;
 
 use crate::config::{DEFAULT_AGENT, Machine, MachineArgs};
-use crate::session::SessionSpec;
+use crate::session::{Resume, SessionSpec};
 
 /// A person may think as long as they like. Milliseconds.
 const LIMIT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
@@ -96,7 +96,11 @@ impl ChatArgs {
             cwd,
             home,
             tmp: tmp.path().to_owned(),
-            resume: self.resume.clone(),
+            resume: self.resume.clone().map(|session| Resume {
+                session,
+                or_new: true,
+            }),
+            after_exit: None,
             prompt: String::new(),
             model: self.model.as_ref().map(|model| ModelChoice {
                 tier: model.clone(),

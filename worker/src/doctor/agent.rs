@@ -73,6 +73,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
         home: place("home"),
         tmp: place("tmp"),
         resume: None,
+        after_exit: None,
         prompt: String::new(),
         model: None,
         access: Access::Workspace,

@@ -127,6 +127,11 @@ impl<'a> Conversation<'a> {
         self.agent
     }
 
+    /// All that the agent sent. Bytes.
+    pub fn output_bytes(&self) -> u64 {
+        self.lines.total_bytes()
+    }
+
     /// When it began.
     pub fn started(&self) -> Instant {
         self.started

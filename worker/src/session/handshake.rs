@@ -14,7 +14,7 @@ use super::door;
 use super::introduction::Capabilities;
 use super::limits::HANDSHAKE_LIMIT;
 use super::offer::{Chosen, Offer};
-use super::spec::SessionSpec;
+use super::spec::{Resume, SessionSpec};
 use super::transcript::bounded;
 
 /// Longest message of an agent in a report. Bytes.
@@ -115,13 +115,17 @@ async fn open(
         let note = format!("the MCP server {name} is left out: the agent can't use its transport");
         conversation.record().transcript.note(note);
     }
-    if let Some(earlier) = &spec.resume {
-        match resume(spec, conversation, bounds, earlier, servers.clone()).await? {
-            Some(answer) => return Ok((earlier.clone(), answer)),
-            None => conversation.record().transcript.note(format!(
-                "the earlier session {earlier} can't be resumed: this is a new one"
-            )),
+    if let Some(Resume { session, or_new }) = &spec.resume {
+        if let Some(answer) = resume(spec, conversation, bounds, session, servers.clone()).await? {
+            conversation.record().session_resumed();
+            return Ok((session.clone(), answer));
         }
+        let message = format!("the earlier session {session} can't be resumed");
+        if !or_new {
+            return Err(Break::Ended(Ended::Protocol { message }));
+        }
+        let note = format!("{message}: this is a new one");
+        conversation.record().transcript.note(note);
     }
     let request = NewSessionRequest::new(&spec.cwd).mcp_servers(servers);
     let mut answer = ask(conversation, "session/new", &request, bounds).await?;

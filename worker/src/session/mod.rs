@@ -20,6 +20,7 @@
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
 //! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`], [`pattern`] | what the agent asks for, and what it may |
 //! | [`disk`] | whether a session fills the disk |
+//! | [`resume`] | whether an agent that ended in the middle of its turn is started again |
 //! | [`check`] | what the agent said is looked at before the session ends |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
@@ -45,6 +46,7 @@ mod person;
 mod record;
 mod redact;
 mod requests;
+mod resume;
 mod run;
 mod secrets;
 mod spec;
@@ -67,5 +69,5 @@ pub use person::{Person, Question, Said, Turn};
 pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use secrets::secret_values;
-pub use spec::{AgentCommand, SessionEnd, SessionSpec};
+pub use spec::{AgentCommand, Resume, SessionEnd, SessionSpec};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

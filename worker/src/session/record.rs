@@ -45,6 +45,10 @@ pub struct Record {
     /// Output of the last tool call that failed.
     pub last_tool_error: Option<String>,
     session: Option<String>,
+    /// Whether it was begun by an earlier process.
+    resumed: bool,
+    /// What processes before this one used.
+    used_before: Usage,
     /// Whether updates tell an earlier session again.
     muted: bool,
     /// Kind of each tool call, by its id.
@@ -75,6 +79,8 @@ impl Record {
             introduction: Introduction::default(),
             last_tool_error: None,
             session: None,
+            resumed: false,
+            used_before: Usage::default(),
             muted: false,
             tools: HashMap::new(),
             last_output: None,
@@ -89,6 +95,32 @@ impl Record {
     /// From here on only this session's updates count.
     pub fn session_began(&mut self, session: &str) {
         self.session = Some(session.to_owned());
+    }
+
+    /// The session's id, once there is one.
+    pub fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// Whether an earlier process began the session.
+    pub fn resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// The agent took up a session that an earlier process began. What comes now stands on lines of its own, and the
+    /// process may count its calls and its tokens from the start.
+    pub fn session_resumed(&mut self) {
+        self.resumed = true;
+        self.used_before = std::mem::take(&mut self.usage);
+        self.tools.clear();
+        self.last_output = None;
+        self.message = None;
+        self.after_tool = true;
+    }
+
+    /// What was used, by all processes.
+    pub fn used(&self) -> Usage {
+        usage::add_up(&self.used_before, &self.usage)
     }
 
     /// Updates that tell an earlier session again are no part of this one.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::agent::{self, Agent, Pipes};
 use super::check::Check;
-use super::conversation::{Conversation, Voice};
+use super::conversation::{Conversation, Voice, now};
 use super::disk;
 use super::files::Files;
 use super::introduction::Introduction;
@@ -22,6 +22,7 @@ use super::person::Person;
 use super::record::Record;
 use super::redact::Redactor;
 use super::requests::Desk;
+use super::resume::{self, Spent};
 use super::spec::{SessionEnd, SessionSpec};
 use super::story::{self, Aim};
 use super::transcript::{self, TranscriptSender};
@@ -77,7 +78,7 @@ async fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> Ses
         ended,
         text: said,
         text_truncated: record.text_truncated,
-        usage: record.usage,
+        usage: record.used(),
         tool_calls: record.tool_calls,
         attempted: record.attempted().iter().map(text).collect(),
         last_tool_error: record.last_tool_error.as_ref().map(text),
@@ -126,7 +127,7 @@ pub async fn greet(
     }
 }
 
-/// The session itself. Gives how it ended and the end of the agent's standard error.
+/// The session itself, by one process or two. Gives how it ended and the end of the agent's standard error.
 async fn hold(
     spec: &SessionSpec,
     aim: Aim<'_>,
@@ -145,16 +146,6 @@ async fn hold(
             return (Ended::Workspace { message }, none);
         }
     }
-    let files = match Files::open(&spec.cwd, spec.access) {
-        Ok(files) => files,
-        Err(error) => {
-            let message = format!(
-                "failed to open the session's folder {}: {error}",
-                spec.cwd.display()
-            );
-            return (Ended::Workspace { message }, none);
-        }
-    };
     let logins = match copy_logins_in(spec, record).await {
         Ok(logins) => logins,
         Err(message) => {
@@ -162,27 +153,88 @@ async fn hold(
             return (Ended::Door { door, message }, none);
         }
     };
-    let confinement = match confine(spec, &environment) {
+    let started = now();
+    let second_aim = aim.again();
+    let mut process = process(spec, &environment, aim, record, end.clone()).await;
+    let spent = Spent {
+        time: now() - started,
+        output_bytes: process.output_bytes,
+    };
+    let second = resume::second(spec, &process.ended, record, spent);
+    if let (Some(second), Some(aim)) = (second, second_aim) {
+        let note = format!(
+            "{}: it is started again, to resume its session",
+            words(&process.ended)
+        );
+        record.transcript.note(note);
+        let later = self::process(&second, &environment, aim, record, end).await;
+        // A process that could not take up the session changes nothing.
+        if record.resumed() {
+            process = later;
+        }
+    }
+    for note in blocking(move || logins.copy_back()).await.unwrap_or_default() {
+        record.transcript.note(note);
+    }
+    (process.ended, process.stderr_tail)
+}
+
+/// What a process of a session came to.
+struct Process {
+    ended: Ended,
+    /// The end of its standard error.
+    stderr_tail: String,
+    /// All that it sent.
+    output_bytes: u64,
+}
+
+impl From<Ended> for Process {
+    fn from(ended: Ended) -> Self {
+        Self {
+            ended,
+            stderr_tail: String::new(),
+            output_bytes: 0,
+        }
+    }
+}
+
+/// One process of a session, from its start to its last descendant's end.
+async fn process(
+    spec: &SessionSpec,
+    environment: &BTreeMap<OsString, OsString>,
+    aim: Aim<'_>,
+    record: &mut Record,
+    end: watch::Receiver<Option<EndReason>>,
+) -> Process {
+    let files = match Files::open(&spec.cwd, spec.access) {
+        Ok(files) => files,
+        Err(error) => {
+            let folder = spec.cwd.display();
+            let message = format!("failed to open the session's folder {folder}: {error}");
+            return Ended::Workspace { message }.into();
+        }
+    };
+    let confinement = match confine(spec, environment) {
         Ok(confinement) => confinement,
-        Err(message) => return (Ended::Workspace { message }, none),
+        Err(message) => return Ended::Workspace { message }.into(),
     };
     let cgroup = confinement.cgroup();
     let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone(), &confinement) {
         Ok(started) => started,
-        Err(ended) => return (ended, none),
+        Err(ended) => return ended.into(),
     };
     let probe = match second_handle(&stdin) {
         Ok(probe) => probe,
         Err(error) => {
             let message = format!("failed to watch the agent's input: {error}");
-            let (_, stderr_tail) = agent.clean_up().await;
-            return (Ended::Workspace { message }, stderr_tail);
+            agent.clean_up().await;
+            return Ended::Workspace { message }.into();
         }
     };
     let (outbox, write) = peer::outbox(stdin);
     let writer = tokio::spawn(write);
     let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
-    let desk = Desk::new(policy, files, environment, confinement, outbox.clone());
+    let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone());
     let desk = match &aim {
         Aim::Talk(person) => desk.asking(person.questions.clone()),
         Aim::Work(_) | Aim::Greeting => desk,
@@ -193,6 +245,7 @@ async fn hold(
     let mut conversation =
         Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled());
     let ended = story::tell(spec, aim, &mut conversation).await;
+    let output_bytes = conversation.output_bytes();
     drop(conversation);
     writer.abort();
     // Cleaning up takes the control groups along.
@@ -208,10 +261,11 @@ async fn hold(
         };
         record.transcript.note(words);
     }
-    for note in blocking(move || logins.copy_back()).await.unwrap_or_default() {
-        record.transcript.note(note);
+    Process {
+        ended,
+        stderr_tail,
+        output_bytes,
     }
-    (ended, stderr_tail)
 }
 
 /// Variables that the configuration of an agent may set otherwise.

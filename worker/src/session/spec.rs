@@ -31,6 +31,15 @@ pub struct AgentCommand {
     pub mcp_servers: Vec<McpServer>,
 }
 
+/// An earlier session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resume {
+    /// The agent's id of it.
+    pub session: String,
+    /// Whether a new session will do where the agent can't resume it.
+    pub or_new: bool,
+}
+
 /// One session.
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
@@ -45,10 +54,13 @@ pub struct SessionSpec {
     pub home: PathBuf,
     /// `TMPDIR` of the agent, private to the slot.
     pub tmp: PathBuf,
-    /// The agent's id of an earlier session with the same `home`, which this one goes on with if the agent can.
-    pub resume: Option<String>,
+    /// An earlier session with the same `home`, which this one goes on with if the agent can.
+    pub resume: Option<Resume>,
     /// The prompt.
     pub prompt: String,
+    /// What the agent is told, instead of the prompt, if its process ends in the middle of its turn and can resume the
+    /// session once it is started again; such an end is the session's when `None`.
+    pub after_exit: Option<String>,
     /// The model; the agent's own default when `None`.
     pub model: Option<ModelChoice>,
     /// What the session may write.

@@ -32,6 +32,16 @@ pub enum Aim<'p> {
     Talk(&'p mut Person),
 }
 
+impl Aim<'_> {
+    /// What a second process of the same session would be for; `None` where there is none.
+    pub fn again(&self) -> Option<Aim<'static>> {
+        match self {
+            Self::Work(check) => Some(Aim::Work(check.clone())),
+            Self::Greeting | Self::Talk(_) => None,
+        }
+    }
+}
+
 /// Leads a session to its end, and the agent to its own.
 pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
     let mut prompted = None;

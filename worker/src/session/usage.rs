@@ -25,6 +25,26 @@ pub fn merge(usage: &mut Usage, newer: Usage) {
     usage.cost_usd = newer.cost_usd.or(usage.cost_usd);
 }
 
+/// What a session used that two processes worked on. One that counts on from where the first ended says at least as much
+/// as it; one that says less began at zero.
+pub fn add_up(before: &Usage, after: &Usage) -> Usage {
+    fn sum<T: PartialOrd + std::ops::Add<Output = T> + Copy>(
+        before: Option<T>,
+        after: Option<T>,
+    ) -> Option<T> {
+        match (before, after) {
+            (Some(before), Some(after)) if after < before => Some(before + after),
+            (before, after) => after.or(before),
+        }
+    }
+    Usage {
+        input_tokens: sum(before.input_tokens, after.input_tokens),
+        output_tokens: sum(before.output_tokens, after.output_tokens),
+        cached_tokens: sum(before.cached_tokens, after.cached_tokens),
+        cost_usd: sum(before.cost_usd, after.cost_usd),
+    }
+}
+
 /// A cost, if it is one and in US dollars.
 pub fn dollars(amount: f64, currency: &str) -> Option<f64> {
     (amount.is_finite() && amount >= 0.0 && currency.eq_ignore_ascii_case("usd")).then_some(amount)

@@ -6,6 +6,7 @@
 //! | `@run CMD` | calls the agent's tool that runs a command |
 //! | `@meet N` | answers once `N` sessions have come this far |
 //! | `@hold` | begins to answer and never ends, the first time that it is asked with this script |
+//! | `@hold-at N` | the same where it would take its step `N`, from 0 |
 //! | `@status CODE` | answers with this HTTP status, the first time that it is asked with this script |
 //! | `@say TEXT` | text of its last message |
 //! | `@done` | its last message says that the assigned task is done |
@@ -20,8 +21,8 @@ pub struct Script {
     last_words: Vec<String>,
     /// HTTP status of the first answer.
     pub first_status: Option<u16>,
-    /// Whether the first answer does not end.
-    pub hold: bool,
+    /// The step whose first answer does not end.
+    pub hold_at: Option<usize>,
     /// How many sessions have to meet.
     pub meet: Option<usize>,
 }
@@ -80,7 +81,8 @@ impl Script {
                     command: rest.to_owned(),
                 }),
                 "@meet" => script.meet = rest.parse().ok(),
-                "@hold" => script.hold = true,
+                "@hold" => script.hold_at = Some(0),
+                "@hold-at" => script.hold_at = rest.parse().ok(),
                 "@status" => script.first_status = rest.parse().ok(),
                 "@say" => script.last_words.push(rest.to_owned()),
                 "@done" => {

@@ -31,8 +31,8 @@ pub struct Model {
 struct Shared {
     /// Models that scripts were asked of, in order.
     asked: Mutex<Vec<String>>,
-    /// Scripts whose first answer was given.
-    begun: Mutex<HashSet<String>>,
+    /// Scripts and how far they had come when they were first asked for more.
+    begun: Mutex<HashSet<(String, usize)>>,
     meetings: Mutex<HashMap<usize, Arc<Barrier>>>,
     held: watch::Sender<usize>,
 }
@@ -129,12 +129,12 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
         return say(&interface, &Saying::Text("A title".to_owned()), model, stream);
     };
     lock(&shared.asked).push(model.to_owned());
-    let first = lock(&shared.begun).insert(format!("{script:?}"));
-    if let Some(status) = script.first_status.filter(|_| first) {
+    let first = lock(&shared.begun).insert((format!("{script:?}"), taken));
+    if let Some(status) = script.first_status.filter(|_| first && taken == 0) {
         let status_code = StatusCode::from_u16(status).unwrap();
         return json_response(status_code, &(interface.error)(status));
     }
-    if script.hold && first {
+    if script.hold_at == Some(taken) && first {
         shared.held.send_modify(|held| *held += 1);
         let begin = (interface.events)(&Saying::Text("I am at it. ".to_owned()), model, TOKENS);
         let begin = begin.into_iter().take(begin_events(path));
