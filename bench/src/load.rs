@@ -94,6 +94,7 @@ pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::R
             approve: Vec::new(),
             review_rounds: 0,
             merge: None,
+            avoid_conflicts: false,
         },
         graph,
         defaults: TaskDefaults {

@@ -116,6 +116,7 @@ mod tests {
             features: Vec::new(),
             sessions: Vec::new(),
             live_sessions: 3,
+            held: Vec::new(),
             workers: Vec::new(),
             pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
         };

@@ -90,6 +90,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     feature.approve = approve;
     feature.review_rounds = review_rounds;
     feature.merge = request.merge;
+    feature.avoid_conflicts = request.avoid_conflicts;
     if feature.merge.is_some() && feature.repo_address.is_none() {
         return Err(Problem::refused(
             "a feature without a repository can't be merged; leave out `merge`",
@@ -300,6 +301,7 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
         priority: Some(request.priority),
         agent: request.agent.clone(),
         model: request.model.clone(),
+        paths: request.paths.clone(),
         ..TaskEntry::default()
     };
     let file = GraphFile {
@@ -354,6 +356,7 @@ fn new_feature(
         approve: Vec::new(),
         review_rounds: 0,
         merge: None,
+        avoid_conflicts: false,
     })
 }
 

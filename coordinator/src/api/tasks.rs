@@ -13,6 +13,7 @@ use super::features::StatusQuery;
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
+use crate::domain::paths::{MAX_PATHS, Pattern};
 use crate::domain::states::TaskState;
 use crate::flow::remove;
 use crate::flow::steer::{self, Steered, TaskCommand};
@@ -132,6 +133,13 @@ pub async fn edit(
     if let Some(wrong) = wrong {
         return Err(Problem::invalid(wrong));
     }
+    for path in body.paths.iter().flatten() {
+        Pattern::parse(path)
+            .map_err(|bad| Problem::refused(format!("`{path}` can't be one of its `paths`: {bad}")))?;
+    }
+    if body.paths.as_ref().is_some_and(|paths| paths.len() > MAX_PATHS) {
+        return Err(Problem::refused(format!("`paths` are {MAX_PATHS} at most")));
+    }
     let before = body.before;
     let change = TaskEdit {
         title: body.title,
@@ -142,6 +150,7 @@ pub async fn edit(
         model: body.model,
         max_retries: body.max_retries,
         verify: body.verify,
+        paths: body.paths,
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;

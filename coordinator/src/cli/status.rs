@@ -10,6 +10,7 @@ use super::args::Globals;
 use super::client::{ApiError, Client};
 use super::duration::show_ms;
 use super::output::{self, Format};
+use super::paint::tame;
 use super::table::Table;
 use super::{feature, screen, worker};
 use crate::store::view::{SessionView, SystemView};
@@ -67,6 +68,15 @@ fn page(status: &SystemView, wide: bool) -> String {
     if !status.sessions.is_empty() {
         text.push('\n');
         text.push_str(&sessions(&status.sessions).to_string());
+    }
+    if !status.held.is_empty() {
+        text.push('\n');
+        for held in &status.held {
+            text.push_str(&tame(&format!(
+                "{} {}: {}\n",
+                held.task, held.held_by, held.title
+            )));
+        }
     }
     text.push('\n');
     text.push_str(&worker::table(&status.workers, wide).to_string());

@@ -44,6 +44,9 @@ pub struct EditArgs {
     /// Whether another session judges an attempt before it counts
     #[arg(long, value_name = "BOOL")]
     verify: Option<bool>,
+    /// A path that it changes, instead of those that were declared; may be given several times
+    #[arg(long = "path", value_name = "PATH")]
+    paths: Option<Vec<String>>,
 }
 
 impl EditArgs {
@@ -60,6 +63,7 @@ impl EditArgs {
             && self.priority.is_none()
             && self.max_retries.is_none()
             && self.verify.is_none()
+            && self.paths.is_none()
     }
 
     /// The request.
@@ -87,6 +91,7 @@ impl EditArgs {
             model: self.model,
             max_retries: self.max_retries,
             verify: self.verify,
+            paths: self.paths,
         })
     }
 }

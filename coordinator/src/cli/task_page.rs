@@ -22,6 +22,9 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
         let now = match &task.session {
             Some(session) => format!("{} on {}", session.kind, session.worker),
             None if task.held => "held".to_owned(),
+            None if task.held_by.is_some() => {
+                task.held_by.as_ref().map(ToString::to_string).unwrap_or_default()
+            }
             None if task.open_blockers > 0 => format!("waits for {}", task.open_blockers),
             None => String::new(),
         };
@@ -80,6 +83,12 @@ pub fn page(detail: &TaskDetail) -> String {
         "  asks for    {}",
         asks.into_iter().flatten().collect::<Vec<_>>().join(", ")
     ));
+    if !task.paths.is_empty() {
+        lines.push(format!("  changes     {}", tame(&task.paths.join(", "))));
+    }
+    if let Some(held_by) = &task.held_by {
+        lines.push(format!("  {}", tame(&held_by.to_string())));
+    }
     if let Some(commit) = &detail.landed_commit {
         lines.push(format!("  landed      {commit}"));
     }

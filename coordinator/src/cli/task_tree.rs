@@ -113,6 +113,8 @@ mod tests {
             open_blockers: 0,
             children: 0,
             held: false,
+            held_by: None,
+            paths: Vec::new(),
             session: None,
         }
     }

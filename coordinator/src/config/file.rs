@@ -47,6 +47,8 @@ pub struct Execution {
     pub max_retries: Option<i32>,
     /// Whether attempts are verified; they are when it isn't given.
     pub verify: Option<bool>,
+    /// Whether tasks that change the same paths run one after the other; they don't when it isn't given.
+    pub avoid_conflicts: Option<bool>,
     /// Failures in a row after which an agent is told that its task is stuck; 3 when it isn't given. Read by the
     /// coordinator (SPEC 6.7).
     pub stuck_threshold: Option<i16>,

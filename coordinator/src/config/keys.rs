@@ -109,6 +109,13 @@ pub const KEYS: &[Key] = &[
     )
     .flag("no-verify"),
     key(
+        "execution.avoid_conflicts",
+        Toml("false"),
+        Run,
+        "Whether tasks that change the same paths run one after the other",
+    )
+    .flag("avoid-conflicts"),
+    key(
         "execution.learn",
         Words("ignored"),
         Run,

@@ -7,6 +7,7 @@ pub mod graph;
 pub mod judge;
 pub mod knowledge_file;
 pub mod names;
+pub mod paths;
 pub mod recall;
 pub mod retry;
 pub mod run;

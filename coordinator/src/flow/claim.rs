@@ -12,7 +12,7 @@ use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{Settings, context};
+use super::{Settings, context, hold};
 use crate::domain::fairness::{Share, divide};
 use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
@@ -125,9 +125,10 @@ async fn open(
             },
         }
     }
-    let mut fresh = Vec::new();
+    let mut fresh: Vec<(usize, Taken, RunId)> = Vec::new();
     for (pools, mut slots) in waiting {
-        let taken = take(tx, &pools, slots.len()).await?;
+        let took: Vec<Uuid> = fresh.iter().map(|(_, taken, _)| taken.task.0).collect();
+        let taken = take(tx, &pools, slots.len(), took).await?;
         for (task, run) in taken {
             let Some(index) = slots.pop_front() else { break };
             fresh.push((index, task, run));
@@ -188,7 +189,13 @@ async fn asked_before(
 }
 
 /// Takes up to `slots` ready tasks of these pools, follow-ups first, the rest divided fairly between features.
-async fn take(conn: &mut PgConnection, pools: &[String], slots: usize) -> sqlx::Result<Vec<(Taken, RunId)>> {
+/// `took` is what this transaction took before.
+async fn take(
+    conn: &mut PgConnection,
+    pools: &[String],
+    slots: usize,
+    mut took: Vec<Uuid>,
+) -> sqlx::Result<Vec<(Taken, RunId)>> {
     let features = store::ready::claimable(conn, pools).await?;
     let runs: HashMap<FeatureId, RunId> = features.iter().map(|f| (f.feature, f.run)).collect();
     let mut slots = u32::try_from(slots).unwrap_or(u32::MAX);
@@ -207,9 +214,20 @@ async fn take(conn: &mut PgConnection, pools: &[String], slots: usize) -> sqlx::
         slots -= u32::try_from(taken.len()).unwrap_or(0);
     }
     let shares: Vec<Share> = features.iter().map(share).collect();
-    let shares = divide(slots, &shares);
+    let kept_apart: HashSet<FeatureId> = features
+        .iter()
+        .filter(|f| f.avoid_conflicts)
+        .map(|f| f.feature)
+        .collect();
+    let (apart, shares): (Vec<_>, Vec<_>) = divide(slots, &shares)
+        .into_iter()
+        .partition(|(feature, _)| kept_apart.contains(feature));
     if !shares.is_empty() {
         taken.extend(store::ready::take(conn, pools, &shares, false).await?);
+    }
+    took.extend(taken.iter().map(|one| one.task.0));
+    for (feature, n) in apart {
+        taken.extend(hold::take(conn, pools, feature, n, &took).await?);
     }
     Ok(taken
         .into_iter()

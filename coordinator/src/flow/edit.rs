@@ -43,8 +43,9 @@ pub async fn task(
         return Ok((Steered::Refused(why.to_owned()), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
-    // The queue holds pool and priority as they were.
-    let queued = task.state == TaskState::Pending && (edit.pool.is_some() || edit.priority.is_some());
+    // The queue holds pool and priority as they were, and what it is held for may be none of its paths any more.
+    let queued = task.state == TaskState::Pending
+        && (edit.pool.is_some() || edit.priority.is_some() || edit.paths.is_some());
     if queued {
         let delay_ms = store::ready::delay_ms(&mut tx, id).await?;
         store::ready::withdraw(&mut tx, &[id.0]).await?;
@@ -122,6 +123,7 @@ fn words(edit: &TaskEdit) -> String {
         ("model", edit.model.is_some()),
         ("max_retries", edit.max_retries.is_some()),
         ("verify", edit.verify.is_some()),
+        ("paths", edit.paths.is_some()),
     ];
     let names: Vec<&str> = changed
         .iter()

@@ -7,7 +7,7 @@ use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::{self, Features};
-use super::{Signals, integrate, operate, submit};
+use super::{Signals, hold, integrate, operate, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -153,7 +153,10 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
         let mut tx = db.begin().await?;
         let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(*id)])).await?;
         let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
-        // A poll makes it right: what may land by now, and nobody was told of.
+        // A poll makes it right: what may begin or land by now, and nobody was told of.
+        if features.values().any(|feature| feature.avoid_conflicts) {
+            hold::release(&mut tx, &[*id], &mut signals).await?;
+        }
         integrate::promote(&mut tx, &BTreeSet::from([FeatureId(*id)]), &mut signals).await?;
         check(&mut tx, &mut features, &mut signals).await?;
         if features.values().map(|f| (f.state, f.counts)).ne(before) {

@@ -7,6 +7,7 @@
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
 //! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
+//! | [`hold`] | tasks that change the same are kept apart, where the feature asks for it |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
 //! | [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
@@ -42,6 +43,7 @@ pub mod edit;
 pub mod finish;
 pub mod heartbeat;
 pub mod hello;
+pub mod hold;
 pub mod integrate;
 pub mod library;
 pub mod link;

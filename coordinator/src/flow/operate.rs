@@ -94,6 +94,7 @@ pub async fn update(db: &PgPool, feature: FeatureId, actor: &str) -> sqlx::Resul
 pub async fn merge(
     db: &PgPool,
     feature: FeatureId,
+    id: TaskId,
     how: MergeHow,
     into: Option<&str>,
     actor: &str,
@@ -269,6 +270,7 @@ fn task(
         model: None,
         max_retries: defaults.max_retries,
         verify: defaults.verify,
+        paths: Vec::new(),
         open_blockers: 0,
         children: 0,
         start_commit: None,

@@ -254,6 +254,7 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
                     .max_retries
                     .map_or(defaults.max_retries, |n| i32::try_from(n).unwrap_or(i32::MAX)),
                 verify: node.verify.unwrap_or(defaults.verify),
+                paths: node.paths.clone(),
                 open_blockers: i32::try_from(node.open_blockers).unwrap_or(i32::MAX),
                 children: i32::try_from(node.open_children).unwrap_or(i32::MAX),
                 start_commit: None,
@@ -281,6 +282,7 @@ fn step(role: Kind, round: i64, description: &str, defaults: &TaskDefaults) -> N
         model: None,
         max_retries: defaults.max_retries,
         verify: defaults.verify,
+        paths: Vec::new(),
         open_blockers: 0,
         children: 0,
         start_commit: None,

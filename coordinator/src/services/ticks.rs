@@ -71,7 +71,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Looks at the ends of runs.
+/// Looks at the ends of runs, and lets go what waits for tasks that are over.
 pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {

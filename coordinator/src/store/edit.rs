@@ -16,6 +16,8 @@ pub struct TaskEdit {
     pub model: Option<String>,
     pub max_retries: Option<i32>,
     pub verify: Option<bool>,
+    /// What it is declared to change.
+    pub paths: Option<Vec<String>>,
 }
 
 /// Changes a task that the caller holds.
@@ -23,7 +25,7 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
     sqlx::query!(
         "update task_texts
          set title = coalesce($2, title), description = coalesce($3, description), pool = coalesce($4, pool),
-             agent = coalesce($5, agent), model = coalesce($6, model)
+             agent = coalesce($5, agent), model = coalesce($6, model), paths = coalesce($7, paths)
          where task_id = $1",
         id.0,
         edit.title,
@@ -31,6 +33,7 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
         edit.pool,
         edit.agent,
         edit.model,
+        edit.paths.as_deref(),
     )
     .execute(&mut *conn)
     .await?;

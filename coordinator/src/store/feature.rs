@@ -30,6 +30,8 @@ pub struct NewFeature {
     pub review_rounds: i32,
     /// How it comes into its base when it is finished.
     pub merge: Option<MergeHow>,
+    /// Whether tasks that change the same run one after the other.
+    pub avoid_conflicts: bool,
 }
 
 /// Inserts a feature as a draft. `false` when its name is taken in its repository.
@@ -37,8 +39,8 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
     let inserted = sqlx::query!(
         "insert into features
            (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
-            approve, review_rounds, merge)
-         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12)
+            approve, review_rounds, merge, avoid_conflicts)
+         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12, $13)
          on conflict (repo_id, name) do nothing",
         new.id.0,
         new.name,
@@ -52,6 +54,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         &new.approve as &[Kind],
         new.review_rounds,
         new.merge.map(MergeHow::as_str),
+        new.avoid_conflicts,
     )
     .execute(&mut *conn)
     .await?;
@@ -83,6 +86,7 @@ pub struct Locked {
     pub current_run: Option<RunId>,
     pub approve: Vec<Kind>,
     pub review_rounds: i32,
+    pub avoid_conflicts: bool,
     pub counts: Counts,
 }
 
@@ -99,6 +103,7 @@ impl Locked {
             current_run: None,
             approve: new.approve.clone(),
             review_rounds: new.review_rounds,
+            avoid_conflicts: new.avoid_conflicts,
             counts: Counts::default(),
         }
     }
@@ -123,7 +128,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
     let rows = sqlx::query!(
         r#"select id, name, repo_id, repo_address is not null as "has_repository!",
                   state as "state: FeatureState", failure_policy as "failure_policy: FailurePolicy", current_run,
-                  approve as "approve: Vec<Kind>", review_rounds, pending, blocked, done, failed, cancelled, skipped,
+                  approve as "approve: Vec<Kind>", review_rounds, avoid_conflicts, pending, blocked, done, failed, cancelled, skipped,
                   needs_review
            from features
            where id = any($1)
@@ -146,6 +151,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
             current_run: row.current_run.map(RunId),
             approve: row.approve,
             review_rounds: row.review_rounds,
+            avoid_conflicts: row.avoid_conflicts,
         })
         .collect())
 }

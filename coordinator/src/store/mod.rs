@@ -9,6 +9,7 @@ pub mod deps;
 pub mod dispatch;
 pub mod edit;
 pub mod feature;
+pub mod hold;
 pub mod idempotency;
 pub mod integration;
 pub mod library;

@@ -164,6 +164,8 @@ pub struct Claimable {
     pub follow_ups: i32,
     pub iterations_left: Option<i32>,
     pub over_limit: bool,
+    /// Its tasks are kept apart by what they change.
+    pub avoid_conflicts: bool,
 }
 
 /// Which features could be served from `pools`.
@@ -176,7 +178,7 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
              where state = 'live'
              group by feature_id
            )
-           select f.id, r.id as run_id, f.max_parallel, coalesce(live.running, 0) as "running!",
+           select f.id, r.id as run_id, f.max_parallel, f.avoid_conflicts, coalesce(live.running, 0) as "running!",
                   coalesce(live.working, 0) as "working!",
                   (select count(*)::int from ready_tasks q
                    where q.feature_id = f.id and q.pool = any($1) and q.priority <= -2147483647
@@ -206,6 +208,7 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
             follow_ups: row.follow_ups,
             iterations_left: row.iterations_left,
             over_limit: row.over_limit,
+            avoid_conflicts: row.avoid_conflicts,
         })
         .collect())
 }
@@ -302,7 +305,7 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
         .await
 }
 
-/// What of a feature is under way or waits its turn.
+/// What of a feature is under way or waits its turn; what is held by the paths that it changes counts as queued.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct UnderWay {
@@ -318,7 +321,9 @@ pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
     sqlx::query_as!(
         UnderWay,
         r#"select exists (select 1 from dispatches where feature_id = $1 and state = 'live') as "live!",
-                  exists (select 1 from ready_tasks where feature_id = $1) as "queued!",
+                  exists (select 1 from ready_tasks where feature_id = $1)
+                    or exists (select 1 from path_holds h join tasks t on t.id = h.task_id
+                               where h.feature_id = $1 and h.released_at is null and t.state = 'pending') as "queued!",
                   exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
                     as "following_up!",
                   exists (select 1 from integrations

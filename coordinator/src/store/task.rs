@@ -24,6 +24,8 @@ pub struct NewTask {
     pub model: Option<String>,
     pub max_retries: i32,
     pub verify: bool,
+    /// What it is declared to change.
+    pub paths: Vec<String>,
     pub open_blockers: i32,
     pub children: i32,
     pub start_commit: Option<String>,
@@ -88,17 +90,30 @@ pub async fn insert(
         .execute(&mut *conn)
         .await?;
         sqlx::query!(
-            "insert into task_texts (task_id, key, title, description, pool, agent, model, operation)
-             select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                                  $8::jsonb[])",
+            "insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths)
+             select t.task_id, t.key, t.title, t.description, t.pool, t.agent, t.model, t.operation,
+                    array(select jsonb_array_elements_text(t.paths))
+             from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                         $8::jsonb[], $9::jsonb[])
+               as t(task_id, key, title, description, pool, agent, model, operation, paths)",
             &ids,
             &chunk.iter().map(|task| task.key.clone()).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.title.clone()).collect::<Vec<_>>(),
-            &chunk.iter().map(|task| task.description.clone()).collect::<Vec<_>>(),
+            &chunk
+                .iter()
+                .map(|task| task.description.clone())
+                .collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.pool.clone()).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
             &chunk.iter().map(|task| task.model.clone()).collect::<Vec<_>>() as &[Option<String>],
-            &chunk.iter().map(|task| task.operation.clone().map(Json)).collect::<Vec<_>>() as &[Option<Json<GitOperation>>],
+            &chunk
+                .iter()
+                .map(|task| task.operation.clone().map(Json))
+                .collect::<Vec<_>>() as &[Option<Json<GitOperation>>],
+            &chunk
+                .iter()
+                .map(|task| Json(task.paths.clone()))
+                .collect::<Vec<_>>() as &[Json<Vec<String>>],
         )
         .execute(&mut *conn)
         .await?;

@@ -114,6 +114,8 @@ pub struct FeatureOptions {
     pub run: RunSettings,
     /// What a failure does to siblings.
     pub failure_policy: FailurePolicy,
+    /// Tasks that change the same run one after the other.
+    pub avoid_conflicts: bool,
 }
 
 impl FeatureOptions {
@@ -148,6 +150,7 @@ impl Default for FeatureOptions {
                 limit_grows: false,
             },
             failure_policy: FailurePolicy::Continue,
+            avoid_conflicts: false,
         }
     }
 }

@@ -249,6 +249,7 @@ impl World {
             approve: Vec::new(),
             review_rounds: 0,
             merge: None,
+            avoid_conflicts: options.avoid_conflicts,
         };
         let id = feature.id;
         let defaults = TaskDefaults {

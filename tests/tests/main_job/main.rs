@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod agents;
+mod apart;
 mod conflicts;
 mod coordinator_killed;
 mod disk;

@@ -65,7 +65,22 @@ const RULES: &[(&str, &str)] = &[
            and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind = 'verify'))
            and t.next_kind <> 'integrate'
            and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
-           and not exists (select 1 from ready_tasks q where q.task_id = t.id)",
+           and not exists (select 1 from ready_tasks q where q.task_id = t.id)
+           and not exists (select 1 from path_holds h where h.task_id = t.id and h.released_at is null)",
+    ),
+    (
+        "no two sessions work on what is declared to be the same, where conflicts are avoided",
+        "select a.task_id::text || ' and ' || b.task_id::text || ' work on ' || y.paths::text
+         from dispatches a
+         join dispatches b on b.feature_id = a.feature_id and b.task_id > a.task_id and b.kind = 'work' and b.state = 'live'
+         join features f on f.id = a.feature_id and f.avoid_conflicts
+         join tasks s on s.id = a.task_id and s.conflicts < 2
+         join tasks t on t.id = b.task_id and t.conflicts < 2
+         join task_texts x on x.task_id = a.task_id
+         join task_texts y on y.task_id = b.task_id
+         where a.kind = 'work' and a.state = 'live'
+           and exists (select 1 from unnest(x.paths) p join unnest(y.paths) q
+                       on p = q or starts_with(p, q || '/') or starts_with(q, p || '/'))",
     ),
     (
         "a running feature's oldest free integration is queued",

@@ -35,6 +35,7 @@ impl<'a> History<'a> {
         let options = FeatureOptions {
             verify: u64::is_multiple_of(seed, 2),
             max_parallel: 4,
+            avoid_conflicts: seed % 4 == 1 || seed % 4 == 2,
             max_retries: 2,
             failure_policy: if u64::is_multiple_of(seed, 3) {
                 FailurePolicy::Stop
@@ -425,6 +426,13 @@ fn graph(random: &mut StdRng) -> String {
         text.push_str(&format!("- key: k{task}\n  title: Task {task}\n"));
         if let Some(parent) = parent {
             text.push_str(&format!("  parent: k{parent}\n"));
+        }
+        if random.random_bool(0.6) {
+            let first = random.random_range(0..3);
+            text.push_str(&format!(
+                "  paths: [dir{first}, dir{}/x]\n",
+                random.random_range(0..3)
+            ));
         }
         if !after.is_empty() {
             text.push_str(&format!("  after: [{}]\n", after.join(", ")));

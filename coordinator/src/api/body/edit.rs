@@ -36,4 +36,7 @@ pub struct EditTask {
     /// Whether attempts are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
+    /// Paths that it changes, such as `src/api/**`, instead of those that were declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<String>>,
 }

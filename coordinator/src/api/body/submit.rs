@@ -90,6 +90,9 @@ pub struct SubmitFeature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
+    /// Whether tasks that change the same paths run one after the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub avoid_conflicts: bool,
     /// Limits and choices of its run.
     #[serde(default)]
     pub run: RunWish,
@@ -132,6 +135,9 @@ pub struct SubmitTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
+    /// Paths that it changes, such as `src/api/**`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// A configured agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,

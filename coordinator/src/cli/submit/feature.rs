@@ -30,6 +30,7 @@ use crate::domain::steps::{self, Given};
   ralph-coordinator submit feature todo --tasks - --repo https://host/team/todo.git --base main < tasks.yaml
   ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
   ralph-coordinator submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
+  ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
   ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on")]
 pub struct FeatureArgs {
     /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
@@ -70,6 +71,9 @@ pub struct FeatureArgs {
     /// Let no other session judge an attempt before it counts
     #[arg(long)]
     no_verify: bool,
+    /// Let tasks that change the same paths, as declared (`paths`) or as their earlier attempts did, run one after the other
+    #[arg(long)]
+    avoid_conflicts: bool,
     /// What happens to the siblings of a task that fails for good
     #[arg(long, value_enum, default_value_t = OnFailure::Continue, value_name = "POLICY")]
     on_failure: OnFailure,
@@ -150,6 +154,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
             file.execution.verify
         },
         pool: args.pool,
+        avoid_conflicts: args.avoid_conflicts || file.execution.avoid_conflicts.unwrap_or(false),
         run: args.run.wish()?,
         draft: args.draft,
     };

@@ -21,6 +21,7 @@ use crate::config::Config;
 #[command(after_help = "Examples:
   ralph-coordinator submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
   ralph-coordinator submit task \"Write the tests\" --feature todo --after t-9f2c
+  ralph-coordinator submit task \"Write the routes\" --feature todo --path \"src/api/**\" --path docs/api.md
   ralph-coordinator submit task \"Look something up\" --no-repo --description - < question.txt")]
 pub struct TaskArgs {
     /// What is to be done, on one line
@@ -43,6 +44,9 @@ pub struct TaskArgs {
     /// Pool of workers that may take it [default: default]
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
+    /// A path that it changes, as `src/api/**`; may be given several times. See `submit feature --avoid-conflicts`
+    #[arg(long = "path", value_name = "PATH")]
+    paths: Vec<String>,
     /// Retries [default: 3]
     #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
     max_retries: Option<i32>,
@@ -89,6 +93,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         after: args.after,
         priority: args.priority,
         pool: args.pool,
+        paths: args.paths,
         agent: args.run.agent.clone().filter(|_| in_feature),
         model: args.run.model.clone().filter(|_| in_feature),
         max_retries: args.max_retries.or(file.execution.max_retries),

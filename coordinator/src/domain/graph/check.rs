@@ -135,6 +135,7 @@ fn nodes(
             model: task.model,
             max_retries: task.max_retries,
             verify: task.verify,
+            paths: task.paths,
             open_blockers,
             open_children: 0,
         });

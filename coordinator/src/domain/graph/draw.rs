@@ -137,6 +137,9 @@ fn line(node: &Node, nodes: &[Node], text: &mut String) {
         Some(false) => asks.push("not verified".to_owned()),
         None => {}
     }
+    if !node.paths.is_empty() {
+        asks.push(format!("changes {}", clip(&node.paths.join(", "), 60)));
+    }
     if !asks.is_empty() {
         let _ = write!(text, "  [{}]", asks.join(", "));
     }

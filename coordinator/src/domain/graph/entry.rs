@@ -3,14 +3,14 @@
 use granit_parser::Event;
 
 use super::file::{Located, TaskEntry};
-use super::limits::{MAX_EDGES, MAX_RETRIES};
+use super::limits::{MAX_ALL_PATHS, MAX_EDGES, MAX_RETRIES};
 use super::printable::quote;
 use super::problem::ProblemKind;
 use super::read::Reader;
 use super::values::{Fault, Value};
 
 /// The fields of a task.
-pub const FIELDS: [&str; 11] = [
+pub const FIELDS: [&str; 12] = [
     "key",
     "title",
     "description",
@@ -22,6 +22,7 @@ pub const FIELDS: [&str; 11] = [
     "model",
     "max_retries",
     "verify",
+    "paths",
 ];
 
 impl<'t> Reader<'t, '_> {
@@ -90,6 +91,7 @@ impl<'t> Reader<'t, '_> {
             "model" => task.model = self.text(field, value),
             "priority" => task.priority = self.whole_number(field, value, i32::MIN, i32::MAX),
             "max_retries" => task.max_retries = self.whole_number(field, value, 0, MAX_RETRIES),
+            "paths" => task.paths = self.paths(field, value)?,
             _ => task.verify = self.boolean(field, value),
         }
         Ok(())
@@ -131,6 +133,35 @@ impl<'t> Reader<'t, '_> {
                 value: item.value.text.into_owned(),
                 line: item.line,
             })
+            .collect())
+    }
+
+    /// Declared paths; one alone needs no list.
+    fn paths(&mut self, field: &str, value: Located<Value<'t>>) -> Result<Vec<String>, Fault> {
+        let items = match value.value {
+            Value::Scalar(scalar) if scalar.is_null() => return Ok(Vec::new()),
+            Value::Scalar(scalar) => return Ok(vec![scalar.text.into_owned()]),
+            Value::List(items) => items,
+            Value::Other(_) => {
+                self.refuse_type(
+                    &value,
+                    field,
+                    "a list of paths, as in `paths: [src/api/**, docs/api.md]`",
+                );
+                return Ok(Vec::new());
+            }
+        };
+        self.paths += items.len();
+        if self.paths > MAX_ALL_PATHS {
+            return Err(Fault {
+                line: value.line,
+                kind: ProblemKind::Limit,
+                what: format!("more than {MAX_ALL_PATHS} entries in all `paths` lists; name folders instead"),
+            });
+        }
+        Ok(items
+            .into_iter()
+            .map(|item| item.value.text.into_owned())
             .collect())
     }
 

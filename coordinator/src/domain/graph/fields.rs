@@ -9,6 +9,7 @@ use super::limits::{
 use super::nearest::did_you_mean;
 use super::printable::quote;
 use super::problem::{ProblemKind, Problems};
+use crate::domain::paths::{MAX_PATHS, Pattern};
 
 /// Adds what is wrong with the fields of `task`, references aside.
 pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
@@ -92,6 +93,21 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
         refuse(ProblemKind::Value, &|| {
             format!("`max_retries` must be a whole number from 0 to {MAX_RETRIES}, not {retries}")
         });
+    }
+    if task.paths.len() > MAX_PATHS {
+        refuse(ProblemKind::Limit, &|| {
+            format!(
+                "it has {} `paths`, {MAX_PATHS} at most; name their folders",
+                task.paths.len()
+            )
+        });
+    }
+    for path in &task.paths {
+        if let Err(bad) = Pattern::parse(path) {
+            refuse(ProblemKind::Value, &|| {
+                format!("{} can't be one of its `paths`: {bad}", quote(path))
+            });
+        }
     }
 }
 

@@ -90,6 +90,11 @@ pub struct TaskEntry {
     /// Whether another session judges the result before it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
+    /// What the task changes: paths from the repository's top such as `src/api/**`, with `*`, `?` and `**`. A feature that
+    /// is to avoid conflicts doesn't run tasks at once whose paths overlap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 500)))]
+    pub paths: Vec<String>,
 }
 
 /// A value and the line that it stands on. In JSON and in the schema it is the value alone.

@@ -48,6 +48,8 @@ pub struct Node {
     pub max_retries: Option<u32>,
     /// Verification on or off, when the task says so.
     pub verify: Option<bool>,
+    /// What it is declared to change, each a [`Pattern`](crate::domain::paths::Pattern).
+    pub paths: Vec<String>,
     /// What holds the task at the start: its own blockers, and one more when its parent is held (DESIGN 2: a closed
     /// parent holds its children as one blocker, level by level). Zero means that it may start.
     pub open_blockers: u32,

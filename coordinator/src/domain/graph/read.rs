@@ -46,6 +46,7 @@ pub fn read(source_name: &str, text: &str, problems: &mut Problems) -> Option<Gr
         warnings: Problems::default(),
         tasks: Vec::new(),
         edges: 0,
+        paths: 0,
     };
     match reader.file() {
         Ok(true) => Some(GraphFile {
@@ -88,6 +89,8 @@ pub struct Reader<'t, 'p> {
     pub tasks: Vec<TaskEntry>,
     /// Entries of all `after` lists so far.
     pub edges: usize,
+    /// Entries of `paths` lists so far.
+    pub paths: usize,
 }
 
 impl<'t> Reader<'t, '_> {

@@ -6,7 +6,7 @@ use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, capture, cascade, finish, integrate, submit};
+use super::super::{Signals, capture, cascade, finish, hold, integrate, submit};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
 use crate::domain::retry::{self, Next};
@@ -95,6 +95,11 @@ impl Batch<'_> {
             .await?;
         }
         self.write_operations(conn, signals).await?;
+        let apart = self.features.values().filter(|feature| feature.avoid_conflicts);
+        let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
+        if !apart.is_empty() {
+            hold::release(conn, &apart, signals).await?;
+        }
         integrate::promote(conn, &self.turns, signals).await?;
         for (run, spent) in &self.spent {
             if *spent != Spent::default() {

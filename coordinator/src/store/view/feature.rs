@@ -25,6 +25,9 @@ pub struct FeatureView {
     pub branch: Option<String>,
     pub max_parallel: i32,
     pub failure_policy: FailurePolicy,
+    /// Whether tasks that change the same run one after the other.
+    #[serde(default)]
+    pub avoid_conflicts: bool,
     pub tasks: TaskCounts,
     pub run: Option<RunView>,
     #[serde(with = "time::serde::rfc3339")]
@@ -61,7 +64,7 @@ impl TaskCounts {
 pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<FeatureView>> {
     let rows = sqlx::query!(
         r#"select f.id, name, state as "state: FeatureState", repo_address, repo_id, base_ref, base_commit, branch,
-                  max_parallel, failure_policy as "failure_policy: FailurePolicy", pending, blocked, done, failed,
+                  max_parallel, failure_policy as "failure_policy: FailurePolicy", avoid_conflicts, pending, blocked, done, failed,
                   cancelled, skipped, needs_review, created_at, updated_at,
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
@@ -105,6 +108,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 branch: row.branch,
                 max_parallel: row.max_parallel,
                 failure_policy: row.failure_policy,
+                avoid_conflicts: row.avoid_conflicts,
                 tasks: TaskCounts {
                     total: open + counted.into_iter().map(i64::from).sum::<i64>(),
                     pending: open - in_progress,

@@ -32,7 +32,7 @@ pub use progress::{Progress, progress};
 pub use run::{RunLimits, RunView, runs, runs_page};
 pub use system::{Pool, SystemView, system};
 pub use task::{
-    LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, attention, detail, log_of_task, subtree, tasks,
-    tasks_page,
+    HeldBy, HeldTask, LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, attention, detail, held_tasks,
+    log_of_task, subtree, tasks, tasks_page,
 };
 pub use worker::{WorkerStatus, WorkerView, workers};

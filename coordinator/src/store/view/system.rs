@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::dispatch::{SessionView, sessions};
 use super::feature::{FeatureView, features};
+use super::task::{HeldTask, held_tasks};
 use super::worker::{WorkerView, workers};
 use crate::store;
 
@@ -29,6 +30,9 @@ pub struct SystemView {
     pub sessions: Vec<SessionView>,
     /// How many run now.
     pub live_sessions: i64,
+    /// What waits for tasks that change the same, longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldTask>,
     /// Who works.
     pub workers: Vec<WorkerView>,
     /// The pools that living workers serve.
@@ -72,6 +76,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         version: env!("CARGO_PKG_VERSION").to_owned(),
         features: features(conn, &ids).await?,
         sessions: sessions(conn, None, NAMED).await?,
+        held: held_tasks(conn, NAMED).await?,
         workers: workers(conn, lease_ms).await?,
         pools,
     })

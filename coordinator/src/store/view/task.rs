@@ -38,8 +38,68 @@ pub struct TaskView {
     pub children: i32,
     /// Whether a failed or cancelled ancestor keeps it from being worked on.
     pub held: bool,
+    /// The task that changes the same and is waited for, in a feature that avoids conflicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
+    /// What it is declared to change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// What runs now.
     pub session: Option<TaskSession>,
+}
+
+/// Why a task waits that could else begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HeldBy {
+    /// The task that is waited for.
+    pub task: String,
+    /// What both change.
+    pub path: String,
+}
+
+impl std::fmt::Display for HeldBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "held: {} changes {} too", self.task, self.path)
+    }
+}
+
+/// A task that waits for another one which changes the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HeldTask {
+    /// The task.
+    pub task: String,
+    /// Its title.
+    pub title: String,
+    /// What it waits for.
+    pub held_by: HeldBy,
+}
+
+/// The tasks that wait longest for others which change the same, at most `limit`.
+pub async fn held_tasks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<HeldTask>> {
+    let rows = sqlx::query!(
+        "select h.task_id, x.title, h.by_task, h.path
+         from path_holds h
+         join tasks t on t.id = h.task_id and t.state = 'pending'
+         join features f on f.id = h.feature_id and f.state in ('running', 'paused')
+         join task_texts x on x.task_id = h.task_id
+         where h.released_at is null
+         order by h.since, h.task_id
+         limit $1",
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| HeldTask {
+            task: TaskId(row.task_id).short(),
+            title: row.title,
+            held_by: HeldBy {
+                task: TaskId(row.by_task).short(),
+                path: row.path,
+            },
+        })
+        .collect())
 }
 
 /// What runs for a task.
@@ -108,11 +168,12 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                   x.pool, x.agent, x.model, t.max_retries, t.verify, t.verification as "verification: Verification",
                   t.attempt, t.failures, t.open_blockers, t.children, t.held,
                   d.id as "dispatch?", d.kind as "kind?: Kind", d.worker as "worker?", d.model as dispatch_model,
-                  d.claimed_at as "claimed_at?"
+                  d.claimed_at as "claimed_at?", x.paths, h.by_task as "by_task?", h.path as "path?"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join tasks t on t.id = wanted.id
            join task_texts x on x.task_id = t.id
            left join dispatches d on d.id = t.dispatch_id and d.state = 'live'
+           left join path_holds h on h.task_id = t.id and h.released_at is null and t.state = 'pending'
            order by wanted.n"#,
         ids,
     )
@@ -151,6 +212,11 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                 open_blockers: row.open_blockers,
                 children: row.children,
                 held: row.held,
+                held_by: row.by_task.zip(row.path).map(|(by, path)| HeldBy {
+                    task: TaskId(by).short(),
+                    path,
+                }),
+                paths: row.paths,
                 session,
             }
         })

@@ -1,0 +1,17 @@
+//! Which tasks change the same files, and which of them may run at once (`--avoid-conflicts`).
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `pattern` | a declared path, and whether two of them can name the same file |
+//! | `footprint` | what a task is known to change: declared, and learned from its attempts |
+//! | `turns` | which of the ready tasks may begin beside those under way |
+
+mod footprint;
+mod pattern;
+#[cfg(test)]
+mod properties;
+mod turns;
+
+pub use footprint::Footprint;
+pub use pattern::{BadPath, MAX_PATH_CHARS, MAX_PATHS, Pattern};
+pub use turns::{Admission, Busy, Candidate, MAX_WAITING, Waiting, admit};
