@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     Access, Assignment, Decided, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder, ModelChoice,
     Repository, SessionLimits, SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
@@ -176,10 +177,20 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     let tasks = store::context::tasks(conn, &ids).await?;
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
     let runs = store::run::read(conn, &run_ids).await?;
-    let prerequisites = store::context::prerequisites(conn, &ids).await?;
+    // What is told to agents is read for those dispatches alone that have one.
+    let told: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| SessionKind::from(d.kind).has_agent())
+        .map(|d| d.task.0)
+        .collect();
+    let prerequisites = if told.is_empty() {
+        Vec::new()
+    } else {
+        store::context::prerequisites(conn, &told).await?
+    };
     let conflicted: Vec<Uuid> = tasks
         .iter()
-        .filter(|task| task.conflicted && task.start_commit.is_some())
+        .filter(|task| task.conflicted && task.start_commit.is_some() && told.contains(&task.task.0))
         .map(|task| task.task.0)
         .collect();
     let mut conflicts = if conflicted.is_empty() {

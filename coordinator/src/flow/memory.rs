@@ -75,7 +75,10 @@ impl Remembered {
         opened: &[Opened],
         tasks: &[TaskFacts],
     ) -> sqlx::Result<Self> {
-        let working: Vec<&Opened> = opened.iter().filter(|d| d.kind.begins_attempt()).collect();
+        let working: Vec<&Opened> = opened
+            .iter()
+            .filter(|d| d.kind.begins_attempt() && SessionKind::from(d.kind).has_agent())
+            .collect();
         if working.is_empty() {
             return Ok(Self::default());
         }
