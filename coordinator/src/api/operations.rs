@@ -3,10 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use sqlx::PgPool;
 
 use super::app::App;
 use super::body::{Merging, Operating, Reverting, RunWish};
 use super::locate;
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
 use crate::flow::Signals;
@@ -26,10 +28,13 @@ const ACTOR: &str = "a person";
     tag = "features",
     responses((status = 201, body = Operating))
 )]
-pub async fn update(State(app): State<App>, At(id): At<String>) -> Answer {
+pub async fn update(State(app): State<App>, new: NewId, At(id): At<String>) -> Answer {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let wanted = store::retry_serialization(|| operate::update(db, feature, ACTOR)).await?;
+    let wanted = match made_before(db, new).await? {
+        Some(made) => made,
+        None => store::retry_serialization(|| operate::update(db, feature, TaskId(new.id), ACTOR)).await?,
+    };
     begun(&app, feature, wanted).await
 }
 
@@ -42,7 +47,12 @@ pub async fn update(State(app): State<App>, At(id): At<String>) -> Answer {
     request_body = Merging,
     responses((status = 201, body = Operating))
 )]
-pub async fn merge(State(app): State<App>, At(id): At<String>, Body(wish): Body<Merging>) -> Answer {
+pub async fn merge(
+    State(app): State<App>,
+    new: NewId,
+    At(id): At<String>,
+    Body(wish): Body<Merging>,
+) -> Answer {
     let into = wish.into.as_deref();
     if let Some(branch) = into.filter(|branch| !is_branch(branch)) {
         return Err(Problem::invalid(format!(
@@ -51,7 +61,13 @@ pub async fn merge(State(app): State<App>, At(id): At<String>, Body(wish): Body<
     }
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let wanted = store::retry_serialization(|| operate::merge(db, feature, wish.how, into, ACTOR)).await?;
+    let wanted = match made_before(db, new).await? {
+        Some(made) => made,
+        None => {
+            let id = TaskId(new.id);
+            store::retry_serialization(|| operate::merge(db, feature, id, wish.how, into, ACTOR)).await?
+        }
+    };
     begun(&app, feature, wanted).await
 }
 
@@ -64,7 +80,12 @@ pub async fn merge(State(app): State<App>, At(id): At<String>, Body(wish): Body<
     request_body = Reverting,
     responses((status = 201, body = Operating))
 )]
-pub async fn revert(State(app): State<App>, At(id): At<String>, Body(wish): Body<Reverting>) -> Answer {
+pub async fn revert(
+    State(app): State<App>,
+    new: NewId,
+    At(id): At<String>,
+    Body(wish): Body<Reverting>,
+) -> Answer {
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, &id).await?;
     let feature = store::task::feature_of(&mut conn, task).await?;
@@ -77,8 +98,23 @@ pub async fn revert(State(app): State<App>, At(id): At<String>, Body(wish): Body
         dependents: wish.dependents,
     };
     let (db, why) = (&app.deps.db, wish.reason.as_deref());
-    let wanted = store::retry_serialization(|| operate::revert(db, task, how, why, ACTOR)).await?;
+    let wanted = match made_before(db, new).await? {
+        Some(made) => made,
+        None => {
+            let first = TaskId(new.id);
+            store::retry_serialization(|| operate::revert(db, task, first, how, why, ACTOR)).await?
+        }
+    };
     begun(&app, feature, wanted).await
+}
+
+/// What an earlier try with the same key made before its coordinator died.
+async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, Signals)>> {
+    if !new.again {
+        return Ok(None);
+    }
+    let made = operate::made_before(db, TaskId(new.id)).await?;
+    Ok(made.map(|tasks| (Operated::Accepted(tasks), Signals::default())))
 }
 
 type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;

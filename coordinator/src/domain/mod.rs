@@ -4,6 +4,7 @@ pub mod counts;
 pub mod document;
 pub mod fairness;
 pub mod graph;
+pub mod ids;
 pub mod judge;
 pub mod knowledge_file;
 pub mod names;

@@ -17,6 +17,20 @@ pub const MAX_CONFLICTS: i16 = 3;
 /// Verify sessions without a verdict before it counts as a failed verification (SPEC 5).
 pub const MAX_VERIFY_TRIES: i16 = 2;
 
+/// Longest pause between tries of one change of a branch.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Pause after the second try that came to nothing, doubled with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The pause before a branch is changed again after so many tries that came to nothing, since it moved meanwhile: that is
+/// nobody's failure.
+pub fn pause(tries: i32) -> Duration {
+    match tries {
+        ..=1 => Duration::ZERO,
+        n => FIRST_PAUSE.saturating_mul(1 << (n - 2).min(20)).min(MAX_PAUSE),
+    }
+}
+
 /// What a task has been through since it last went well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
@@ -110,6 +124,15 @@ mod tests {
     use super::*;
 
     const BASE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn pauses_grow_and_are_bounded() {
+        let pauses: Vec<_> = [0, 1, 2, 3, 10, 40]
+            .into_iter()
+            .map(|tries| pause(tries).as_millis())
+            .collect();
+        assert_eq!(pauses, [0, 0, 250, 500, 60_000, 60_000]);
+    }
 
     fn check(outcome: Outcome, changes: bool, before: Trouble, next: Next, after: Trouble) {
         assert_eq!(

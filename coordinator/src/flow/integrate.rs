@@ -7,15 +7,11 @@ use ralph_shared::wire::{DecideAnswer, DecideRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::Signals;
-use crate::domain::states::Kind;
+use super::{Signals, cascade};
+use crate::domain::retry;
+use crate::domain::states::{FeatureState, Kind};
 use crate::faults;
 use crate::store;
-
-/// Longest pause between tries of one integration. Milliseconds.
-const MAX_PAUSE_MS: i64 = 60_000;
-/// Pause after the first try that came to nothing, doubled with each further one. Milliseconds.
-const FIRST_PAUSE_MS: i64 = 250;
 
 /// Queues, for each feature, the integration whose turn it is, unless somebody holds the turn; and before it the task that
 /// conflicted twice in a row, where one waits.
@@ -39,9 +35,8 @@ pub async fn promote(
     }
     let open = store::integration::open_of_tasks(conn, &next).await?;
     let pause = |task: &Uuid| {
-        open.iter()
-            .find(|i| i.task.0 == *task)
-            .map_or(0, |i| pause_ms(i.tries))
+        let tries = open.iter().find(|i| i.task.0 == *task).map_or(0, |i| i.tries);
+        i64::try_from(retry::pause(tries).as_millis()).unwrap_or(0)
     };
     let delays: Vec<i64> = next.iter().map(pause).collect();
     let pools = store::ready::enqueue(conn, &next, &delays).await?;
@@ -50,13 +45,6 @@ pub async fn promote(
     store::ready::withdraw_held_turns(conn, &next).await?;
     signals.got_work(pools);
     Ok(())
-}
-
-fn pause_ms(tries: i32) -> i64 {
-    match tries {
-        ..=1 => 0,
-        n => (FIRST_PAUSE_MS << (n - 2).min(20)).min(MAX_PAUSE_MS),
-    }
 }
 
 /// Answers the holder of a turn that asks whether it may push: in one transaction, fence checked, the feature's only open
@@ -71,12 +59,27 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     let Some(dispatch) = store::dispatch::read(&mut tx, &[request.dispatch.0]).await?.pop() else {
         return refused("no such dispatch");
     };
+    let is_operation = dispatch.kind == Kind::Git;
+    if is_operation {
+        // Its end takes no turn that a cancelled feature would not give: the feature's row decides between the two.
+        let features = cascade::lock_features(&mut tx, &BTreeSet::from([dispatch.feature])).await?;
+        let feature = features.get(&dispatch.feature);
+        if feature.is_none_or(|feature| feature.state == FeatureState::Cancelled) {
+            return refused("the feature was cancelled");
+        }
+    }
     let tasks = store::task::lock(&mut tx, &[dispatch.task.0]).await?;
     if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch.0) {
         return refused("the task has another dispatch by now");
     }
-    if dispatch.kind == Kind::Git {
-        // It takes no turn: its push says what the branch was before, and what it did already it finds.
+    if is_operation {
+        // It takes no turn: its push says what the branch was before, and what it did already it finds. But whoever takes
+        // the task away from here on is refused.
+        if !store::operation::decide(&mut tx, request.dispatch).await? {
+            return refused("the dispatch is over");
+        }
+        faults::point("decide.before_commit");
+        tx.commit().await?;
         return Ok(DecideAnswer::Decided);
     }
     let Some(names) = store::integration::names(&mut tx, dispatch.task).await? else {
@@ -90,15 +93,4 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     tx.commit().await?;
     faults::point("decide.after_commit");
     Ok(DecideAnswer::Decided)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_are_bounded() {
-        let pauses: Vec<_> = [0, 1, 2, 3, 10, 40].into_iter().map(pause_ms).collect();
-        assert_eq!(pauses, [0, 0, 250, 500, 60_000, 60_000]);
-    }
 }

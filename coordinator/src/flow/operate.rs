@@ -9,6 +9,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::cascade::{self, Features};
 use super::{Signals, submit};
+use crate::domain::ids::further;
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::store;
 use crate::store::feature::Locked;
@@ -64,21 +65,50 @@ async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Resul
     Ok(Ok(Held { features, branches }))
 }
 
-/// Takes what the feature's base has by now into its branch.
-pub async fn update(db: &PgPool, feature: FeatureId, actor: &str) -> sqlx::Result<(Operated, Signals)> {
+/// The same, unless a task of it does the same already.
+async fn hold_for(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    is_same: impl Fn(&GitOperation) -> bool,
+) -> sqlx::Result<Result<Held, Operated>> {
+    let held = hold(conn, feature).await?;
+    let open = store::operation::open(conn, feature).await?;
+    Ok(match open.iter().find(|(_, open)| is_same(open)) {
+        Some((task, _)) => held.and(Err(Operated::Refused(does_that_already(*task)))),
+        None => held,
+    })
+}
+
+fn does_that_already(task: TaskId) -> String {
+    format!("{task} does that already; `task show {task}` says how far it is")
+}
+
+/// The tasks that an earlier try of the request made whose first task gets the id `first`, if it made any.
+pub async fn made_before(db: &PgPool, first: TaskId) -> sqlx::Result<Option<Vec<TaskId>>> {
+    let mut conn = db.acquire().await?;
+    let mut tasks = Vec::new();
+    loop {
+        let next = TaskId(further(first.0, tasks.len()));
+        if store::task::feature_of(&mut conn, next).await?.is_none() {
+            return Ok((!tasks.is_empty()).then_some(tasks));
+        }
+        tasks.push(next);
+    }
+}
+
+/// Takes what the feature's base has by now into its branch; `id` is the task's that does it.
+pub async fn update(
+    db: &PgPool,
+    feature: FeatureId,
+    id: TaskId,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
     let mut tx = db.begin().await?;
-    let mut held = match hold(&mut tx, feature).await? {
+    let is_same = |open: &GitOperation| matches!(open, GitOperation::Update { .. });
+    let mut held = match hold_for(&mut tx, feature, is_same).await? {
         Ok(held) => held,
         Err(refused) => return Ok((refused, Signals::default())),
     };
-    let open = store::operation::open(&mut tx, feature).await?;
-    if let Some((task, _)) = open
-        .iter()
-        .find(|(_, open)| matches!(open, GitOperation::Update { .. }))
-    {
-        let why = format!("{task} does that already; `task show {task}` says how far it is");
-        return Ok((Operated::Refused(why), Signals::default()));
-    }
     let branch = held.branches.base_ref.clone();
     let title = format!("Take in {branch}");
     let description = format!(
@@ -87,10 +117,10 @@ pub async fn update(db: &PgPool, feature: FeatureId, actor: &str) -> sqlx::Resul
     );
     let operation = GitOperation::Update { branch, brings: None };
     let task = task(&held.branches, 1, "update", title, description, operation);
-    add(tx, feature, &mut held, vec![task], actor).await
+    add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
-/// Brings the feature's branch into the branch that it began from, or another.
+/// Brings the feature's branch into the branch that it began from, or another; `id` is the task's that does it.
 pub async fn merge(
     db: &PgPool,
     feature: FeatureId,
@@ -100,31 +130,25 @@ pub async fn merge(
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
     let mut tx = db.begin().await?;
-    let mut held = match hold(&mut tx, feature).await? {
+    let is_same = |open: &GitOperation| matches!(open, GitOperation::Merge { .. });
+    let mut held = match hold_for(&mut tx, feature, is_same).await? {
         Ok(held) => held,
         Err(refused) => return Ok((refused, Signals::default())),
     };
-    let open = store::operation::open(&mut tx, feature).await?;
-    if let Some((task, _)) = open
-        .iter()
-        .find(|(_, open)| matches!(open, GitOperation::Merge { .. }))
-    {
-        let why = format!("{task} does that already; `task show {task}` says how far it is");
-        return Ok((Operated::Refused(why), Signals::default()));
-    }
     let Some(head) = held.branches.last_landed.clone() else {
         let why = "nothing of this feature has landed yet".to_owned();
         return Ok((Operated::Refused(why), Signals::default()));
     };
     let branch = into.map_or(held.branches.base_ref.clone(), str::to_owned);
     let task = merging(&held.branches, branch, how, head);
-    add(tx, feature, &mut held, vec![task], actor).await
+    add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
-/// Takes a landed task back.
+/// Takes a landed task back; the tasks that do it get the id `first` and those that follow from it.
 pub async fn revert(
     db: &PgPool,
     id: TaskId,
+    first: TaskId,
     wish: RevertWish,
     why: Option<&str>,
     actor: &str,
@@ -161,11 +185,12 @@ pub async fn revert(
         ));
     }
     let open = store::operation::open(&mut tx, feature).await?;
-    let reverts = |open: &GitOperation| matches!(open, GitOperation::Revert { task, .. } if *task == id);
-    if let Some((task, _)) = open.iter().find(|(_, open)| reverts(open)) {
-        return refused(format!(
-            "{task} does that already; `task show {task}` says how far it is"
-        ));
+    let reverts = |wanted: TaskId| {
+        let one = |open: &GitOperation| matches!(open, GitOperation::Revert { task, .. } if *task == wanted);
+        open.iter().find(|(_, open)| one(open)).map(|(task, _)| *task)
+    };
+    if let Some(task) = reverts(id) {
+        return refused(does_that_already(task));
     }
     let mut landings = store::operation::landed_after(&mut tx, id).await?;
     if !landings.is_empty() && !wish.dependents {
@@ -176,6 +201,14 @@ pub async fn revert(
         return refused(format!(
             "what waited for {id} has landed on it: {}; --with-dependents takes that back as well",
             names.join(", ")
+        ));
+    }
+    if let Some((one, task)) = landings
+        .iter()
+        .find_map(|one| Some((one.task, reverts(one.task)?)))
+    {
+        return refused(format!(
+            "{task} takes {one} back already, which is one of what waited for {id}; wait for it, or `task cancel {task}` first"
         ));
     }
     landings.push(landing);
@@ -200,7 +233,7 @@ pub async fn revert(
         store::dispatch::note_feedback(&mut tx, id, why).await?;
     }
     store::task::log(&mut tx, id, actor, "revert", why).await?;
-    add(tx, feature, &mut held, tasks, actor).await
+    add(tx, feature, &mut held, first, tasks, actor).await
 }
 
 /// Adds the merge of a feature whose tasks are all resolved, if it is to be merged and something landed since it last was.
@@ -280,15 +313,19 @@ fn task(
     }
 }
 
-/// Adds tasks to a held feature, each after the one before.
+/// Adds tasks to a held feature, each after the one before; their ids follow from `first`.
 async fn add(
     mut tx: sqlx::Transaction<'_, sqlx::Postgres>,
     feature: FeatureId,
     held: &mut Held,
+    first: TaskId,
     mut tasks: Vec<NewTask>,
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
     let mut signals = Signals::default();
+    for (n, task) in tasks.iter_mut().enumerate() {
+        task.id = TaskId(further(first.0, n));
+    }
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
     let edges: Vec<(TaskId, TaskId)> = ids.windows(2).map(|pair| (pair[1], pair[0])).collect();
     for task in tasks.iter_mut().skip(1) {

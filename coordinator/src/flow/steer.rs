@@ -186,6 +186,12 @@ pub(super) async fn task_in(
         )
         .await?;
     }
+    if task.role == Kind::Git && store::operation::is_decided(tx, id).await? {
+        let reason = "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a \
+                      moment"
+            .to_owned();
+        return Ok((Steered::Refused(reason), signals));
+    }
     if command == TaskCommand::Retry && task.children > 0 {
         let n = retry_below(tx, &mut features, &task, &mut signals).await?;
         end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;

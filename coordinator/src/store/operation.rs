@@ -39,6 +39,30 @@ pub async fn set(conn: &mut PgConnection, task: TaskId, operation: &GitOperation
     Ok(())
 }
 
+/// Lets a dispatch push; `false` when it is over.
+pub async fn decide(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<bool> {
+    let decided = sqlx::query!(
+        "update dispatches set decided_at = coalesce(decided_at, now()) where id = $1 and state in ('live', 'lost')",
+        dispatch.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(decided.rows_affected() == 1)
+}
+
+/// Whether a task's current dispatch was let push, and nobody knows yet what came of it.
+pub async fn is_decided(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select 1 from tasks t join dispatches d on d.id = t.dispatch_id
+             where t.id = $1 and d.kind = 'git' and d.decided_at is not null and d.state in ('live', 'lost')
+           ) as "is!""#,
+        task.0,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// What became of a change of the feature's branch that took no turn.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]

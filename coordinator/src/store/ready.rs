@@ -64,12 +64,48 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
     .await
 }
 
+/// Notes when tasks that conflicted twice in a row may be claimed again: they are queued by [`enqueue_colliding`], when their
+/// turn comes.
+pub async fn put_off_colliding(
+    conn: &mut PgConnection,
+    tasks: &[Uuid],
+    delays_ms: &[i64],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update tasks t
+         set not_before = now() + q.delay_ms * interval '1 millisecond'
+         from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
+         where t.id = q.id",
+        tasks,
+        delays_ms,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Queues, for each feature, the first of the tasks that conflicted twice in a row: these run one after the other, and not
-/// while something lands. Everything else that queues leaves them out. Returns the pools that got work.
+/// while something lands. One that waits for its time goes behind those that may be claimed at once. Everything else that
+/// queues leaves them out. Returns the pools that got work.
 pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<String>> {
+    // Nobody claims what isn't due, so it gives its place to what is without a race.
+    sqlx::query!(
+        "delete from ready_tasks r
+         using tasks t
+         where t.feature_id = any($1) and t.conflicts >= 2 and r.task_id = t.id and r.kind = 'work' and r.not_before > now()
+           and exists (
+             select 1 from tasks s
+             where s.feature_id = t.feature_id and s.conflicts >= 2 and s.next_kind = 'work' and s.state = 'pending'
+               and s.children = 0 and s.open_blockers = 0 and not s.held
+               and (s.not_before is null or s.not_before <= now())
+           )",
+        features,
+    )
+    .execute(&mut *conn)
+    .await?;
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority)
-           select t.id, t.feature_id, texts.pool, t.next_kind, t.priority
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority, not_before)
+           select t.id, t.feature_id, texts.pool, t.next_kind, t.priority, greatest(t.not_before, now())
            from unnest($1::uuid[]) as q(id)
            join features f on f.id = q.id and f.state = 'running'
            cross join lateral (
@@ -77,7 +113,7 @@ pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sq
              from tasks s
              where s.feature_id = f.id and s.conflicts >= 2 and s.next_kind = 'work' and s.state = 'pending'
                and s.children = 0 and s.open_blockers = 0 and not s.held
-             order by s.priority, s.id
+             order by greatest(s.not_before, now()), s.priority, s.id
              limit 1
            ) t
            join task_texts texts on texts.task_id = t.id

@@ -221,6 +221,68 @@ async fn what_a_dead_coordinator_had_made_is_found_and_not_made_again() {
     world.stop().await;
 }
 
+/// `f` has two tasks that landed, the second on top of the first.
+async fn landed(world: &World, api: &Api) -> Vec<String> {
+    let repo = json!({"address": "/nowhere", "id": "r", "base_ref": "main", "base_commit": "a".repeat(40)});
+    let tasks = json!({"source": "t", "text": "- {key: a, title: A}\n- {key: b, title: B, after: [a]}"});
+    let feature = json!({"name": "f", "draft": true, "repo": repo, "tasks": tasks});
+    let (status, answer) = api.post("/features", &feature).await;
+    assert_eq!(status.as_u16(), 201, "{answer}");
+    for query in [
+        "update tasks set state = 'done', open_blockers = 0",
+        "update features set done = 2, pending = 0, blocked = 0",
+        "insert into integrations
+           (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, ended_at)
+         select gen_random_uuid(), feature_id, id, 1, repeat('b', 40), '', 'merged', repeat('b', 40), now() from tasks",
+    ] {
+        sqlx::query(query).execute(&world.db).await.unwrap();
+    }
+    let (_, page) = api.get("/tasks").await;
+    let ids = page["items"].as_array().unwrap().iter();
+    ids.map(|task| task["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn changes_of_branches_are_asked_for_once_when_a_coordinator_dies() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let tasks = landed(&world, &api).await;
+    let requests = [
+        ("/features/f/update".to_owned(), json!({}), 1),
+        ("/features/f/merge".to_owned(), json!({"how": "merge"}), 1),
+        (
+            format!("/tasks/{}/revert", tasks[0]),
+            json!({"dependents": true}),
+            2,
+        ),
+    ];
+    for (n, (path, body, made)) in requests.iter().enumerate() {
+        let before = count(&world, "tasks").await;
+        let first = post(&api, path, &format!("k{n}"), body).await;
+        assert_eq!(
+            first.status().as_u16(),
+            201,
+            "{path} {}",
+            first.text().await.unwrap()
+        );
+        let first: Value = first.json().await.unwrap();
+        assert_eq!(first["tasks"].as_array().unwrap().len(), *made, "{path}");
+        assert_eq!(count(&world, "tasks").await, before + *made as i64, "{path}");
+        forget_answers(&world).await;
+        let second = post(&api, path, &format!("k{n}"), body).await;
+        assert_eq!(
+            (second.status().as_u16(), replayed(&second)),
+            (201, false),
+            "{path}"
+        );
+        let second: Value = second.json().await.unwrap();
+        assert_eq!(second["tasks"], first["tasks"], "{path}");
+        assert_eq!(count(&world, "tasks").await, before + *made as i64, "{path}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
+
 /// Passes one connection to `to` and cuts it off when the answer begins; passes the others whole.
 async fn cut_first_answer(listener: TcpListener, to: String) {
     let mut first = true;

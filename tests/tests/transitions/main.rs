@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod invariants;
+mod operations;
 mod pool;
 mod random;
 

@@ -10,8 +10,8 @@ use super::super::{Signals, cascade, library};
 use super::batch::{Batch, collision};
 use super::record::end;
 use crate::domain::judge::{self, Step};
-use crate::domain::retry::Trouble;
-use crate::domain::states::{Kind, TaskState, Verification};
+use crate::domain::retry::{self, Trouble};
+use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::integration::{Collision, IntegrationState};
@@ -74,6 +74,13 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             Step::Ask => self.needs_person(task, judgement.reason.unwrap_or_default()),
+            // The branch moved under each of its own tries: the next ones leave it some time.
+            _ if judgement.outcome == Outcome::Void => {
+                let pause = retry::pause(task.attempt.saturating_add(1));
+                self.move_to(&mut task, TaskState::Pending);
+                self.enqueue.push((task.id, pause));
+                self.tasks.insert(task.id, task);
+            }
             _ => self.retry(task, dispatch, &judgement, false),
         }
     }

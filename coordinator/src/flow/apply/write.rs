@@ -84,6 +84,7 @@ impl Batch<'_> {
             .collect();
         let pools = store::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
+        self.put_off_colliding(conn).await?;
         capture::release(conn, &landed, released).await?;
         if !self.landed.is_empty() {
             cascade::resolved(
@@ -111,6 +112,23 @@ impl Batch<'_> {
         }
         finish::check(conn, &mut self.features, signals).await?;
         cascade::save_features(conn, &self.features, signals).await
+    }
+
+    /// Those that conflicted twice in a row are queued by turns; their back-off holds all the same.
+    async fn put_off_colliding(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        let colliding = |task: &&(TaskId, Duration)| {
+            let task = self.tasks.get(&task.0);
+            task.is_some_and(|task| task.trouble.conflicts >= 2 && task.next_kind == Some(Kind::Work))
+        };
+        let put_off: Vec<_> = self.enqueue.iter().filter(colliding).collect();
+        if put_off.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = put_off.iter().map(|(task, _)| task.0).collect();
+        let delays = put_off
+            .iter()
+            .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0));
+        store::ready::put_off_colliding(conn, &ids, &delays.collect::<Vec<_>>()).await
     }
 
     /// Makes a task the parent of the graph that its agent sent; a graph that can't be used fails the attempt.
