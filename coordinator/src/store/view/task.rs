@@ -136,7 +136,7 @@ pub struct TaskDetail {
     pub blockers: Vec<TaskRef>,
     pub dependents: Vec<TaskRef>,
     pub subtasks: Vec<TaskRef>,
-    /// The last [`MAX_ATTEMPTS`] dispatches, oldest first.
+    /// The last 100 dispatches, oldest first.
     pub dispatches: Vec<DispatchView>,
     /// The commit on the feature branch, once it landed.
     pub landed_commit: Option<String>,
