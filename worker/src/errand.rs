@@ -278,7 +278,8 @@ async fn session(
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
     let message = commit_message(assignment, &ended);
-    let snapshot = workspace.finish(&message).await;
+    let mut snapshot = workspace.finish(&message).await;
+    snapshot.change = snapshot.change.map(|change| life.redactor.change(change));
     let pushed = snapshot.push_error.is_none();
     (
         Finished::Session(Box::new(report_of(ended, snapshot))),

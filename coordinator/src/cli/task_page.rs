@@ -1,5 +1,6 @@
 //! Tasks for people: as rows, and one with everything around it.
 
+use ralph_shared::wire::TestChange;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -156,10 +157,24 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             lines.push(paint.apply(Tone::Dim, &format!("      {what}: {}", indented(text))));
         }
     }
+    for test in &dispatch.test_changes {
+        lines.push(paint.apply(Tone::Warn, &format!("      look at {}", weakened(test))));
+    }
     if let Some(pushed) = &dispatch.pushed_ref {
         lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}")));
     }
     lines
+}
+
+/// What became weaker in a test, with the first of its lines.
+fn weakened(test: &TestChange) -> String {
+    let lines = test.lines.len() + usize::try_from(test.more).unwrap_or(usize::MAX);
+    let shown = match (test.lines.first(), lines) {
+        (None, _) => String::new(),
+        (Some(line), 1) => format!(": {}", tame(line)),
+        (Some(line), n) => format!(": {} (and {} more)", tame(line), n - 1),
+    };
+    format!("{}: {}{shown}", tame(&test.path), test.kind.as_str())
 }
 
 fn indented(text: &str) -> String {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
-    Access, Assignment, Decided, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder, ModelChoice,
-    Repository, SessionLimits, SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
+    Access, Assignment, Change, Decided, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder,
+    ModelChoice, Repository, SessionLimits, SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -41,6 +41,8 @@ struct Facts {
     prerequisites: Vec<Prerequisite>,
     /// Last conflicts of tasks whose work begins where it conflicted.
     conflicts: HashMap<TaskId, ConflictFacts>,
+    /// What is to be verified.
+    changes: HashMap<TaskId, Change>,
     memory: Remembered,
     integrations: HashMap<TaskId, Integration>,
     operations: HashMap<TaskId, GitOperation>,
@@ -203,6 +205,16 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         let mut tasks = tasks.iter();
         tasks.any(|t| t.task == conflict.task && t.start_commit.as_ref() == Some(&conflict.commit))
     });
+    let verifying: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == Kind::Verify)
+        .map(|d| d.task.0)
+        .collect();
+    let changes = if verifying.is_empty() {
+        HashMap::new()
+    } else {
+        store::context::changes(conn, &verifying).await?
+    };
     let memory = if settings.memory {
         Remembered::read(conn, settings, opened, &tasks).await?
     } else {
@@ -242,6 +254,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
         conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
+        changes,
         memory,
         integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
     })
@@ -259,8 +272,11 @@ fn render(
         context.conflict = None;
     }
     let (laid, judged) = if dispatch.kind == Kind::Verify {
-        let attempt = dispatch.attempt;
-        (None, Some(prompt::Judged { attempt }))
+        let judged = prompt::Judged {
+            attempt: dispatch.attempt,
+            change: facts.changes.get(&task.task).cloned(),
+        };
+        (None, Some(judged))
     } else {
         let blockers = facts
             .prerequisites
@@ -276,7 +292,7 @@ fn render(
         dispatch.kind.into(),
         &context,
         memory,
-        judged,
+        judged.as_ref(),
     );
     (rendered, laid)
 }

@@ -1,12 +1,13 @@
 //! One render function of plain values.
 
-use minijinja::context;
+use minijinja::{Value, context};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{TestChange, TestChangeKind};
 
 use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
-use super::text::{chars, cut, item, line};
+use super::text::{chars, cut, data, item, line};
 use super::values::{Judged, Memory, TaskContext};
 
 /// A spec, plan or description of a feature longer than this is cut in the prompt (SPEC 6.1). Characters.
@@ -21,6 +22,8 @@ const OTHERS: usize = 5;
 const LINE_CHARS: usize = 300;
 /// What is shown of the description of such a task. Characters.
 const INTENT_CHARS: usize = 1_500;
+/// How much of a diff stands in a prompt; it fits what a worker tells.
+const DIFF_CHARS: usize = 24_576;
 
 /// Stands between the frame's two halves.
 const SPLIT: &str = "\n%%%% body %%%%\n";
@@ -101,7 +104,7 @@ pub fn render(
     kind: SessionKind,
     task: &TaskContext,
     memory: Option<&Memory>,
-    judged: Option<Judged>,
+    judged: Option<&Judged>,
 ) -> Rendered {
     let mut blocks = vec![assigned(templates, kind, task, judged)];
     let mut account = Vec::new();
@@ -166,7 +169,7 @@ fn written(
     written
 }
 
-fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged: Option<Judged>) -> String {
+fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged: Option<&Judged>) -> String {
     let reference = |text: &str| cut(text, REFERENCE_CHARS);
     templates.part(
         "task",
@@ -199,8 +202,33 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
             feature_description => reference(&task.feature_description),
             spec => task.spec.as_deref().map(reference),
             plan => task.plan.as_deref().map(reference),
-            judged => judged.map(|judged| judged.attempt),
+            judged => judged.map(attempt),
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )
+}
+
+/// What the verifier is told of the attempt that it judges.
+fn attempt(judged: &Judged) -> Value {
+    let change = judged.change.as_ref();
+    context! {
+        attempt => judged.attempt,
+        base => change.map(|change| line(&change.base, LINE_CHARS)),
+        diff => change.map(|change| data(&change.diff, DIFF_CHARS)).filter(|diff| !diff.is_empty()),
+        diff_cut => change.is_some_and(|change| change.diff_cut || chars(&change.diff) > DIFF_CHARS),
+        tests => change.map(|change| change.tests.iter().map(test_change).collect::<Vec<_>>()),
+        tests_more => change.map_or(0, |change| change.tests_more),
+        tests_unread => change.is_some_and(|change| change.tests_unread),
+    }
+}
+
+fn test_change(change: &TestChange) -> Value {
+    let lines: Vec<String> = change.lines.iter().map(|text| line(text, LINE_CHARS)).collect();
+    context! {
+        path => line(&change.path, LINE_CHARS),
+        what => change.kind.as_str(),
+        sign => if change.kind == TestChangeKind::Skipped { "+" } else { "-" },
+        lines => lines.iter().map(|line| line.replace("```", "'''")).collect::<Vec<_>>(),
+        more => change.more,
+    }
 }

@@ -31,6 +31,11 @@ pub(super) fn fenced(text: &str, max: usize) -> String {
     cut(&indented(&harmless(text).replace("```", "'''")), max)
 }
 
+/// The inside of a fenced block at the margin, as it is but for what could end it.
+pub(super) fn data(text: &str, max: usize) -> String {
+    cut(&harmless(text).replace("```", "'''"), max)
+}
+
 /// Text at the margin: a line that would be a heading is escaped, an open fence is closed.
 pub(super) fn block(text: &str, max: usize) -> String {
     let safe = harmless(text);

@@ -1,5 +1,6 @@
 //! What prompts are made of: plain values, as they were remembered. Rendering bounds and defuses them.
 
+use ralph_shared::wire::Change;
 use uuid::Uuid;
 
 /// The assigned task with what surrounds it (SPEC 6.1).
@@ -213,8 +214,10 @@ pub struct Knowledge {
 }
 
 /// What a verifier is to judge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// Number of the attempt.
     pub attempt: i32,
+    /// What the task's work changed, where its worker told it.
+    pub change: Option<Change>,
 }

@@ -1,6 +1,9 @@
 //! What an assignment and its prompt are made of, read for a whole batch of claims in a bounded number of queries.
 
+use std::collections::HashMap;
+
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::Change;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -208,6 +211,30 @@ pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Ve
         }
     }
     Ok(found)
+}
+
+/// What tasks that are to be verified changed, as the attempts that ended at the commit to judge told it.
+pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, Change>> {
+    let rows = sqlx::query!(
+        r#"select t.id, last.change::text as "change!"
+           from tasks t
+           cross join lateral (
+             select change from dispatches
+             where task_id = t.id and commit = t.start_commit and change is not null
+             order by id desc
+             limit 1
+           ) last
+           where t.id = any($1)"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    // What another version wrote and this one can't read is done without.
+    let read = |text: &str| serde_json::from_str(text).ok();
+    let changes = rows
+        .into_iter()
+        .filter_map(|row| Some((TaskId(row.id), read(&row.change)?)));
+    Ok(changes.collect())
 }
 
 /// An earlier dispatch of a task, as its next prompt tells of it.

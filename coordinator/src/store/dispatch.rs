@@ -1,6 +1,7 @@
 //! Dispatches: opened by a claim, kept alive by heartbeats, settled by a report.
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
+use ralph_shared::wire::Change;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -187,6 +188,8 @@ pub struct End {
     /// Number within its run; of iterations only.
     pub iteration: Option<i32>,
     pub difficulty: Option<String>,
+    /// What the task's work changed, as far as it is kept.
+    pub change: Option<Change>,
 }
 
 /// Separates paths in one column of the statement below; a path can hold neither.
@@ -206,6 +209,14 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         .iter()
         .map(|e| serde_json::to_string(&e.files_changed).unwrap_or_else(|_| "[]".to_owned()))
         .collect();
+    let changes: Vec<Option<String>> = ends
+        .iter()
+        .map(|e| {
+            e.change
+                .as_ref()
+                .and_then(|change| serde_json::to_string(change).ok())
+        })
+        .collect();
     sqlx::query!(
         "update dispatches d
          set state = e.state, outcome = e.outcome, reason = e.reason, journal = e.journal, commit = e.commit,
@@ -215,12 +226,13 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
              stop_reason = e.stop_reason, agent = e.agent, duration_ms = e.duration_ms,
              input_tokens = e.input_tokens, output_tokens = e.output_tokens, cost_usd = e.cost_usd,
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
-             difficulty = e.difficulty, settled_at = now()
+             difficulty = e.difficulty, change = e.change::jsonb, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
-                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[])
+                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
-                input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty)
+                input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
+                change)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -240,6 +252,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
         &ends.iter().map(|e| e.difficulty.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &changes as &[Option<String>],
     )
     .execute(conn)
     .await?;

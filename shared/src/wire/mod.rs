@@ -6,6 +6,7 @@
 
 mod assignment;
 mod blob;
+mod change;
 mod check;
 mod claim;
 mod control;
@@ -24,6 +25,7 @@ pub use assignment::{
     SessionOrder, Work, WorkspaceOrder,
 };
 pub use blob::{BlobAnswer, BlobRequest};
+pub use change::{Change, TestChange, TestChangeKind};
 pub use check::{CheckAnswer, CheckRequest};
 pub use claim::{ClaimAnswer, ClaimRequest};
 pub use control::{Control, EndReason};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::change::Change;
 use super::control::EndReason;
 use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
@@ -191,6 +192,9 @@ pub struct Snapshot {
     pub files_changed: Vec<String>,
     /// How many changed in all.
     pub files_changed_count: u64,
+    /// What the task's work changed in all, if it changed anything and is to land.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
 }
 
 /// An integration's end.

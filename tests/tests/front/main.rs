@@ -21,3 +21,4 @@ mod rate;
 mod stage;
 mod talk;
 mod walk_through;
+mod weakened;

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use ralph_shared::wire::Change;
+
 use super::secrets::{Class, SHAPES, Shape};
 
 /// What stands where a secret stood.
@@ -64,6 +66,15 @@ impl Redactor {
             return self.clone();
         }
         Self::new(self.0.secrets.iter().cloned().chain(values))
+    }
+
+    /// What a task changed, without secrets; the agent may have put one into a file.
+    pub fn change(&self, mut change: Change) -> Change {
+        change.diff = self.text(&change.diff);
+        for line in change.tests.iter_mut().flat_map(|test| &mut test.lines) {
+            *line = self.text(line);
+        }
+        change
     }
 
     /// A whole text.

@@ -14,7 +14,7 @@ use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
 use super::workspaces::Settings;
-use super::{gitdir, lfs, push, submodules};
+use super::{change, gitdir, lfs, push, submodules};
 use crate::faults;
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
@@ -28,6 +28,16 @@ pub struct Workspace {
     repository: Option<Repository>,
 }
 
+/// Where work begins.
+pub(super) struct Begun {
+    /// The commit. Hex object id.
+    pub start: String,
+    /// The feature branch's head, or what that begins from, where it is known. Hex object id.
+    pub branch: Option<String>,
+    /// The worker's git directory.
+    pub git: Git,
+}
+
 /// The worker's side of a clone.
 #[derive(Debug)]
 struct Repository {
@@ -35,6 +45,8 @@ struct Repository {
     order: GitOrder,
     purpose: Purpose,
     start: String,
+    /// The feature branch's head when it was made, or what that begins from. Hex object id.
+    branch: Option<String>,
 }
 
 impl Workspace {
@@ -48,12 +60,13 @@ impl Workspace {
         }
     }
 
-    pub(super) fn git(record: &Record, order: &GitOrder, start: &str, held: Held, git: Git) -> Self {
+    pub(super) fn git(record: &Record, order: &GitOrder, begun: Begun, held: Held) -> Self {
         let repository = Repository {
-            git,
+            git: begun.git,
             order: order.clone(),
             purpose: record.purpose,
-            start: start.to_owned(),
+            start: begun.start,
+            branch: begun.branch,
         };
         Self {
             repository: Some(repository),
@@ -170,6 +183,7 @@ impl Workspace {
             order,
             purpose,
             start,
+            branch,
         } = repository;
         let staged = snapshot::stage(git, start, self.held.folders()).await?;
         staged.describe(snapshot);
@@ -182,6 +196,12 @@ impl Workspace {
             self.commit_once(repository, &staged.tree, message).await?
         };
         snapshot.commit = Some(commit.clone());
+        snapshot.change = change::change(git, branch.as_deref(), start, &commit)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::warn!(dispatch = %self.dispatch, %error, "what a task changed can't be told");
+                None
+            });
         faults::point("snapshot.before_push");
         lfs::upload(git, start, &commit, &order.attempt_ref).await?;
         push::create(git, &commit, &order.attempt_ref).await?;

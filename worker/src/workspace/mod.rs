@@ -14,6 +14,7 @@
 //! | `history` | how much of a repository is fetched |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `commit` | the tree on disk as a commit |
+//! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `integrate`, `site`, `rebase`, `land` | the way onto the feature branch |
 //! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
@@ -26,6 +27,7 @@
 mod address;
 mod budget;
 mod caches;
+mod change;
 mod clone;
 mod commands;
 mod commit;
@@ -57,6 +59,7 @@ mod site;
 mod snapshot;
 mod submodules;
 mod trouble;
+mod weakened;
 mod workspaces;
 
 pub use caches::CacheRule;

@@ -4,8 +4,7 @@ use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::clone::{self, AgentClone, Start};
 use super::error::WorkspaceError;
-use super::folder::Workspace;
-use super::git::Git;
+use super::folder::{Begun, Workspace};
 use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::{Folders, Purpose, Record, State};
 use super::workspaces::{self, Workspaces};
@@ -46,7 +45,7 @@ impl Workspaces {
             return Ok(Workspace::scratch(dispatch, held));
         };
         match self.clone_for(held.folders(), record, order).await {
-            Ok((record, start, git)) => Ok(Workspace::git(&record, order, &start, held, git)),
+            Ok((record, begun)) => Ok(Workspace::git(&record, order, begun, held)),
             Err(error) => {
                 if let Err(error) = held.remove().await {
                     tracing::warn!(%dispatch, %error, "failed to delete a workspace");
@@ -56,13 +55,13 @@ impl Workspaces {
         }
     }
 
-    /// The record of the clone that was made, where it starts, and the worker's git directory for it.
+    /// The record of the clone that was made, and where it begins.
     async fn clone_for(
         &self,
         folders: &Folders,
         mut record: Record,
         order: &GitOrder,
-    ) -> Result<(Record, String, Git), WorkspaceError> {
+    ) -> Result<(Record, Begun), WorkspaceError> {
         workspaces::check(order)?;
         let feature_ref = workspaces::feature_ref(order);
         let refs = [feature_ref.as_str()]
@@ -109,7 +108,8 @@ impl Workspaces {
         record.state = State::Ready { start: start.clone() };
         folders.write(&record)?;
         faults::point("prepare.ready");
-        Ok((record, start, git))
+        let branch = fetched.refs.first().cloned().flatten().or(fetched.base);
+        Ok((record, Begun { start, branch, git }))
     }
 }
 

@@ -7,7 +7,7 @@ use ralph_shared::wire::Snapshot;
 
 use super::commit::CommitMessage;
 use super::error::WorkspaceError;
-use super::folder::Workspace;
+use super::folder::{Begun, Workspace};
 use super::held::Held;
 use super::workspaces::Workspaces;
 use super::{mirror, record};
@@ -53,7 +53,12 @@ impl Workspaces {
             return Ok(None);
         };
         let git = self.git(held.folders(), order).with_tree(held.folders().tree());
-        Ok(Some(Workspace::git(record, order, start, held, git)))
+        let begun = Begun {
+            start: start.to_owned(),
+            branch: None,
+            git,
+        };
+        Ok(Some(Workspace::git(record, order, begun, held)))
     }
 
     /// Pushes what [`Self::unpushed`] finds and deletes what was pushed. The dispatches and what became of them; one

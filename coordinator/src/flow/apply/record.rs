@@ -1,12 +1,25 @@
 //! The row that a dispatch leaves: the iteration's outcome and its journal entry.
 
-use ralph_shared::wire::{Ended, Finished, IntegrationEnd, Report};
+use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report};
 
-use crate::domain::judge::Judgement;
+use crate::domain::judge::{Judgement, Step};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
 pub(super) fn whole(n: Option<u64>) -> Option<i64> {
     n.and_then(|n| i64::try_from(n).ok())
+}
+
+/// What is kept of a change: its diff for a verification only.
+fn kept(change: Change, step: Step) -> Option<Change> {
+    match step {
+        Step::Verify => Some(change),
+        _ if change.tests.is_empty() => None,
+        _ => Some(Change {
+            diff: String::new(),
+            diff_cut: true,
+            ..change
+        }),
+    }
 }
 
 /// How a dispatch ended, as its row keeps it.
@@ -37,12 +50,18 @@ pub(super) fn end(
         malformed_sigils: i32::try_from(malformed).unwrap_or(i32::MAX),
         iteration: None,
         difficulty: None,
+        change: None,
     };
     match &report.finished {
         Finished::Session(session) => {
             end.commit = session.snapshot.commit.clone();
             end.pushed_ref = session.snapshot.pushed_ref.clone();
             end.files_changed = session.snapshot.files_changed.clone();
+            end.change = session
+                .snapshot
+                .change
+                .clone()
+                .and_then(|change| kept(change, judgement.step));
             end.stop_reason = match &session.ended {
                 Ended::Turn { stop_reason } => Some(stop_reason.clone()),
                 _ => None,

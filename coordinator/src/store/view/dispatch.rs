@@ -2,6 +2,7 @@
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::TestChange;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -31,6 +32,9 @@ pub struct DispatchView {
     pub commit: Option<String>,
     pub pushed_ref: Option<String>,
     pub files_changed: Vec<String>,
+    /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
+    #[serde(default)]
+    pub test_changes: Vec<TestChange>,
     pub stop_reason: Option<String>,
     pub duration_ms: Option<i64>,
     pub input_tokens: Option<i64>,
@@ -96,7 +100,7 @@ pub async fn dispatches_of_task(
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, commit,
-                  pushed_ref, files_changed, stop_reason, duration_ms, input_tokens, output_tokens, cost_usd, tool_calls,
+                  pushed_ref, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms, input_tokens, output_tokens, cost_usd, tool_calls,
                   claimed_at, settled_at
            from dispatches
            where task_id = $1
@@ -128,6 +132,10 @@ pub async fn dispatches_of_task(
             commit: row.commit,
             pushed_ref: row.pushed_ref,
             files_changed: row.files_changed.unwrap_or_default(),
+            test_changes: row
+                .test_changes
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
             stop_reason: row.stop_reason,
             duration_ms: row.duration_ms,
             input_tokens: row.input_tokens,

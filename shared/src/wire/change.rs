@@ -1,0 +1,73 @@
+//! What an attempt changed in all, as git tells it: for whoever judges it (SPEC 5).
+
+use serde::{Deserialize, Serialize};
+
+/// The difference between where the task's work began and the commit that is judged.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Change {
+    /// Where the work of all attempts left the feature's branch. Hex object id.
+    pub base: String,
+    /// The beginning of the difference, as `git diff` prints it, lossily as UTF-8.
+    #[serde(default)]
+    pub diff: String,
+    /// Whether there is more of it.
+    #[serde(default)]
+    pub diff_cut: bool,
+    /// What became weaker in tests, as far as that can be seen from lines; the gravest first.
+    #[serde(default)]
+    pub tests: Vec<TestChange>,
+    /// How many more such findings there are.
+    #[serde(default)]
+    pub tests_more: u32,
+    /// The difference was too long to be looked through for such findings to its end.
+    #[serde(default)]
+    pub tests_unread: bool,
+}
+
+/// Something in a test file that became less. A finding, not a verdict: there are good reasons for each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TestChange {
+    /// The file, lossily as UTF-8.
+    pub path: String,
+    /// What became of it.
+    pub kind: TestChangeKind,
+    /// The lines, without the diff's sign; those that mark a test as skipped were added, all others removed.
+    pub lines: Vec<String>,
+    /// How many more lines there are.
+    #[serde(default)]
+    pub more: u32,
+}
+
+/// How a test became less, the gravest first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TestChangeKind {
+    /// The file is gone, or moved to where no test is looked for.
+    FileDeleted,
+    /// Tests are gone from it.
+    TestsRemoved,
+    /// Tests are marked to be skipped, or all others are.
+    Skipped,
+    /// Assertions are gone, or became others.
+    AssertionsRemoved,
+    /// Other lines are gone.
+    LinesRemoved,
+    /// Git doesn't show how it changed: it is binary, or an attribute says so.
+    Hidden,
+}
+
+impl TestChangeKind {
+    /// What happened, for people and agents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FileDeleted => "test file deleted",
+            Self::TestsRemoved => "tests removed",
+            Self::Skipped => "tests skipped",
+            Self::AssertionsRemoved => "assertions removed",
+            Self::LinesRemoved => "lines removed",
+            Self::Hidden => "changed, but git doesn't show how",
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a task's work changed in all, against where it left the feature's branch: what a verifier judges (SPEC 5).
+
+use ralph_shared::wire::Change;
+
+use super::error::GitError;
+use super::git::Git;
+use super::weakened::{Found, weakened};
+
+/// How much of a difference is looked through. Bytes.
+const LOOKED_THROUGH_BYTES: usize = 16 << 20;
+/// How much of it is told. Bytes.
+const TOLD_BYTES: usize = 24 << 10;
+
+/// The change from where `start` and `branch` parted to `commit`; `None` when there is none. `branch` is the feature
+/// branch's head as it was when the work began, or what it begins from.
+///
+/// # Errors
+/// When git fails.
+pub(super) async fn change(
+    git: &Git,
+    branch: Option<&str>,
+    start: &str,
+    commit: &str,
+) -> Result<Option<Change>, GitError> {
+    let base = match branch {
+        Some(branch) if branch != start => parted(git, branch, start).await?,
+        _ => start.to_owned(),
+    };
+    if base == commit {
+        return Ok(None);
+    }
+    let printed = git
+        .run("diff-tree")
+        .args([
+            "-r",
+            "-p",
+            "-M",
+            "--full-index",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+        ])
+        .args([base.as_str(), commit])
+        .first_bytes(LOOKED_THROUGH_BYTES)
+        .output()
+        .await?
+        .stdout;
+    let Found { tests, more } = weakened(&printed);
+    let whole = String::from_utf8_lossy(&printed);
+    let end = whole.floor_char_boundary(TOLD_BYTES);
+    // A line is told whole or not at all.
+    let end = match end < whole.len() {
+        true => whole[..end].rfind('\n').map_or(end, |at| at + 1),
+        false => end,
+    };
+    Ok(Some(Change {
+        diff: whole[..end].replace('\0', "\u{fffd}"),
+        diff_cut: end < whole.len(),
+        tests,
+        tests_more: more,
+        tests_unread: printed.len() >= LOOKED_THROUGH_BYTES,
+        base,
+    }))
+}
+
+/// Where two histories parted; the start itself where none is known, as with a short history.
+async fn parted(git: &Git, branch: &str, start: &str) -> Result<String, GitError> {
+    let base = git
+        .run("merge-base")
+        .args([branch, start])
+        .accept(&[0, 1])
+        .output()
+        .await?;
+    Ok(if base.code == 0 {
+        base.word()
+    } else {
+        start.to_owned()
+    })
+}

@@ -1,0 +1,276 @@
+//! What of a diff to tell whoever judges it.
+
+use std::collections::HashMap;
+
+use ralph_shared::wire::{TestChange, TestChangeKind};
+
+use super::diff::{FileDiff, files};
+use super::marks;
+
+/// How many findings are told.
+const FINDINGS: usize = 30;
+/// How many lines of each.
+const LINES: usize = 10;
+/// Longest line that is shown whole. Bytes.
+const LINE_BYTES: usize = 200;
+
+/// What became weaker.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::workspace) struct Found {
+    /// The gravest first, of each kind in the order of the diff.
+    pub tests: Vec<TestChange>,
+    /// How many more there are.
+    pub more: u32,
+}
+
+/// Looks through what `git diff-tree -p` prints. A line that only moved, to wherever tests are, is not told of.
+pub(in crate::workspace) fn weakened(diff: &[u8]) -> Found {
+    let files = files(diff);
+    let mut moved = Moved::of(&files);
+    let mut found: Vec<TestChange> = files.iter().flat_map(|file| of_file(file, &mut moved)).collect();
+    found.sort_by_key(|change| change.kind);
+    let more = found.len().saturating_sub(FINDINGS);
+    found.truncate(FINDINGS);
+    Found {
+        tests: found,
+        more: u32::try_from(more).unwrap_or(u32::MAX),
+    }
+}
+
+/// Lines that were added to tests, by how often.
+struct Moved(HashMap<String, usize>);
+
+impl Moved {
+    fn of(files: &[FileDiff]) -> Self {
+        let mut lines = HashMap::new();
+        for file in files {
+            let is_test = file.new.as_deref().is_some_and(marks::is_test_path)
+                || file
+                    .added
+                    .iter()
+                    .chain(&file.around)
+                    .any(|line| marks::declares(line));
+            for line in file.added.iter().filter(|_| is_test) {
+                *lines.entry(line.trim().to_owned()).or_default() += 1;
+            }
+        }
+        Self(lines)
+    }
+
+    /// Whether a removed line was added elsewhere. Each that was added counts once.
+    fn take(&mut self, line: &str) -> bool {
+        match self.0.get_mut(line.trim()) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn of_file(file: &FileDiff, moved: &mut Moved) -> Vec<TestChange> {
+    let Some(path) = file.old.as_ref().or(file.new.as_ref()) else {
+        return Vec::new();
+    };
+    let by_name = marks::is_test_path(path);
+    let was_test = by_name
+        || file
+            .removed
+            .iter()
+            .chain(&file.around)
+            .any(|line| marks::declares(line));
+    let mut found = Vec::new();
+    let mut tell = |kind, lines: Vec<&String>| {
+        if !lines.is_empty() || matches!(kind, TestChangeKind::FileDeleted | TestChangeKind::Hidden) {
+            found.push(change(path, kind, &lines));
+        }
+    };
+    if was_test && file.old.is_some() && !marks::is_prose(path) {
+        let gone: Vec<&String> = file
+            .removed
+            .iter()
+            .filter(|line| !marks::is_empty(line) && !moved.take(line))
+            .collect();
+        let stays = file
+            .new
+            .as_deref()
+            .is_some_and(|new| !by_name || marks::is_test_path(new));
+        let (tests, rest): (Vec<_>, Vec<_>) = gone.into_iter().partition(|line| marks::declares(line));
+        let (assertions, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|line| marks::asserts(line));
+        if !stays {
+            tell(
+                TestChangeKind::FileDeleted,
+                tests.into_iter().chain(assertions).collect(),
+            );
+        } else {
+            tell(TestChangeKind::TestsRemoved, tests);
+            tell(TestChangeKind::AssertionsRemoved, assertions);
+            if by_name {
+                tell(TestChangeKind::LinesRemoved, rest);
+            }
+        }
+        if file.hidden && by_name && stays {
+            tell(TestChangeKind::Hidden, Vec::new());
+        }
+    }
+    if let Some(new) = file.new.as_deref().filter(|new| !marks::is_prose(new)) {
+        let in_tests = marks::is_test_path(new);
+        let mut before: Vec<&str> = file.removed.iter().map(|line| line.trim()).collect();
+        let skipped = file.added.iter().filter(|line| marks::skips(line, in_tests));
+        let skipped = skipped.filter(
+            |line| match before.iter().position(|other| *other == line.trim()) {
+                Some(at) => {
+                    before.swap_remove(at);
+                    false
+                }
+                None => true,
+            },
+        );
+        tell(TestChangeKind::Skipped, skipped.collect());
+    }
+    found
+}
+
+fn change(path: &str, kind: TestChangeKind, lines: &[&String]) -> TestChange {
+    TestChange {
+        path: path.to_owned(),
+        kind,
+        lines: lines
+            .iter()
+            .take(LINES)
+            .map(|line| {
+                let line = line.trim();
+                line[..line.floor_char_boundary(LINE_BYTES)].replace('\0', "\u{fffd}")
+            })
+            .collect(),
+        more: u32::try_from(lines.len().saturating_sub(LINES)).unwrap_or(u32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `KIND PATH: LINE | LINE` of each finding.
+    fn told(diff: &str) -> Vec<String> {
+        let found = weakened(diff.as_bytes());
+        let one = |change: &TestChange| {
+            format!(
+                "{} {}: {}",
+                change.kind.as_str(),
+                change.path,
+                change.lines.join(" | ")
+            )
+        };
+        found.tests.iter().map(one).collect()
+    }
+
+    fn diff(path: &str, lines: &str) -> String {
+        let old = lines.lines().filter(|line| !line.starts_with('+')).count();
+        let new = lines.lines().filter(|line| !line.starts_with('-')).count();
+        format!("diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{old} +1,{new} @@\n{lines}")
+    }
+
+    #[test]
+    fn each_way_to_weaken_a_test_is_told_with_its_lines() {
+        let deleted = "diff --git a/tests/a.rs b/tests/a.rs\ndeleted file mode 100644\n--- a/tests/a.rs\n+++ /dev/null\n\
+                       @@ -1,4 +0,0 @@\n-#[test]\n-fn a() {\n-    assert!(true);\n-}\n";
+        assert_eq!(
+            told(deleted),
+            ["test file deleted tests/a.rs: #[test] | assert!(true);"]
+        );
+        let moved_out = "diff --git a/a_test.go b/a.go.off\nsimilarity index 100%\nrename from a_test.go\nrename to a.go.off\n";
+        assert_eq!(told(moved_out), ["test file deleted a_test.go: "]);
+        for (path, lines, expected) in [
+            (
+                "src/a.rs",
+                " #[test]\n+#[ignore = \"flaky\"]\n fn a() {\n-    assert_eq!(sum(1), 2);\n+    sum(1);\n",
+                vec![
+                    "tests skipped src/a.rs: #[ignore = \"flaky\"]",
+                    "assertions removed src/a.rs: assert_eq!(sum(1), 2);",
+                ],
+            ),
+            (
+                "web/a.test.ts",
+                "-it('adds', () => {\n+it.skip('adds', () => {\n   expect(add(1)).toBe(2);\n",
+                vec![
+                    "tests removed web/a.test.ts: it('adds', () => {",
+                    "tests skipped web/a.test.ts: it.skip('adds', () => {",
+                ],
+            ),
+            (
+                "test_a.py",
+                "+@pytest.mark.skip\n def test_a():\n-    assert a() == 1\n+    # assert a() == 1\n",
+                vec![
+                    "tests skipped test_a.py: @pytest.mark.skip",
+                    "assertions removed test_a.py: assert a() == 1",
+                ],
+            ),
+            (
+                "tests/data.rs",
+                "-    (\"1 + 1\", 2),\n",
+                vec!["lines removed tests/data.rs: (\"1 + 1\", 2),"],
+            ),
+            (
+                "package.json",
+                "+  \"testPathIgnorePatterns\": [\"a\"],\n",
+                vec!["tests skipped package.json: \"testPathIgnorePatterns\": [\"a\"],"],
+            ),
+        ] {
+            assert_eq!(told(&diff(path, lines)), expected, "{lines}");
+        }
+        let hidden = "diff --git a/tests/a.rs b/tests/a.rs\nindex 1..2 100644\nBinary files a/tests/a.rs and b/tests/a.rs differ\n";
+        assert_eq!(told(hidden), ["changed, but git doesn't show how tests/a.rs: "]);
+    }
+
+    #[test]
+    fn ordinary_work_is_not_told_of() {
+        for (path, lines) in [
+            ("src/a.rs", "-    let a = 1;\n+    let a = 2;\n"),
+            ("src/a.rs", "-    assert!(a < LIMIT);\n+    check(a);\n"),
+            ("tests/a.rs", " #[test]\n fn a() {\n+    assert!(b());\n }\n"),
+            ("tests/a.rs", "-    assert!(b());\n+        assert!(b());\n"),
+            ("tests/a.rs", "-    // once\n-\n-}\n"),
+            ("README.md", "+Mark slow ones `#[ignore]`.\n"),
+            ("src/a.ts", "-items.skip(1)\n+exit(1)\n"),
+        ] {
+            assert_eq!(told(&diff(path, lines)), [""; 0], "{path}: {lines}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_moved_to_another_test_file_is_not_gone() {
+        let out = diff(
+            "tests/a.rs",
+            " use x;\n-#[test]\n-fn a() {\n-    assert!(a());\n-}\n",
+        );
+        let into = diff(
+            "tests/b.rs",
+            " use x;\n+#[test]\n+fn a() {\n+    assert!(a());\n+}\n",
+        );
+        assert_eq!(told(&format!("{out}{into}")), [""; 0]);
+        let elsewhere = diff("src/notes.rs", " use x;\n+    assert!(a());\n");
+        assert_eq!(
+            told(&format!("{out}{elsewhere}")),
+            [
+                "tests removed tests/a.rs: #[test]",
+                "assertions removed tests/a.rs: assert!(a());",
+                "lines removed tests/a.rs: fn a() {",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let many: String = (0..100)
+            .map(|n| diff(&format!("tests/t{n}.rs"), "-    assert!(a);\n"))
+            .collect();
+        let found = weakened(many.as_bytes());
+        assert_eq!((found.tests.len(), found.more), (FINDINGS, 70));
+        let long = format!("-    assert!({});\n", "ä".repeat(500)).repeat(50);
+        let found = weakened(diff("tests/a.rs", &long).as_bytes());
+        assert_eq!((found.tests[0].lines.len(), found.tests[0].more), (LINES, 40));
+        assert!(found.tests[0].lines.iter().all(|line| line.len() <= LINE_BYTES));
+    }
+}
