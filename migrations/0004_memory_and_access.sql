@@ -59,6 +59,8 @@ create table api_tokens (
   role api_role not null,
   created_at timestamptz not null default now(),
   last_used_at timestamptz,
+  -- From then on it is refused, with words of its own: whoever holds it learns that it was right.
+  expires_at timestamptz,
   revoked_at timestamptz
 );
 

@@ -14,7 +14,7 @@ use sqlx::PgPool;
 use super::app::App;
 use super::problem::Problem;
 use crate::store;
-use crate::store::access::Role;
+use crate::store::access::{Role, Standing};
 
 /// Longer ones are none of ours. Bytes.
 const MAX_TOKEN: usize = 512;
@@ -58,9 +58,12 @@ pub async fn may_administer(
 async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
     let token = bearer(headers).ok_or_else(Problem::no_token)?;
     let hash = hash_token(token);
-    let role = store::access::role_of(&mut *app.db().await?, &hash)
-        .await?
-        .ok_or_else(Problem::no_token)?;
+    let standing = store::access::standing_of(&mut *app.db().await?, &hash).await?;
+    let role = match standing {
+        None => return Err(Problem::wrong_token()),
+        Some(Standing::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
+        Some(Standing::Holds(role)) => role,
+    };
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
     match role {
         role if role < needed => Err(Problem::not_allowed(needed.as_str())),

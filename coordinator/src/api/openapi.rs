@@ -36,7 +36,11 @@ const TAGS: [(&str, &str); 7] = [
 /// Problems that an operation may answer with: their status, the name under `components/responses`, what they mean.
 const PROBLEMS: [(&str, &str, &str); 10] = [
     ("400", "Invalid", "Not of the form that is described here"),
-    ("401", "NoToken", "No token, or one that is unknown or revoked"),
+    (
+        "401",
+        "NoToken",
+        "No token, or one that is unknown, revoked or expired; `type` tells which: `no-token`, `wrong-token`, `token-expired`",
+    ),
     ("403", "NotAllowed", "The token's role is too small"),
     ("404", "NotFound", "Nothing has that id or name"),
     (

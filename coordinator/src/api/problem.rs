@@ -5,6 +5,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::body::ProblemBody;
 
@@ -41,14 +43,39 @@ impl Problem {
         )
     }
 
-    /// 401: no token, or one that is unknown or revoked.
+    /// 401: no token.
     pub fn no_token() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "no-token",
-            "A valid token is needed",
+            "A token is needed",
             "send `Authorization: Bearer TOKEN`; commands take the token from --token, RALPH_TOKEN or the data folder of \
              a running `up`",
+        )
+    }
+
+    /// 401: a token that is unknown or revoked.
+    pub fn wrong_token() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "wrong-token",
+            "The token is wrong",
+            "the coordinator doesn't know this token, or it was revoked; look whether --token, RALPH_TOKEN or the data folder \
+             is meant for this coordinator, or have an administrator make one with `ralph-coordinator token create NAME`",
+        )
+    }
+
+    /// 401: a token whose time is over.
+    pub fn expired_token(name: &str, at: OffsetDateTime) -> Self {
+        let at = at.format(&Rfc3339).unwrap_or_default();
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "token-expired",
+            "The token has expired",
+            format!(
+                "the token `{name}` expired at {at}; have an administrator make a new one under the same name with \
+                 `ralph-coordinator token create {name} --expires 30d`"
+            ),
         )
     }
 

@@ -16,6 +16,8 @@ use crate::store::view::Page;
 
 /// 256 bits.
 const TOKEN_BYTES: usize = 32;
+/// The latest end that a token may have: 10 × 365 × 24 × 60 × 60 × 1000.
+const LONGEST_MS: i64 = 315_360_000_000;
 
 /// Every token, without itself.
 #[utoipa::path(
@@ -49,18 +51,28 @@ pub async fn create(
             request.name
         )));
     }
+    if request
+        .expires_in_ms
+        .is_some_and(|ms| !(1..=LONGEST_MS).contains(&ms))
+    {
+        return Err(Problem::invalid(
+            "`expires_in_ms` is 1 to 315360000000, which is ten years; leave it out for a token that never expires",
+        ));
+    }
     let random: [u8; TOKEN_BYTES] = rand::random();
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let hash = hash_token(&token);
-    if !access::create(&mut *app.db().await?, new.id, &request.name, &hash, request.role).await? {
+    let (name, role, expires) = (&request.name, request.role, request.expires_in_ms);
+    let made = access::create(&mut *app.db().await?, new.id, name, &hash, role, expires).await?;
+    let Some(made) = made else {
         return Err(Problem::conflict(format!(
-            "a token `{}` stands already; revoke it first, or choose another name",
-            request.name
+            "a token `{name}` stands already; revoke it first, or choose another name"
         )));
-    }
+    };
     let created = CreatedToken {
         name: request.name,
-        role: request.role,
+        role,
+        expires_at: made.expires_at,
         token,
     };
     Ok((StatusCode::CREATED, Json(created)))

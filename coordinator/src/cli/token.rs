@@ -6,6 +6,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::args::Globals;
 use super::client::{Client, escape};
+use super::duration::Span;
 use super::output::{self, Format};
 use super::table::Table;
 use super::task_page::when;
@@ -19,6 +20,7 @@ pub enum TokenCommand {
     /// Make a token and print it; it is not kept anywhere else
     #[command(after_help = "Examples:
   ralph-coordinator token create dashboard --role read
+  ralph-coordinator token create ci --role submit --expires 30d
   RALPH_TOKEN=$(ralph-coordinator token create ci --role submit)")]
     Create {
         /// What it is called
@@ -26,6 +28,9 @@ pub enum TokenCommand {
         /// What it may do
         #[arg(long, value_enum, default_value_t = RoleWord::Submit)]
         role: RoleWord,
+        /// After how long requests with it are refused, at most 3650d; never if not given
+        #[arg(long, value_name = "TIME")]
+        expires: Option<Span>,
     },
     /// List tokens
     #[command(
@@ -79,10 +84,11 @@ pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<Exi
     let client = Client::find(globals)?;
     let is_json = globals.output == Format::Json;
     match command {
-        TokenCommand::Create { name, role } => {
+        TokenCommand::Create { name, role, expires } => {
             let request = CreateToken {
                 name,
                 role: role.into(),
+                expires_in_ms: expires.map(Span::ms).filter(|ms| *ms > 0),
             };
             let created: CreatedToken = client.post("/tokens", &request).await?;
             if is_json {
@@ -108,14 +114,28 @@ pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<Exi
 }
 
 fn table(tokens: &[TokenView]) -> Table {
-    let mut table = Table::new(["NAME", "ROLE", "MADE", "REVOKED"], "no tokens");
+    let mut table = Table::new(
+        ["NAME", "ROLE", "STATUS", "MADE", "EXPIRES", "REVOKED"],
+        "no tokens",
+    );
     for token in tokens {
         table.row([
             token.name.clone(),
             RoleWord::as_str(token.role).to_owned(),
+            status(token).to_owned(),
             when(token.created_at),
+            token.expires_at.map(when).unwrap_or_default(),
             token.revoked_at.map(when).unwrap_or_default(),
         ]);
     }
     table
+}
+
+/// Whether it is taken.
+fn status(token: &TokenView) -> &'static str {
+    match (token.revoked_at, token.expired) {
+        (Some(_), _) => "revoked",
+        (None, true) => "expired",
+        (None, false) => "valid",
+    }
 }

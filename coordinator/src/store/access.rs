@@ -1,6 +1,7 @@
 //! Tokens of the API, stored hashed (DESIGN 7).
 
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// What a token may do; each role includes the ones before it.
@@ -39,21 +40,41 @@ impl Role {
     }
 }
 
-/// The role of a token that is neither unknown nor revoked.
-pub async fn role_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<Role>> {
-    sqlx::query_scalar!(
-        r#"select role as "role: Role" from api_tokens where sha256 = $1 and revoked_at is null"#,
+/// How a token stands that was made here and not revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It may do this.
+    Holds(Role),
+    /// Its time is over.
+    Expired {
+        /// What it is called.
+        name: String,
+        /// Since when.
+        at: OffsetDateTime,
+    },
+}
+
+/// How a token stands, by the database's clock; `None` when it is unknown or revoked.
+pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<Standing>> {
+    let row = sqlx::query!(
+        r#"select name, role as "role: Role", case when expires_at <= now() then expires_at end as expired_at
+           from api_tokens
+           where sha256 = $1 and revoked_at is null"#,
         sha256,
     )
     .fetch_optional(conn)
-    .await
+    .await?;
+    Ok(row.map(|row| match row.expired_at {
+        Some(at) => Standing::Expired { name: row.name, at },
+        None => Standing::Holds(row.role),
+    }))
 }
 
-/// Makes sure that a named token stands with this hash and role.
+/// Makes sure that a named token stands with this hash and role, without an end.
 pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Role) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into api_tokens (id, name, sha256, role) values ($1, $2, $3, $4)
-         on conflict (name) do update set sha256 = $3, role = $4, revoked_at = null",
+         on conflict (name) do update set sha256 = $3, role = $4, expires_at = null, revoked_at = null",
         Uuid::now_v7(),
         name,
         sha256,
@@ -71,39 +92,59 @@ pub struct TokenView {
     pub name: String,
     pub role: Role,
     #[serde(with = "time::serde::rfc3339")]
-    pub created_at: time::OffsetDateTime,
+    pub created_at: OffsetDateTime,
+    /// From when on it is refused; `null` for never.
     #[serde(with = "time::serde::rfc3339::option")]
-    pub revoked_at: Option<time::OffsetDateTime>,
+    pub expires_at: Option<OffsetDateTime>,
+    /// Whether that is over, by the database's clock.
+    pub expired: bool,
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// Adds a token. `false` when its name is taken by one that is not revoked, unless that has the same id.
+/// Adds a token that expires after so many milliseconds, or never. Tells when it expires; `None` when its name is taken by
+/// one that still holds, unless that has the same id.
 pub async fn create(
     conn: &mut PgConnection,
     id: Uuid,
     name: &str,
     sha256: &str,
     role: Role,
-) -> sqlx::Result<bool> {
-    let created = sqlx::query!(
-        "insert into api_tokens (id, name, sha256, role) values ($1, $2, $3, $4)
+    expires_in_ms: Option<i64>,
+) -> sqlx::Result<Option<Created>> {
+    sqlx::query_as!(
+        Created,
+        "insert into api_tokens (id, name, sha256, role, expires_at)
+         values ($1, $2, $3, $4, now() + $5::bigint * interval '1 millisecond')
          on conflict (name) do update
-         set id = $1, sha256 = $3, role = $4, revoked_at = null, created_at = now()
-         where api_tokens.revoked_at is not null or api_tokens.id = $1",
+         set id = $1, sha256 = $3, role = $4, expires_at = excluded.expires_at, revoked_at = null, created_at = now()
+         where api_tokens.revoked_at is not null or api_tokens.expires_at <= now() or api_tokens.id = $1
+         returning expires_at",
         id,
         name,
         sha256,
         role as Role,
+        expires_in_ms,
     )
-    .execute(conn)
-    .await?;
-    Ok(created.rows_affected() == 1)
+    .fetch_optional(conn)
+    .await
+}
+
+/// A token that was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Created {
+    /// From when on it is refused.
+    pub expires_at: Option<OffsetDateTime>,
 }
 
 /// Every token, by name.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     sqlx::query_as!(
         TokenView,
-        r#"select name, role as "role: Role", created_at, revoked_at from api_tokens order by name"#,
+        r#"select name, role as "role: Role", created_at, expires_at, coalesce(expires_at <= now(), false) as "expired!",
+                  revoked_at
+           from api_tokens
+           order by name"#,
     )
     .fetch_all(conn)
     .await

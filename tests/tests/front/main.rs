@@ -20,5 +20,6 @@ mod once;
 mod rate;
 mod stage;
 mod talk;
+mod tokens;
 mod walk_through;
 mod weakened;

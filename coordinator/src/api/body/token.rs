@@ -1,6 +1,7 @@
 //! Tokens on the wire.
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
 use crate::store::access::Role;
 
@@ -13,6 +14,10 @@ pub struct CreateToken {
     pub name: String,
     /// What it may do.
     pub role: Role,
+    /// After how long it is refused; never when it isn't given. Milliseconds, at most ten years.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
+    pub expires_in_ms: Option<i64>,
 }
 
 /// A token that was made.
@@ -22,6 +27,9 @@ pub struct CreatedToken {
     pub name: String,
     /// What it may do.
     pub role: Role,
+    /// From when on it is refused; `null` for never.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub expires_at: Option<OffsetDateTime>,
     /// The token; it is told only here.
     pub token: String,
 }

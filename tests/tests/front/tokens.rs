@@ -1,0 +1,85 @@
+use ralph_tests::harness::World;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::caller::{ADMIN, Api};
+
+/// Status and problem type of a look with this token.
+async fn look(api: &Api, token: Option<&str>) -> (u16, String, String) {
+    let response = api.send(Method::GET, "/api/v1/status", token, None).await;
+    let status = response.status().as_u16();
+    let challenge = response.headers().contains_key("www-authenticate");
+    assert_eq!(challenge, status == 401);
+    let body: Value = response.json().await.unwrap();
+    let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+    (
+        status,
+        text("type").replace("urn:ralph:problem:", ""),
+        text("detail"),
+    )
+}
+
+#[tokio::test]
+async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let make = async |name: &str, ms: Option<i64>| {
+        let body = json!({"name": name, "role": "read", "expires_in_ms": ms});
+        let (status, answer) = api.post("/tokens", &body).await;
+        assert_eq!(status.as_u16(), 201, "{answer}");
+        answer
+    };
+    let lasting = make("lasting", None).await;
+    assert_eq!(lasting["expires_at"], Value::Null);
+    let month = make("month", Some(30 * 24 * 60 * 60 * 1000)).await;
+    assert!(month["expires_at"].is_string());
+    let brief = make("brief", Some(60 * 60 * 1000)).await;
+    let token = |made: &Value| made["token"].as_str().unwrap().to_owned();
+    for made in [&lasting, &month, &brief] {
+        assert_eq!(look(&api, Some(&token(made))).await.0, 200);
+    }
+    // Its hour passes.
+    sqlx::query("update api_tokens set expires_at = now() where name = 'brief'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+
+    let (status, kind, _) = look(&api, None).await;
+    assert_eq!((status, kind.as_str()), (401, "no-token"));
+    let (status, kind, next) = look(&api, Some("no such token")).await;
+    assert_eq!((status, kind.as_str()), (401, "wrong-token"));
+    assert!(next.contains("token create"), "{next}");
+    let (status, kind, next) = look(&api, Some(&token(&brief))).await;
+    assert_eq!((status, kind.as_str()), (401, "token-expired"));
+    assert!(
+        next.contains("`brief` expired at 20") && next.contains("token create brief"),
+        "{next}"
+    );
+
+    let (_, page) = api.get("/tokens").await;
+    let items = page["items"].as_array().unwrap();
+    let expired: Vec<&str> = items
+        .iter()
+        .filter(|item| item["expired"] == true)
+        .map(|item| item["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(expired, ["brief"]);
+
+    // An expired token's name is free, and the old one is unknown from then on.
+    let again = make("brief", Some(60 * 60 * 1000)).await;
+    assert_eq!(look(&api, Some(&token(&again))).await.0, 200);
+    assert_eq!(look(&api, Some(&token(&brief))).await.1, "wrong-token");
+    let taken = json!({"name": "brief", "role": "read"});
+    assert_eq!(api.post("/tokens", &taken).await.0.as_u16(), 409);
+
+    let path = "/api/v1/tokens/month";
+    let revoked = api.send(Method::DELETE, path, Some(ADMIN), None).await;
+    assert_eq!(revoked.status().as_u16(), 200);
+    assert_eq!(look(&api, Some(&token(&month))).await.1, "wrong-token");
+    for ms in [0, -1, 315_360_000_001_i64] {
+        let body = json!({"name": "x", "role": "read", "expires_in_ms": ms});
+        assert_eq!(api.post("/tokens", &body).await.0.as_u16(), 400, "{ms}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
