@@ -184,6 +184,10 @@ pub enum Verb {
     Retry,
     /// Let the result that waits for a person count.
     Approve,
+    /// Send it back; the next session is told the `reason`, which must be given.
+    Reject,
+    /// Tell the next session the `reason`, which must be given; what runs goes on.
+    Feedback,
     /// Go on without it.
     Skip,
     /// End it; what depends on it is not worked on.
@@ -203,7 +207,7 @@ impl Verb {
         let reader: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
         Self::deserialize(reader).map_err(|_| {
             Problem::not_found(format!(
-                "there is no command `{word}` for tasks; there are retry, approve, skip, cancel, fail, done, release, interrupt"
+                "there is no command `{word}` for tasks; there are retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt"
             ))
         })
     }
@@ -230,6 +234,11 @@ pub async fn command(
         Verb::Done => TaskCommand::Done,
         Verb::Retry => TaskCommand::Retry,
         Verb::Release => TaskCommand::Release,
+        Verb::Reject => {
+            said(&body)?;
+            TaskCommand::Reject
+        }
+        Verb::Feedback => return feedback(&app, &id, said(&body)?).await,
         Verb::Approve => return approve(&app, &id, &body).await,
         Verb::Interrupt => return interrupt(&app, &id, &body).await,
     };
@@ -247,6 +256,18 @@ async fn approve(app: &App, id: &str, body: &Steer) -> Result<Json<Done>, Proble
     let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, ACTOR, why)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
+}
+
+/// The reason of a command that has no use without one.
+fn said(body: &Steer) -> Result<&str, Problem> {
+    let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
+    reason.ok_or_else(|| Problem::refused("the next session has to be told something: give a `reason`"))
+}
+
+async fn feedback(app: &App, id: &str, words: &str) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, id).await?;
+    let db = &app.deps.db;
+    told(store::retry_serialization(|| steer::feedback(db, task, ACTOR, words)).await?)
 }
 
 async fn interrupt(app: &App, id: &str, body: &Steer) -> Result<Json<Done>, Problem> {

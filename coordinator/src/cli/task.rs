@@ -74,6 +74,15 @@ pub enum TaskCommand {
     #[command(after_help = "Example:
   ralph-coordinator task approve t-9f2c --reason \"looked at it\"")]
     Approve(Steered),
+    /// Send back what waits for a person, a step's result too; the next session is told why
+    #[command(after_help = "Examples:
+  ralph-coordinator task reject t-9f2c --reason \"the import must stay as it is\"
+  ralph-coordinator task reject todo/plan --reason \"one task for the parser is enough\"")]
+    Reject(Told),
+    /// Tell a task's next session something, without stopping what runs
+    #[command(after_help = "Example:
+  ralph-coordinator task feedback t-9f2c --reason \"the staging database is back\"")]
+    Feedback(Told),
     /// Add a task to a feature, or make a feature for it
     #[command(after_help = "Examples:
   ralph-coordinator task create \"Write the tests\" --feature todo --after todo/api
@@ -160,6 +169,16 @@ pub struct Steered {
     /// Why; stands in the task's log
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
+}
+
+/// Which task, and what its next session is told.
+#[derive(Debug, Args)]
+pub struct Told {
+    #[command(flatten)]
+    named: Named,
+    /// What the next session should know; stands in its prompt and in the task's log
+    #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
+    reason: String,
 }
 
 /// Does it.
@@ -269,6 +288,8 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Approve(s) => ("approve", s.named, s.reason),
+        TaskCommand::Reject(s) => ("reject", s.named, Some(s.reason)),
+        TaskCommand::Feedback(s) => ("feedback", s.named, Some(s.reason)),
         TaskCommand::Skip(s) => ("skip", s.named, s.reason),
         TaskCommand::Cancel(s) => ("cancel", s.named, s.reason),
         TaskCommand::Fail(s) => ("fail", s.named, s.reason),

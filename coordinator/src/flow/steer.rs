@@ -44,6 +44,8 @@ pub enum TaskCommand {
     Done,
     /// Tries it again: after failure, cancel, skip or review.
     Retry,
+    /// Sends back what waits for a person; only with a word on why.
+    Reject,
     /// Takes it from the worker that has it, to be claimed again.
     Release,
 }
@@ -56,8 +58,14 @@ impl TaskCommand {
             Self::Fail => "fail",
             Self::Done => "done",
             Self::Retry => "retry",
+            Self::Reject => "reject",
             Self::Release => "release",
         }
+    }
+
+    /// Whether the task is worked on again.
+    fn tries_again(self) -> bool {
+        matches!(self, Self::Retry | Self::Reject)
     }
 
     /// The state that it leads to, or why it is refused.
@@ -77,9 +85,20 @@ impl TaskCommand {
             ));
         }
         match (self, task.state) {
+            (Self::Reject, state) if state != TaskState::NeedsReview => Err(format!(
+                "only what waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops what \
+                 runs, `task revert {0}` takes back what landed, `task retry {0} --reason TEXT` tries again what is over",
+                task.id,
+                state.as_str()
+            )),
+            (Self::Reject, _) if task.role == Kind::Git => Err(format!(
+                "{0} changes branches without an agent that could be told why: `task retry {0}` does it again, `task cancel {0}` \
+                 leaves them",
+                task.id
+            )),
             (_, TaskState::Done) => refuse(),
             (
-                Self::Retry,
+                Self::Retry | Self::Reject,
                 TaskState::Failed | TaskState::NeedsReview | TaskState::Cancelled | TaskState::Skipped,
             ) => Ok(if task.open_blockers > 0 {
                 TaskState::Blocked
@@ -87,7 +106,7 @@ impl TaskCommand {
                 TaskState::Pending
             }),
             (Self::Release, TaskState::InProgress) => Ok(TaskState::Pending),
-            (Self::Retry | Self::Release, _) => refuse(),
+            (Self::Retry | Self::Reject | Self::Release, _) => refuse(),
             (Self::Done, _) if task.role == Kind::Build => Err(format!(
                 "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \
                  {0}` goes on without",
@@ -146,7 +165,7 @@ pub(super) async fn task_in(
         Ok(to) => to,
         Err(reason) => return Ok((Steered::Refused(reason), signals)),
     };
-    if command == TaskCommand::Retry
+    if command.tries_again()
         && let Some(held) = features.get_mut(&feature)
     {
         match held.state {
@@ -159,7 +178,7 @@ pub(super) async fn task_in(
             _ => {}
         }
     }
-    if command == TaskCommand::Retry
+    if command.tries_again()
         && let Some(parent) = task.parent
         && let Some(state) = store::task::state_of(tx, parent).await?
         && state.is_resolved()
@@ -203,7 +222,7 @@ pub(super) async fn task_in(
     moved(&mut features, feature, from, to);
     task.state = to;
     task.next_kind = (task.children == 0).then_some(task.role);
-    if command == TaskCommand::Retry {
+    if command.tries_again() {
         task.trouble = Trouble::default();
         store::task::explain(tx, id, None).await?;
         if matches!(task.role, Kind::Build | Kind::Review) {
@@ -239,7 +258,7 @@ pub(super) async fn task_in(
             if from.is_resolved() {
                 store::task::reopen_parents(tx, &[id.0]).await?;
             }
-            if let Some(parent) = task.parent.filter(|_| command == TaskCommand::Retry) {
+            if let Some(parent) = task.parent.filter(|_| command.tries_again()) {
                 release_below(tx, parent, &mut signals).await?;
             }
             for ancestor in store::task::unfail_ancestors(tx, &[id.0]).await? {
@@ -354,6 +373,28 @@ pub async fn interrupt(
         );
     }
     Ok((Steered::Done(ending.len()), signals))
+}
+
+/// Notes what the next session of a task should know; what runs goes on.
+pub async fn feedback(db: &PgPool, id: TaskId, actor: &str, words: &str) -> sqlx::Result<Steered> {
+    let mut tx = db.begin().await?;
+    let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+        return Ok(Steered::NotFound);
+    };
+    if task.state.is_resolved() {
+        return Ok(Steered::Refused(format!(
+            "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` does it again",
+            task.state.as_str()
+        )));
+    }
+    if !store::dispatch::note_feedback(&mut tx, id, words).await? {
+        return Ok(Steered::Refused(format!(
+            "no session of {id} has begun yet; `task edit {id}` changes what the first one is told"
+        )));
+    }
+    store::task::log(&mut tx, id, actor, "feedback", Some(words)).await?;
+    tx.commit().await?;
+    Ok(Steered::Done(1))
 }
 
 /// What a person does to a feature.

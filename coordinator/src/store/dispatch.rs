@@ -514,11 +514,12 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
     .await
 }
 
-/// Notes what a person said of a task's last attempt, for the next one.
-pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<()> {
-    sqlx::query!(
+/// Notes what a person said of a task's last attempt, for the next one, below what was said before. `false` when there is no
+/// attempt yet.
+pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<bool> {
+    let noted = sqlx::query!(
         "update dispatches
-         set feedback = $2
+         set feedback = concat_ws(E'\\n', feedback, $2::text)
          where id = (
            select id from dispatches
            where task_id = $1 and kind not in ('verify', 'integrate')
@@ -530,5 +531,5 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
     )
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(noted.rows_affected() == 1)
 }

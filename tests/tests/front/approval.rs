@@ -1,7 +1,87 @@
 use ralph_tests::harness::{Repository, WorkerOptions, World};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::caller::{Api, ended};
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn what_a_person_rejects_is_done_again_with_their_words() {
+    let stage = Stage::set().await;
+    // A plan that waits for approval, written anew when it is sent back; then work that its session gives up.
+    let description = "@on-kind plan @on-attempt 1 @say <document>Three tasks.</document>\n\
+        @on-kind plan @on-attempt 2 @say <document>One task.</document>\n\
+        @on-kind build @say <<GRAPH\n<task-graph>\n- key: a\n  title: A\n  max_retries: 0\n  description: |\n    \
+        @on-attempt 1 @fail Where?\n    @write a.txt one\n    @done\n</task-graph>\nGRAPH\n";
+    stage
+        .submit(
+            json!({"description": description, "spec": "Do it.", "approve": ["plan"], "review_rounds": 0}),
+        )
+        .await;
+    let waiting = async || {
+        let over = stage.ends("blocked").await;
+        over["attention"][0]["id"].as_str().unwrap().to_owned()
+    };
+    // What its last session was told.
+    let told = async |id: &str| stage.api.get(&format!("/tasks/{id}/prompt")).await.1["body"].to_string();
+    let command = async |id: &str, verb: &str, body: Value| {
+        let (status, answer) = stage.api.post(&format!("/tasks/{id}/{verb}"), &body).await;
+        (
+            status.as_u16(),
+            answer["detail"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let plan = waiting().await;
+    assert_eq!(stage.texts().await["plan"], "Three tasks.");
+    let (status, words) = command(&plan, "reject", json!({})).await;
+    assert_eq!(status, 422, "{words}");
+    assert_eq!(
+        command(&plan, "reject", json!({"reason": "Only one task"}))
+            .await
+            .0,
+        200
+    );
+    let (status, words) = command(&plan, "reject", json!({"reason": "again"})).await;
+    assert!(status == 409 && words.contains("is pending"), "{words}");
+    stage.runs_on().await;
+    assert_eq!(waiting().await, plan);
+    assert_eq!(stage.texts().await["plan"], "One task.");
+    assert!(told(&plan).await.contains("Only one task"));
+    assert_eq!(command(&plan, "approve", json!({})).await.0, 200);
+    stage.runs_on().await;
+
+    let work = waiting().await;
+    assert_ne!(work, plan);
+    // Feedback alone moves nothing; a word that comes later stands beside it.
+    assert_eq!(
+        command(&work, "feedback", json!({"reason": "In the attic"}))
+            .await
+            .0,
+        200
+    );
+    assert_eq!(
+        command(&work, "reject", json!({"reason": "and quickly"})).await.0,
+        200
+    );
+    stage.runs_on().await;
+    stage.ends("complete").await;
+    assert_eq!(stage.file("a.txt"), "one");
+    let prompt = told(&work).await;
+    assert!(
+        prompt.contains("In the attic") && prompt.contains("and quickly"),
+        "{prompt}"
+    );
+    let (status, words) = command(&work, "feedback", json!({"reason": "thanks"})).await;
+    assert!(status == 409 && words.contains("is done"), "{words}");
+    let (_, log) = stage.api.get(&format!("/tasks/{work}/log")).await;
+    let done: Vec<&str> = log["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["what"].as_str().unwrap())
+        .collect();
+    assert!(done.contains(&"reject") && done.contains(&"feedback"), "{log}");
+    stage.strike().await;
+}
 
 #[tokio::test]
 async fn a_person_approves_one_task_and_sends_another_back_with_feedback() {

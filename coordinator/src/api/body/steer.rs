@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Steer {
-    /// The reason, or for `interrupt` and `retry` what the agent should know.
+    /// The reason, or for `interrupt`, `retry`, `reject` and `feedback` what the agent should know; the last two need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

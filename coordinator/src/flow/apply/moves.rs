@@ -68,7 +68,7 @@ impl Batch<'_> {
         let (result, id) = (steps::result(task.role), task.id);
         let reason = format!(
             "the {result} of {feature} waits for approval: read with `feature {result} {feature}`, go on with `task approve \
-             {id}` and `feature run {feature}`, or have it made anew with `task retry {id} --feedback TEXT`"
+             {id}` and `feature run {feature}`, or have it made anew with `task reject {id} --reason TEXT`"
         );
         self.needs_person(task, reason);
     }
