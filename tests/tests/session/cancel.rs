@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate};
 
+use ralph_worker::sandbox::{SandboxMode, bubblewrap};
+
 use super::scene::{Scene, scene, shell};
 
 fn limit(limit: SessionLimit) -> Ended {
@@ -152,4 +154,31 @@ async fn chatter_is_no_progress() {
         .play()
         .await;
     assert_eq!(played.end.ended, limit(SessionLimit::Stall));
+}
+
+const UP: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"up"}}}}"#;
+
+#[tokio::test]
+async fn term_reaches_the_agent_behind_any_wall_and_leaves_it_its_grace() {
+    let answer = |id: u8, result: &str| format!("read -r l; echo '{{\"id\":{id},\"result\":{result}}}'");
+    let script = [
+        "trap 'echo bye > bye; exit 0' TERM".to_owned(),
+        answer(0, r#"{"protocolVersion":1}"#),
+        answer(1, r#"{"sessionId":"s"}"#),
+        format!("read -r l; echo '{UP}'; while :; do sleep 0.05; done"),
+    ];
+    for mode in [SandboxMode::None, SandboxMode::Landlock, SandboxMode::Bubblewrap] {
+        if mode == SandboxMode::Bubblewrap && bubblewrap().is_none() {
+            eprintln!("bubblewrap is not installed here, or can't make namespaces: not tried");
+            continue;
+        }
+        let mut stage = shell(&script.join("; ")).limits(|limits| limits.grace_ms = 5_000);
+        stage.spec.sandbox.mode = mode;
+        let mut running = stage.start();
+        running.until_said("up").await;
+        running.tell(EndReason::Interrupted);
+        let played = running.finish().await;
+        assert_eq!(played.end.ended, INTERRUPTED, "{mode:?}");
+        assert!(played.path("bye").exists(), "{mode:?}: {}", played.transcript());
+    }
 }

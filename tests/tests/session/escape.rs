@@ -14,7 +14,7 @@ use super::scene::{Played, Scene, scene, turn};
 const WHO: [&str; 4] = ["agent", "@run", "@run setsid -w env -i PATH=$PATH", "@term"];
 
 /// Name and shell command, which succeeds when the escape does. `$OUT` is a folder beside the workspace with a file
-/// `secret` and a link `link` to it; `$PID` is the worker's process.
+/// `secret` and a link `link` to it; `$PID` is the worker's process; `$TERMINAL` and `$SHM` are a person's.
 const ATTEMPTS: &[(&str, &str)] = &[
     ("read", "cat $OUT/secret"),
     ("read-relative", "cat ../out/secret"),
@@ -63,9 +63,34 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("worker-folder", "ls /proc/$PID/cwd/"),
     ("worker-root", "cat /proc/$PID/root$OUT/secret"),
     ("setuid-copy", "cp /bin/true $OUT/suid1"),
+    ("read-other-terminal", ": < $TERMINAL"),
+    ("write-other-terminal", "echo x > $TERMINAL"),
+    ("read-shared-memory", "cat $SHM"),
 ];
 
-fn stage(mode: SandboxMode) -> (Scene, String) {
+/// What a person's session has: a terminal, and memory that its programs share.
+struct Persons {
+    terminal: nix::pty::OpenptyResult,
+    memory: tempfile::NamedTempFile,
+}
+
+impl Persons {
+    fn make() -> Self {
+        Self {
+            terminal: nix::pty::openpty(None, None).unwrap(),
+            memory: tempfile::NamedTempFile::new_in("/dev/shm").unwrap(),
+        }
+    }
+
+    fn terminal(&self) -> String {
+        nix::unistd::ttyname(&self.terminal.slave)
+            .unwrap()
+            .display()
+            .to_string()
+    }
+}
+
+fn stage(mode: SandboxMode, persons: &Persons) -> (Scene, String) {
     let mut lines = Vec::new();
     for (name, command) in ATTEMPTS {
         lines.push(format!(
@@ -77,8 +102,10 @@ fn stage(mode: SandboxMode) -> (Scene, String) {
     let out = stage.work().parent().unwrap().join("out");
     restock(&out);
     let script = format!(
-        "OUT={}\nPID={}\nUSERS_HOME={}\n{}\n",
+        "OUT={}\nTERMINAL={}\nSHM={}\nPID={}\nUSERS_HOME={}\n{}\n",
         out.display(),
+        persons.terminal(),
+        persons.memory.path().display(),
         std::process::id(),
         std::env::home_dir()
             .filter(|home| home.is_dir())
@@ -120,7 +147,8 @@ fn escaped(played: &Played) -> BTreeSet<String> {
 }
 
 async fn escapes(mode: SandboxMode, who: &str) -> BTreeSet<String> {
-    let (mut stage, run) = stage(mode);
+    let persons = Persons::make();
+    let (mut stage, run) = stage(mode, &persons);
     let stage = if who == "agent" {
         let answer = |id: u8, result: &str| format!("read -r l; echo '{{\"id\":{id},\"result\":{result}}}'");
         let script = [

@@ -3,12 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::LazyLock;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::process::{Child, Command};
 
 use super::filter::{self, Sockets};
@@ -16,6 +20,8 @@ use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
 use super::restraint::Restraint;
+use super::start::{Inside, path};
+use crate::session::MARK;
 
 /// What bubblewrap makes itself.
 const MADE: &[&str] = &["/proc", "/dev"];
@@ -126,27 +132,64 @@ impl Wrap {
     }
 
     /// A command inside; its program is looked for there.
-    pub fn command(&self, program: &OsStr) -> Command {
+    ///
+    /// bubblewrap itself runs outside of the wall, so what an agent says of its environment must never be its own (a library
+    /// to load first, say): it starts without any and reads what is meant for the inside from a file that only it has.
+    ///
+    /// # Errors
+    /// When a variable can't be given to a process.
+    pub fn command(&self, program: &OsStr, environment: &BTreeMap<OsString, OsString>) -> io::Result<Inside> {
+        let file = memfd_create("ralph-environment", MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(file);
+        file.write_all(&variables(environment)?)?;
+        file.rewind()?;
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).arg("--").arg(program);
+        command.env_clear();
+        // What it leaves behind is found by this one.
+        command.envs(environment.get_key_value(OsStr::new(MARK)));
         command
+            .args(&self.arguments)
+            .arg("--args")
+            .arg(file.as_raw_fd().to_string())
+            .arg("--")
+            .arg(program);
+        Ok(Inside {
+            command,
+            path: path(environment),
+            program: program.to_owned(),
+            arguments: Some(file.into()),
+        })
     }
 
     /// Starts it.
     ///
     /// # Errors
     /// When the program inside isn't there: bubblewrap itself would only tell by its exit.
-    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        let started = command.as_std();
-        let program = started.get_args().nth(self.arguments.len() + 1);
-        let path = started.get_envs().find(|(name, _)| *name == "PATH");
-        let path = path.and_then(|(_, path)| path).unwrap_or_default();
-        let folder = started.get_current_dir().unwrap_or(Path::new("/"));
-        if program.is_none_or(|program| in_path(program, path, folder).is_none()) {
+    pub fn spawn(&self, inside: &mut Inside) -> io::Result<Child> {
+        let folder = inside.command.as_std().get_current_dir();
+        let folder = folder.unwrap_or(Path::new("/"));
+        if in_path(&inside.program, &inside.path, folder).is_none() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        self.restraint.spawn(command)
+        self.restraint.spawn(&mut inside.command)
     }
+}
+
+/// Variables as arguments of bubblewrap, each ended by a NUL.
+fn variables(environment: &BTreeMap<OsString, OsString>) -> io::Result<Vec<u8>> {
+    let mut arguments = Vec::new();
+    for (name, value) in environment {
+        let (name, value) = (name.as_bytes(), value.as_bytes());
+        if name.is_empty() || name.contains(&b'=') || name.contains(&0) || value.contains(&0) {
+            let words = "a variable's name is empty or holds `=`, or it holds a NUL";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+        }
+        for argument in [b"--setenv", name, value] {
+            arguments.extend_from_slice(argument);
+            arguments.push(0);
+        }
+    }
+    Ok(arguments)
 }
 
 fn arguments(policy: &Policy) -> Vec<OsString> {
@@ -237,6 +280,21 @@ mod tests {
         let above = folder.path().canonicalize().unwrap().display().to_string();
         assert!(words.contains(&above) && words.contains(&path("a")), "{words:?}");
         assert_eq!(words.iter().filter(|word| **word == path("a/b")).count(), 2);
+    }
+
+    #[test]
+    fn a_variable_is_never_an_argument() {
+        let environment = |name: &str, value: &str| BTreeMap::from([(name.into(), value.into())]);
+        assert_eq!(
+            variables(&environment("A", "b c")).unwrap(),
+            b"--setenv\0A\0b c\0"
+        );
+        for (name, value) in [("A", "b\0--bind\0/\0/"), ("A\0B", "c"), ("A=B", "c"), ("", "c")] {
+            assert!(
+                variables(&environment(name, value)).is_err(),
+                "{name:?} {value:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What confines the processes of one session, and how they are started inside.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use super::bubblewrap::{self, Wrap};
 use super::cgroup::Cgroup;
@@ -14,6 +15,7 @@ use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
 use super::restraint::Restraint;
+use super::start::{Beginning, Inside};
 use super::{Sandbox, SandboxMode};
 
 /// What confines the processes of one session, and holds them together.
@@ -137,25 +139,41 @@ impl Confinement {
         self.cgroup.clone()
     }
 
-    /// A command that [`Self::spawn`] starts inside.
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    /// A command that [`Self::spawn`] starts inside, with this environment and no other.
+    ///
+    /// # Errors
+    /// When a variable can't be given to a process.
+    pub fn command(
+        &self,
+        program: impl AsRef<OsStr>,
+        environment: &BTreeMap<OsString, OsString>,
+    ) -> io::Result<Inside> {
         match &self.wall {
-            Wall::Open | Wall::Landlock(_) => Command::new(program),
-            Wall::Bubblewrap(wrap) => wrap.command(program.as_ref()),
+            Wall::Open | Wall::Landlock(_) => Ok(Inside::plain(program.as_ref(), environment)),
+            Wall::Bubblewrap(wrap) => wrap.command(program.as_ref(), environment),
         }
     }
 
-    /// Starts a command of [`Self::command`] inside.
+    /// Whether a process of its own stands between the worker and what it starts.
+    pub fn is_wrapped(&self) -> bool {
+        matches!(self.wall, Wall::Bubblewrap(_))
+    }
+
+    /// Starts a command of [`Self::command`] inside. It leads a session and a process group of its own.
     ///
     /// # Errors
     /// When the command can't be started, or not be confined.
-    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+    pub fn spawn(&self, command: &mut Inside) -> io::Result<Child> {
         // Where the whole session can't be bounded, a bound that somebody asked for holds for each process.
         let memory = self
             .resources
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
-        self.resources.bound(command, memory, self.cgroup.entrances());
+        let beginning = Beginning {
+            entrances: self.cgroup.entrances(),
+            limits: self.resources.limits(memory),
+        };
+        beginning.give(command);
         match &self.wall {
             Wall::Landlock(restraint) => restraint.spawn(command),
             Wall::Bubblewrap(wrap) => wrap.spawn(command),

@@ -13,6 +13,7 @@
 //! | [`network`] | what of the network may be reached: a decision |
 //! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
 //! | [`restraint`] | starting a child with less than the worker has |
+//! | [`start`] | a command of a session, and what it is given before its first instruction |
 //! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where there is no Landlock |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 //! | [`resources`] | what they may use of the machine |
@@ -26,6 +27,7 @@ mod network;
 mod policy;
 mod resources;
 mod restraint;
+mod start;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -37,6 +39,7 @@ pub use landlock::{REQUIRED_ABI, Support, support};
 pub use network::{Means, Network, Proxy};
 pub use policy::{Policy, Wanted, policy};
 pub use resources::Resources;
+pub use start::Inside;
 
 /// The worker's configuration: `[workspace] sandbox`, and what agents reach besides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -20,23 +20,20 @@ const SYSTEM: &[&str] = &[
     "/home/linuxbrew/.linuxbrew",
     "/proc",
     "/sys",
-    "/dev",
     "/run/systemd/resolve",
     "/run/NetworkManager/resolv.conf",
     "/run/resolvconf",
     "/var/lib/ca-certificates",
 ];
 
-/// Devices that may be written: none that holds anything.
+/// Devices that may be read and written: none that holds anything, none that is a terminal, behind which a person sits.
+/// `sandbox_write = ["/dev/pts"]` gives tools terminals of their own where Landlock is the wall, and the user's with them.
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
     "/dev/full",
     "/dev/random",
     "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
 ];
 
 /// Entries of `/etc` that hold secrets: a worker that runs as root could read them.
@@ -143,7 +140,8 @@ pub fn policy(wanted: &Wanted<'_>) -> Policy {
 }
 
 fn is_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|system| path.starts_with(system)) || path.starts_with("/etc")
+    let system = SYSTEM.iter().chain(&["/etc", "/dev"]);
+    system.into_iter().any(|system| path.starts_with(system))
 }
 
 /// Existing paths, once each; never the whole file system, nor the user's whole home or what is above it.
@@ -285,6 +283,12 @@ mod tests {
         assert_eq!(below(&decided.write), ["login", "w/cwd", "w/home", "w/tmp"]);
         assert!(decided.read.contains(&"/usr".into()) && !decided.read.contains(&"/".into()));
         assert!(!decided.read.contains(&"/etc/shadow".into()) && !decided.read.contains(&"/etc".into()));
+        let devices = decided.read.iter().chain(&decided.write);
+        assert!(
+            devices
+                .filter(|path| path.starts_with("/dev"))
+                .all(|path| DEVICES.iter().any(|device| path == Path::new(device)))
+        );
 
         wanted.cwd_writable = false;
         let decided = policy(&wanted);

@@ -1,12 +1,7 @@
 //! What a session may use of its machine. Memory and the number of processes are bounded for all of its processes together,
 //! by its control group; CPU time and the size of a file for each process, by the limits that it inherits.
-#![allow(unsafe_code)] // Only `pre_exec` bounds a child before its first instruction.
 
-use std::fs::File;
-use std::io::{self, Write as _};
-
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::process::Command;
+use nix::sys::resource::{Resource, getrlimit};
 
 /// Default of [`Resources::processes`].
 const PROCESSES: u32 = 4096;
@@ -56,10 +51,9 @@ impl Resources {
         })
     }
 
-    /// Bounds what a command may use from its first instruction on, and brings it into control groups by their `entrances`;
-    /// with `memory`, each of its processes may allocate that many bytes. Bounds that this process has itself are kept
-    /// where they are lower.
-    pub(super) fn bound(&self, command: &mut Command, memory: Option<u64>, entrances: Vec<File>) {
+    /// The limits of each process, soft and hard; with `memory`, each may allocate that many bytes. Limits that this process
+    /// has itself are kept where they are lower.
+    pub(super) fn limits(&self, memory: Option<u64>) -> Vec<(Resource, u64, u64)> {
         let cpu = self.cpu_seconds.map(|soft| (soft, soft + CPU_GRACE_SECONDS));
         let wanted = [
             (Resource::RLIMIT_CORE, Some((0, 0))),
@@ -67,28 +61,12 @@ impl Resources {
             (Resource::RLIMIT_CPU, cpu),
             (Resource::RLIMIT_DATA, memory.map(|bytes| (bytes, bytes))),
         ];
-        let limits: Vec<(Resource, u64, u64)> = wanted
-            .into_iter()
-            .filter_map(|(resource, limits)| {
-                let (soft, hard) = limits?;
-                let (_, most) = getrlimit(resource).ok()?;
-                Some((resource, soft.min(most), hard.min(most)))
-            })
-            .collect();
-        let set = move || {
-            for mut entrance in &entrances {
-                // One that is closed to us bounds nothing: a session is worth more than its bounds.
-                let _ = entrance.write(b"0");
-            }
-            for (resource, soft, hard) in &limits {
-                setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
-            }
-            Ok(())
-        };
-        // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
-        unsafe {
-            command.pre_exec(set);
-        }
+        let limited = wanted.into_iter().filter_map(|(resource, limits)| {
+            let (soft, hard) = limits?;
+            let (_, most) = getrlimit(resource).ok()?;
+            Some((resource, soft.min(most), hard.min(most)))
+        });
+        limited.collect()
     }
 }
 
@@ -101,6 +79,7 @@ fn total(info: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::start::{Beginning, Inside};
     use super::*;
 
     #[test]
@@ -124,9 +103,14 @@ mod tests {
             file_bytes: 1024 * 1024,
             ..Resources::default()
         };
-        let mut command = Command::new("sh");
+        let own = std::env::vars_os().collect();
+        let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", "ulimit -c; ulimit -f; ulimit -St; ulimit -Ht; ulimit -d"]);
-        resources.bound(&mut command, Some(512 * 1024 * 1024), Vec::new());
+        let beginning = Beginning {
+            limits: resources.limits(Some(512 * 1024 * 1024)),
+            ..Beginning::default()
+        };
+        beginning.give(&mut command);
         let output = command.output().await.unwrap();
         // Blocks of 512 bytes, seconds, KiB.
         assert_eq!(

@@ -7,15 +7,14 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use ralph_shared::wire::{Door, Ended};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout};
 use tokio::task::JoinHandle;
 
-use super::leftovers::{self, MARK};
+use super::leftovers::{self, Group, MARK};
 use super::spec::SessionSpec;
 use super::tail::Tail;
 use crate::sandbox::Confinement;
@@ -29,10 +28,13 @@ const STDERR_WAIT: Duration = Duration::from_millis(200);
 /// A running agent. Dropped, it takes every process of its session along.
 pub struct Agent {
     child: Child,
-    group: i32,
+    /// Its process group; `None` when it was gone at once.
+    group: Option<Group>,
+    /// Whether a wall's program leads the group.
+    wrapped: bool,
     mark: String,
-    /// Further process groups of the session: its terminals'.
-    groups: Vec<i32>,
+    /// The process groups of the session: the agent's, its terminals'.
+    groups: Vec<Group>,
     exit: Option<ExitStatus>,
     stderr: Arc<Mutex<Tail>>,
     stderr_reader: JoinHandle<()>,
@@ -66,23 +68,22 @@ impl Agent {
         let Some((program, arguments)) = spec.agent.argv.split_first() else {
             return Err(not_found(spec, "its command is empty"));
         };
-        let mut command = confinement.command(program);
+        let mut command = confinement
+            .command(program, &environment)
+            .map_err(|error| not_found(spec, &error.to_string()))?;
         command
             .args(arguments)
             .current_dir(&spec.cwd)
-            .env_clear()
-            .envs(environment)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .kill_on_drop(true);
         let mut child = confinement.spawn(&mut command).map_err(|error| {
             let refused = confinement.is_confined() && error.kind() == std::io::ErrorKind::PermissionDenied;
             let hint = if refused { " (in its sandbox)" } else { "" };
             not_found(spec, &format!("{error}{hint}"))
         })?;
-        let group = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+        let group = Group::led_by(&child);
         let stderr = Arc::new(Mutex::new(Tail::new(STDERR_TAIL_BYTES)));
         let taken = child
             .stdin
@@ -95,9 +96,10 @@ impl Agent {
         let stderr_reader = tokio::spawn(keep_tail(source, stderr.clone()));
         let agent = Self {
             child,
+            groups: group.iter().cloned().collect(),
             group,
+            wrapped: confinement.is_wrapped(),
             mark: spec.dispatch.clone(),
-            groups: vec![group],
             exit: None,
             stderr,
             stderr_reader,
@@ -114,6 +116,9 @@ impl Agent {
     pub async fn exited(&mut self) -> Option<ExitStatus> {
         if self.exit.is_none() {
             self.exit = self.child.wait().await.ok();
+            if let Some(group) = &self.group {
+                group.leader_is_gone();
+            }
         }
         self.exit
     }
@@ -125,13 +130,13 @@ impl Agent {
 
     /// Sends a signal to the agent's process group, unless the agent is gone.
     pub fn signal(&self, signal: Signal) {
-        if self.exit.is_none() && self.group > 0 {
-            let _ = killpg(Pid::from_raw(self.group), signal);
+        if let Some(group) = &self.group {
+            group.signal(signal, self.wrapped);
         }
     }
 
     /// Names a further process group of the session.
-    pub fn owns_group(&mut self, group: i32) {
+    pub fn owns_group(&mut self, group: Group) {
         self.groups.push(group);
     }
 

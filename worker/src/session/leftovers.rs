@@ -5,10 +5,12 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
+use tokio::process::Child;
 
 use crate::sandbox::Cgroup;
 
@@ -20,6 +22,67 @@ const GONE_LIMIT: Duration = Duration::from_secs(5);
 
 const GONE_POLL: Duration = Duration::from_millis(2);
 
+/// A process group of a session. Once nobody is left in it its number may become somebody else's, so from the moment at
+/// which its leader is gone only those count as members that were there before.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Its number, which is its leader's.
+    pub id: i32,
+    /// When its leader was seen to be gone. Clock ticks since boot.
+    ended: Arc<OnceLock<u64>>,
+}
+
+impl Group {
+    /// The group that a process leads which was just started; `None` when it is gone already.
+    pub fn led_by(child: &Child) -> Option<Self> {
+        let id = i32::try_from(child.id()?).ok()?;
+        Some(Self {
+            id,
+            ended: Arc::default(),
+        })
+    }
+
+    /// Notes that its leader was waited for.
+    pub fn leader_is_gone(&self) {
+        self.ended.get_or_init(ticks);
+    }
+
+    /// Sends a signal to its members, while its leader was not waited for: after that the number could be somebody else's.
+    ///
+    /// Where a wall's program leads the group it is left out: it would die of the signal at once, and what is inside would
+    /// be left without a grace.
+    pub fn signal(&self, signal: Signal, wrapped: bool) {
+        if self.ended.get().is_some() {
+            return;
+        }
+        if !wrapped || signal == Signal::SIGKILL {
+            let _ = killpg(Pid::from_raw(self.id), signal);
+            return;
+        }
+        for process in processes() {
+            if process.group == self.id && process.pid != self.id && !process.dead {
+                let _ = kill(Pid::from_raw(process.pid), signal);
+            }
+        }
+    }
+
+    fn holds(&self, process: &Process) -> bool {
+        process.group == self.id && self.ended.get().is_none_or(|ended| process.started <= *ended)
+    }
+}
+
+/// Clock ticks since boot, as the process table counts them.
+fn ticks() -> u64 {
+    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds: f64 = uptime
+        .split_whitespace()
+        .next()
+        .and_then(|seconds| seconds.parse().ok())
+        .unwrap_or_default();
+    // Every architecture that Linux runs on shows 100 a second.
+    (seconds * 100.0) as u64
+}
+
 /// Kills every process that a dispatch left on this machine, waits until they are gone (for a bounded time), and
 /// gives how many there were. Blocks for a few milliseconds.
 pub fn kill_leftovers(dispatch_mark: &str) -> usize {
@@ -27,7 +90,7 @@ pub fn kill_leftovers(dispatch_mark: &str) -> usize {
 }
 
 /// As [`kill_leftovers`], and the members of process groups that were made for it.
-pub(super) fn kill_marked(dispatch_mark: &str, groups: &[i32]) -> usize {
+pub(super) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
     let spared = own_line();
     let cgroup = Cgroup::of(dispatch_mark);
@@ -108,7 +171,7 @@ fn own_line() -> HashSet<i32> {
 }
 
 /// What is marked, in one of the process groups or in the control group, and everything below that.
-fn find(mark: &[u8], groups: &[i32], members: &HashSet<i32>, spared: &HashSet<i32>) -> Vec<Process> {
+fn find(mark: &[u8], groups: &[Group], members: &HashSet<i32>, spared: &HashSet<i32>) -> Vec<Process> {
     let all: Vec<Process> = processes()
         .into_iter()
         .filter(|process| !process.dead && !spared.contains(&process.pid))
@@ -116,7 +179,9 @@ fn find(mark: &[u8], groups: &[i32], members: &HashSet<i32>, spared: &HashSet<i3
     let mut found: HashSet<i32> = all
         .iter()
         .filter(|process| {
-            members.contains(&process.pid) || groups.contains(&process.group) || process.is_marked(mark)
+            members.contains(&process.pid)
+                || groups.iter().any(|group| group.holds(process))
+                || process.is_marked(mark)
         })
         .map(|process| process.pid)
         .collect();
@@ -157,6 +222,41 @@ mod tests {
             })
         );
         assert_eq!(parse_stat(7, "7 (a"), None);
+    }
+
+    #[test]
+    fn a_number_that_is_somebody_elses_by_now_is_no_group_of_the_session() {
+        let mut process = Process {
+            pid: 12,
+            parent: 1,
+            group: 7,
+            started: 500,
+            dead: false,
+        };
+        let group = Group {
+            id: 7,
+            ended: Arc::default(),
+        };
+        assert!(group.holds(&process));
+        group.ended.set(499).unwrap();
+        assert!(!group.holds(&process));
+        process.started = 499;
+        assert!(group.holds(&process));
+        process.group = 8;
+        assert!(!group.holds(&process));
+    }
+
+    #[test]
+    fn the_clock_is_that_of_the_process_table() {
+        let before = ticks();
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let process = Process::read(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(
+            (before..=ticks()).contains(&process.started),
+            "{before} {process:?}"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

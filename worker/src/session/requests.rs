@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::files::{Files, refused};
+use super::leftovers::Group;
 use super::peer::{LargeSlot, Outbox};
 use super::permissions::Policy;
 use super::person::Question;
@@ -82,7 +83,7 @@ impl Desk {
     }
 
     /// Takes one request. Gives the process group that it made, if it made one.
-    pub fn serve(&mut self, id: Box<RawValue>, method: &str, params: &str, record: &Record) -> Option<i32> {
+    pub fn serve(&mut self, id: Box<RawValue>, method: &str, params: &str, record: &Record) -> Option<Group> {
         while self.jobs.try_join_next().is_some() {}
         let ticket = Ticket {
             id,
@@ -212,7 +213,7 @@ impl Desk {
         });
     }
 
-    fn create(&mut self, ticket: Ticket, params: &str) -> Option<i32> {
+    fn create(&mut self, ticket: Ticket, params: &str) -> Option<Group> {
         let mut group = None;
         ticket.take(params, |ticket, request: CreateTerminalRequest| {
             let line = std::iter::once(&request.command).chain(&request.args);
@@ -226,7 +227,7 @@ impl Desk {
                         .create(&request, &cwd, &self.environment, &self.confinement)
                 }),
             };
-            group = made.as_ref().ok().map(|made| made.group);
+            group = made.as_ref().ok().map(|made| made.group.clone());
             let words = made
                 .as_ref()
                 .map_or_else(ToString::to_string, |made| made.id.clone());

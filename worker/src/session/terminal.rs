@@ -1,7 +1,7 @@
 //! Terminals that agents ask for: children in process groups of their own whose newest output is kept.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -11,8 +11,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, Error as RpcError, TerminalExitStatus, TerminalOutputResponse,
 };
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
@@ -20,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::files::refused;
+use super::leftovers::{Group, MARK};
 use super::tail::Tail;
 use crate::sandbox::Confinement;
 
@@ -43,7 +43,9 @@ pub struct Terminals {
 }
 
 struct Terminal {
-    group: i32,
+    group: Group,
+    /// Whether a wall's program leads the group.
+    wrapped: bool,
     tail: Arc<Mutex<Tail>>,
     exit: watch::Receiver<Option<TerminalExitStatus>>,
     watcher: JoinHandle<()>,
@@ -54,7 +56,7 @@ pub struct Made {
     /// Its id.
     pub id: String,
     /// Its process group.
-    pub group: i32,
+    pub group: Group,
 }
 
 /// The output of one terminal.
@@ -91,7 +93,16 @@ impl Terminals {
         }
         let fail = |error: std::io::Error| refused(format!("failed to run `{}`: {error}", request.command));
         let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
-        let mut command = confinement.command(if line { "/bin/sh" } else { &request.command });
+        let mut environment = environment.clone();
+        let mark = environment.get_key_value(OsStr::new(MARK));
+        let mark = mark.map(|(name, value)| (name.clone(), value.clone()));
+        let given = request.env.iter();
+        environment
+            .extend(given.map(|variable| (OsString::from(&variable.name), OsString::from(&variable.value))));
+        // The mark is not the agent's to change.
+        environment.extend(mark);
+        let program = if line { "/bin/sh" } else { &request.command };
+        let mut command = confinement.command(program, &environment).map_err(fail)?;
         if line {
             command.args(["-c", &request.command]);
         }
@@ -99,25 +110,14 @@ impl Terminals {
         command
             .args(&request.args)
             .current_dir(cwd)
-            .env_clear()
-            .envs(environment)
-            .envs(
-                request
-                    .env
-                    .iter()
-                    .map(|variable| (&variable.name, &variable.value)),
-            )
-            // The mark is not the agent's to change.
-            .envs(environment.get_key_value(super::leftovers::MARK.as_ref() as &std::ffi::OsStr))
             .stdin(Stdio::null())
             .stdout(input.try_clone().map_err(fail)?)
             .stderr(input)
-            .process_group(0)
             .kill_on_drop(true);
         let child = confinement.spawn(&mut command).map_err(fail)?;
         // The command holds the pipe's writing end: without it, the end of the output is seen.
         drop(command);
-        let group = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+        let group = Group::led_by(&child).ok_or_else(|| fail(std::io::ErrorKind::NotFound.into()))?;
         let output = pipe::Receiver::from_owned_fd(output.into()).map_err(fail)?;
         let limit = request
             .output_byte_limit
@@ -125,13 +125,14 @@ impl Terminals {
             .min(LONGEST_OUTPUT_BYTES);
         let tail = Arc::new(Mutex::new(Tail::new(usize::try_from(limit).unwrap_or(0))));
         let (exited, exit) = watch::channel(None);
-        let watcher = tokio::spawn(watch_over(child, output, tail.clone(), exited));
+        let watcher = tokio::spawn(watch_over(child, group.clone(), output, tail.clone(), exited));
         self.made += 1;
         let id = format!("term-{}", self.made);
         self.live.insert(
             id.clone(),
             Terminal {
-                group,
+                group: group.clone(),
+                wrapped: confinement.is_wrapped(),
                 tail,
                 exit,
                 watcher,
@@ -173,11 +174,11 @@ impl Terminals {
     pub fn kill(&self, id: &str) -> Result<(), RpcError> {
         let terminal = self.get(id)?;
         terminal.signal(Signal::SIGTERM);
-        let (group, mut exit) = (terminal.group, terminal.exit.clone());
+        let (group, mut exit) = (terminal.group.clone(), terminal.exit.clone());
         tokio::spawn(async move {
             let exited = tokio::time::timeout(KILL_GRACE, exit.wait_for(Option::is_some));
             if exited.await.is_err() {
-                let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+                group.signal(Signal::SIGKILL, false);
             }
         });
         Ok(())
@@ -201,11 +202,8 @@ fn unknown(id: &str) -> RpcError {
 }
 
 impl Terminal {
-    /// Signals the group while its leader is not reaped: after that the number could be somebody else's.
     fn signal(&self, signal: Signal) {
-        if self.exit.borrow().is_none() && self.group > 0 {
-            let _ = killpg(Pid::from_raw(self.group), signal);
-        }
+        self.group.signal(signal, self.wrapped);
     }
 }
 
@@ -219,6 +217,7 @@ impl Drop for Terminal {
 /// Keeps the newest output until nobody can write any more, and tells when the command exits.
 async fn watch_over(
     mut child: Child,
+    group: Group,
     mut output: pipe::Receiver,
     tail: Arc<Mutex<Tail>>,
     exited: watch::Sender<Option<TerminalExitStatus>>,
@@ -239,6 +238,7 @@ async fn watch_over(
             () = &mut reading, if open => open = false,
         }
     };
+    group.leader_is_gone();
     if open {
         open = tokio::time::timeout(OUTPUT_WAIT, &mut reading).await.is_err();
     }
@@ -295,6 +295,41 @@ mod tests {
         assert_eq!(output.exit_status, Some(exit));
         terminals.release(&id).unwrap();
         assert!(terminals.output(&id).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_terminals_environment_is_none_of_the_wall() {
+        use crate::sandbox::{Policy, Sandbox, SandboxMode, bubblewrap};
+        use agent_client_protocol::v1::schema::EnvVariable;
+        if bubblewrap().is_none() {
+            eprintln!("bubblewrap is not installed here, or can't make namespaces: nothing to try");
+            return;
+        }
+        let outside = tempfile::tempdir().unwrap();
+        let file = outside.path().join("loaded");
+        let sandbox = Sandbox {
+            mode: SandboxMode::Bubblewrap,
+            ..Sandbox::default()
+        };
+        let policy = Policy {
+            read: ["/usr", "/bin", "/lib", "/lib64"].map(Into::into).to_vec(),
+            write: Vec::new(),
+        };
+        let confinement = Confinement::new(&sandbox, &policy, "a-terminals-environment").unwrap();
+        // The loader of whatever is started with them writes to the file.
+        let request = shell("echo $LD_DEBUG_OUTPUT").env(vec![
+            EnvVariable::new("LD_DEBUG", "libs"),
+            EnvVariable::new("LD_DEBUG_OUTPUT", file.display().to_string()),
+        ]);
+        let mut terminals = Terminals::default();
+        let id = terminals
+            .create(&request, Path::new("/"), &environment(), &confinement)
+            .unwrap()
+            .id;
+        assert_eq!(terminals.exit(&id).unwrap().await.exit_code, Some(0));
+        let output = terminals.output(&id).unwrap().read().output;
+        assert!(output.ends_with(&format!("{}\n", file.display())), "{output}");
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]

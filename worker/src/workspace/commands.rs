@@ -67,12 +67,10 @@ pub(super) async fn run(
     let confinement = room.confine(&environment)?;
     let sweep = Sweep(room.mark());
     for script in commands {
-        let mut command = confinement.command("sh");
-        command
-            .args(["-c", script])
-            .current_dir(room.tree)
-            .env_clear()
-            .envs(&environment);
+        let mut command = confinement
+            .command("sh", &environment)
+            .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
+        command.args(["-c", script]).current_dir(room.tree);
         let bound = room.settings.command_bound;
         let (status, output) = process::run_merged(command, &confinement, bound, OUTPUT_BYTES).await;
         sweep.now().await;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
-use crate::sandbox::Confinement;
+use crate::sandbox::{Confinement, Inside};
 
 /// How long pipes are still read after the program ended, when something that it left running (a credential cache,
 /// say) holds them open.
@@ -85,7 +85,7 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
 /// is killed when the program ends: nothing that it started in the background goes on. The command is one of
 /// `confinement`.
 pub(super) async fn run_merged(
-    mut command: Command,
+    mut command: Inside,
     confinement: &Confinement,
     time: Duration,
     tail_bytes: usize,
@@ -98,7 +98,8 @@ pub(super) async fn run_merged(
             .stdin(Stdio::null())
             .stdout(Stdio::from(writer.try_clone()?))
             .stderr(Stdio::from(writer));
-        let child = confinement.spawn(command.process_group(0).kill_on_drop(true))?;
+        command.kill_on_drop(true);
+        let child = confinement.spawn(&mut command)?;
         let (mut child, _group) = grouped(child);
         // The command holds the parent's copies of the pipe's writing end.
         drop(command);
@@ -251,9 +252,11 @@ mod tests {
 
     #[tokio::test]
     async fn merged_output_keeps_its_order_and_ends_the_group() {
-        let script = "echo a; echo b >&2; echo c; sleep 600 & exit 1";
-        let (status, output) =
-            run_merged(shell(script), &Confinement::none(), Duration::from_secs(20), 100).await;
+        let confinement = Confinement::none();
+        let own = std::env::vars_os().collect();
+        let mut command = confinement.command("sh", &own).unwrap();
+        command.args(["-c", "echo a; echo b >&2; echo c; sleep 600 & exit 1"]);
+        let (status, output) = run_merged(command, &confinement, Duration::from_secs(20), 100).await;
         assert_eq!(status.unwrap().code(), Some(1));
         assert_eq!(output, b"a\nb\nc\n");
     }

@@ -1,0 +1,94 @@
+//! A command of a session and its start: what it is given before its first instruction.
+#![allow(unsafe_code)] // Only `pre_exec` reaches a child before its first instruction.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::sys::resource::{Resource, setrlimit};
+use nix::unistd::setsid;
+use tokio::process::Command;
+
+/// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
+/// program of its own starts with none of it.
+pub struct Inside {
+    pub(super) command: Command,
+    /// Where the program inside is looked for.
+    pub(super) path: OsString,
+    /// The program inside.
+    pub(super) program: OsString,
+    /// What a wall's program reads its further arguments from.
+    pub(super) arguments: Option<OwnedFd>,
+}
+
+impl Inside {
+    /// A command without a wall of its own.
+    pub(super) fn plain(program: &OsStr, environment: &BTreeMap<OsString, OsString>) -> Self {
+        let mut command = Command::new(program);
+        command.env_clear().envs(environment);
+        Self {
+            command,
+            path: path(environment),
+            program: program.to_owned(),
+            arguments: None,
+        }
+    }
+}
+
+impl Deref for Inside {
+    type Target = Command;
+
+    fn deref(&self) -> &Command {
+        &self.command
+    }
+}
+
+impl DerefMut for Inside {
+    fn deref_mut(&mut self) -> &mut Command {
+        &mut self.command
+    }
+}
+
+/// Where programs are looked for.
+pub(super) fn path(environment: &BTreeMap<OsString, OsString>) -> OsString {
+    environment.get(OsStr::new("PATH")).cloned().unwrap_or_default()
+}
+
+/// What a child does before its first instruction.
+#[derive(Default)]
+pub(super) struct Beginning {
+    /// Ways into control groups, each of which takes in the process that writes `0` there.
+    pub entrances: Vec<File>,
+    /// Soft and hard limits.
+    pub limits: Vec<(Resource, u64, u64)>,
+}
+
+impl Beginning {
+    /// Has a command begin like this, in a session of its own: it leads a process group, and no terminal of the worker's
+    /// user is its own to read from, to write to or to type into.
+    pub fn give(self, inside: &mut Inside) {
+        let inherited = inside.arguments.as_ref().map(|file| file.as_raw_fd());
+        let begin = move || {
+            for mut entrance in &self.entrances {
+                // One that is closed to us bounds nothing: a session is worth more than its bounds.
+                let _ = entrance.write(b"0");
+            }
+            for (resource, soft, hard) in &self.limits {
+                setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
+            }
+            if let Some(file) = inherited {
+                // SAFETY: the command holds the descriptor open until it is started.
+                let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
+                rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
+            }
+            setsid().map(drop).map_err(io::Error::from)
+        };
+        // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
+        unsafe {
+            inside.command.pre_exec(begin);
+        }
+    }
+}
