@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::door::DoorKeeper;
 use crate::home::Home;
 use crate::link::Link;
-use crate::session::Redactor;
+use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
 use crate::workspace::{self, CommitMessage, Workspaces};
 use crate::{beat, errand, session, slot};
@@ -297,12 +297,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     )
     .await?;
     let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
-    let secrets = session::secret_values(std::env::vars()).into_iter().chain(
-        config
-            .agents
-            .values()
-            .flat_map(|agent| session::secret_values(agent.env.clone())),
-    );
+    let agents = config.agents.values().flat_map(AgentCommand::secrets);
+    let secrets = session::own_secrets().into_iter().chain(agents);
     let secrets = secrets.chain(config.sandbox.network.secret());
     let life = Arc::new(Life {
         redactor: Redactor::new(secrets),

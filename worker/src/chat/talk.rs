@@ -14,7 +14,7 @@ use super::screen::Screen;
 use crate::paint::{Paint, Tone};
 use crate::session::{
     Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, login_secrets,
-    secret_values, words,
+    own_secrets, words,
 };
 use crate::stop;
 
@@ -40,9 +40,9 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         ),
         None => None,
     };
-    let secrets = secret_values(std::env::vars()).into_iter();
-    let secrets = secrets
-        .chain(secret_values(spec.agent.env.clone()))
+    let secrets = own_secrets()
+        .into_iter()
+        .chain(spec.agent.secrets())
         .chain(login_secrets(&spec.agent.files))
         .chain(spec.sandbox.network.secret());
     let (transcript, receiver) = channel(Redactor::new(secrets));

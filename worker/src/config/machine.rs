@@ -12,7 +12,7 @@ use super::args::MachineArgs;
 use super::file::{AgentTable, File, McpTable, PermissionAnswer, PermissionTable, WorkspaceTable};
 use super::stock;
 use crate::sandbox::{Resources, Sandbox};
-use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
+use crate::session::{AgentCommand, LoginFile, Pattern, Rule, secret_values};
 use crate::workspace::{CacheRule, History};
 
 /// Name of the agent that `--agent` or `[agent]` configures.
@@ -20,6 +20,9 @@ pub const DEFAULT_AGENT: &str = "default";
 
 /// The agent where none is configured.
 const DEFAULT_COMMAND: &str = "claude-agent-acp";
+
+/// Begins a value that stands in a file.
+const FILE: &str = "file:";
 
 /// Where toolchains are that were installed for one user: a command's HOME is another.
 const TOOLCHAINS: [&str; 4] = ["RUSTUP_HOME", "CARGO_HOME", "GOPATH", "JAVA_HOME"];
@@ -158,11 +161,13 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
     let Some(command) = table.command else {
         bail!("agent `{name}` has no command: add `command = \"…\"` to [agents.{name}]");
     };
+    let mut secrets = Vec::new();
     let mcp_servers = table
         .mcp
         .into_iter()
         .map(|(server, table)| {
-            mcp_server(&server, table).with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
+            mcp_server(&server, table, &mut secrets)
+                .with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
         })
         .collect::<anyhow::Result<_>>()?;
     let mut argv = split(&format!("agent `{name}`"), &command)?;
@@ -179,12 +184,14 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
     Ok(AgentCommand {
         name: name.to_owned(),
         argv,
-        env: values(table.env).with_context(|| format!("in the environment of agent `{name}`"))?,
+        env: values(table.env, &mut secrets)
+            .with_context(|| format!("in the environment of agent `{name}`"))?,
         pass_env: table.pass_env,
         files: logins(table.files).with_context(|| format!("in `files` of agent `{name}`"))?,
         mode: table.mode,
         permissions,
         mcp_servers,
+        secrets,
     })
 }
 
@@ -226,11 +233,12 @@ fn logins(files: Vec<PathBuf>) -> anyhow::Result<Vec<LoginFile>> {
     absolute(files.into_iter())?.into_iter().map(file).collect()
 }
 
-fn mcp_server(name: &str, table: McpTable) -> anyhow::Result<McpServer> {
+fn mcp_server(name: &str, table: McpTable, secrets: &mut Vec<String>) -> anyhow::Result<McpServer> {
     match (table.command, table.url) {
         (Some(command), None) => {
             let argv = split("it", &command)?;
-            let env = values(table.env)?;
+            let env = values(table.env, secrets)?;
+            secrets.extend(secret_values(env.clone()));
             let env = env.into_iter().map(|(key, value)| EnvVariable::new(key, value));
             let server = McpServerStdio::new(name, program(&argv[0]))
                 .args(argv[1..].to_vec())
@@ -238,7 +246,10 @@ fn mcp_server(name: &str, table: McpTable) -> anyhow::Result<McpServer> {
             Ok(McpServer::Stdio(server))
         }
         (None, Some(url)) => {
-            let headers = values(table.headers)?;
+            let headers = values(table.headers, secrets)?;
+            // What follows the scheme (`Bearer`, say) is one by itself.
+            let words = headers.values().filter_map(|value| value.rsplit(' ').next());
+            secrets.extend(words.map(str::to_owned));
             let headers = headers
                 .into_iter()
                 .map(|(key, value)| HttpHeader::new(key, value));
@@ -272,16 +283,26 @@ fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
     Ok(argv)
 }
 
-/// A value may be `file:PATH`, so that no secret stands in the configuration (SPEC 8).
-fn values(table: BTreeMap<String, String>) -> anyhow::Result<BTreeMap<String, String>> {
+/// A value may be `file:PATH`, so that no secret stands in the configuration (SPEC 8): then it is one, whatever its name.
+fn values(
+    table: BTreeMap<String, String>,
+    secrets: &mut Vec<String>,
+) -> anyhow::Result<BTreeMap<String, String>> {
     table
         .into_iter()
-        .map(|(key, text)| Ok((key, value(text)?)))
+        .map(|(key, text)| {
+            let is_secret = text.starts_with(FILE);
+            let value = value(text)?;
+            if is_secret {
+                secrets.push(value.clone());
+            }
+            Ok((key, value))
+        })
         .collect()
 }
 
 fn value(text: String) -> anyhow::Result<String> {
-    match text.strip_prefix("file:") {
+    match text.strip_prefix(FILE) {
         None => Ok(text),
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("failed to read {path}"))
@@ -405,6 +426,24 @@ mod tests {
         assert_eq!((rules[0].allow, rules[1].allow), (true, false));
         assert_eq!(rules[0].kinds, [ToolKind::Edit]);
         assert_eq!(rules[0].paths, [Pattern::new("docs/**")]);
+    }
+
+    #[test]
+    fn what_is_given_as_a_secret_is_one_whatever_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("value");
+        std::fs::write(&file, "from-a-file\n").unwrap();
+        let machine = load(&format!(
+            "[agent]\nenv = {{ PLAIN = \"plain\", HIDDEN = \"file:{0}\", API_KEY = \"by-its-name\" }}\n\
+             [agent.mcp.files]\ncommand = \"serve\"\nenv = {{ DB_PASSWORD = \"of-a-server\", LEVEL = \"debug\" }}\n\
+             [agent.mcp.web]\nurl = \"http://127.0.0.1:1/\"\nheaders = {{ Authorization = \"Bearer of-a-header\" }}\n",
+            file.display()
+        ))
+        .unwrap();
+        let secrets = machine.agents[DEFAULT_AGENT].secrets();
+        let secrets: std::collections::BTreeSet<&str> = secrets.iter().map(String::as_str).collect();
+        let expected = ["by-its-name", "from-a-file", "of-a-header", "of-a-server"];
+        assert_eq!(secrets.into_iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

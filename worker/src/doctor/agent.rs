@@ -11,7 +11,7 @@ use super::advice::advice;
 use super::findings::{AgentFinding, Status};
 use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, support};
 use crate::session::{
-    AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, secret_values, words,
+    AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, own_secrets, words,
 };
 
 /// From the end of its input to the agent's kill. Milliseconds.
@@ -85,10 +85,9 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
         },
         env: BTreeMap::new(),
     };
-    let secrets = secret_values(std::env::vars());
-    let secrets = secrets
+    let secrets = own_secrets()
         .into_iter()
-        .chain(secret_values(agent.env.clone()))
+        .chain(agent.secrets())
         .chain(login_secrets(&agent.files))
         .chain(sandbox.network.secret());
     greet(spec, Redactor::new(secrets), end).await

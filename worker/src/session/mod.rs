@@ -68,6 +68,6 @@ pub use permissions::Rule;
 pub use person::{Person, Question, Said, Turn};
 pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use run::{Greeting, converse, greet, run, run_checked, words};
-pub use secrets::secret_values;
+pub use secrets::{own_secrets, secret_values};
 pub use spec::{AgentCommand, Resume, SessionEnd, SessionSpec};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

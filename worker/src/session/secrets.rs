@@ -23,6 +23,13 @@ pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> V
     values
 }
 
+/// The same of this process's own variables, as far as they are text.
+pub fn own_secrets() -> Vec<String> {
+    let texts = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    secret_values(texts)
+}
+
 /// Characters that a key consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {

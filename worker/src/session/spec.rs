@@ -8,6 +8,7 @@ use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, U
 
 use super::logins::LoginFile;
 use super::permissions::Rule;
+use super::secrets::secret_values;
 use crate::sandbox::Sandbox;
 
 /// An agent of the worker's configuration (SPEC 8).
@@ -29,6 +30,17 @@ pub struct AgentCommand {
     pub permissions: Vec<Rule>,
     /// MCP servers that it is to use, as far as it can.
     pub mcp_servers: Vec<McpServer>,
+    /// Values that were given to it or its MCP servers as secrets, whatever their names look like.
+    pub secrets: Vec<String>,
+}
+
+impl AgentCommand {
+    /// Everything that is to be taken out of what its sessions say, but for what stands in its logins.
+    pub fn secrets(&self) -> Vec<String> {
+        let mut secrets = secret_values(self.env.clone());
+        secrets.extend(self.secrets.iter().cloned());
+        secrets
+    }
 }
 
 /// An earlier session.
