@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
 
 use crate::life::Life;
+use crate::outgoing;
 
 /// Renewals go on until the process ends, drain included.
 pub async fn run(life: Arc<Life>) {
@@ -38,7 +39,15 @@ async fn renew(life: &Life) {
 pub async fn publish_spooled(life: &Life) {
     // A coordinator that died with it in its hands must not keep others from it for long.
     let again = life.times().lease / 2;
-    for (dispatch, body) in life.spool.due(Instant::now(), again) {
+    for (dispatch, spooled) in life.spool.due(Instant::now(), again) {
+        let body = match outgoing::message(life, &spooled).await {
+            Ok(body) => body,
+            // What keeps one report must not keep the others.
+            Err(error) => {
+                tracing::warn!(%dispatch, error = format!("{error:#}"), "a report can't be sent yet; it stays in the spool");
+                continue;
+            }
+        };
         match life.link.report(body).await {
             Ok(()) => life.spool.published(dispatch, Instant::now()),
             Err(error) => {

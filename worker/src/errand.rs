@@ -19,11 +19,10 @@ use crate::beat::publish_spooled;
 use crate::config::DEFAULT_AGENT;
 use crate::faults;
 use crate::life::Life;
+use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Decision, Workspace};
 
-/// Longest message that a report may become. Bytes.
-const REPORT_BYTES: usize = 400 * 1024;
 /// Tries to get an answer on a decision before it is left to whoever resumes it.
 const DECIDE_TRIES: u32 = 12;
 
@@ -50,6 +49,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
         },
         Finished::Integration(_) => None,
     };
+    let finished = outgoing::redacted(&life.redactor, finished);
     faults::point("report.before_spool");
     let report = Report {
         v: WRITES,
@@ -59,7 +59,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         finished,
     };
-    spool(life, report).await;
+    spool(life, &report).await;
     life.ended(dispatch);
     faults::point("report.spooled");
     if let Some(workspace) = workspace
@@ -74,31 +74,10 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
     door
 }
 
-/// Puts a report into the spool, however long the disk refuses it.
-async fn spool(life: &Life, mut report: Report) {
-    bound(&mut report);
-    if let Finished::Session(session) = &mut report.finished
-        && let Text::Inline(text) = &session.text
-    {
-        let mut tries = 0;
-        let text = text.clone();
-        session.text = loop {
-            match life.link.put_text(text.clone()).await {
-                Ok(text) => break text,
-                Err(error) => {
-                    tries += 1;
-                    tracing::warn!(
-                        error = format!("{error:#}"),
-                        tries,
-                        "a long text can't be put yet"
-                    );
-                    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-                }
-            }
-        };
-    }
+/// Puts a report into the spool, however long the disk refuses it. It goes in whole, with its text: nobody else has that yet.
+async fn spool(life: &Life, report: &Report) {
     loop {
-        match life.spool.put(&report) {
+        match life.spool.put(report) {
             Ok(()) => return,
             Err(error) => {
                 tracing::error!(
@@ -108,41 +87,6 @@ async fn spool(life: &Life, mut report: Report) {
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             }
         }
-    }
-}
-
-/// Cuts what could make a report too large for a message; the text goes in parts anyway.
-fn bound(report: &mut Report) {
-    let Finished::Session(session) = &mut report.finished else {
-        return;
-    };
-    let mut bytes = 0;
-    session.snapshot.files_changed.retain(|path| {
-        bytes += path.len() + 8;
-        bytes < REPORT_BYTES / 4
-    });
-    let mut bytes = 0;
-    session.attempted.retain(|text| {
-        bytes += text.len() + 8;
-        bytes < REPORT_BYTES / 8
-    });
-    for text in [session.last_tool_error.as_mut(), Some(&mut session.stderr_tail)]
-        .into_iter()
-        .flatten()
-    {
-        cut(text, REPORT_BYTES / 16);
-    }
-    match &mut session.ended {
-        Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message } => {
-            cut(message, REPORT_BYTES / 16);
-        }
-        _ => {}
-    }
-}
-
-fn cut(text: &mut String, bytes: usize) {
-    if text.len() > bytes {
-        text.truncate(text.floor_char_boundary(bytes));
     }
 }
 
@@ -518,7 +462,7 @@ pub async fn report_earlier_life(life: &Life, held: Vec<(Assignment, Workspace)>
         let snapshot = workspace.finish(&message).await;
         let pushed = snapshot.push_error.is_none();
         if !reported.contains(&assignment.dispatch) {
-            spool(life, broken_off(life, &assignment, snapshot)).await;
+            spool(life, &broken_off(life, &assignment, snapshot)).await;
         }
         if pushed && let Err(error) = workspace.remove().await {
             tracing::warn!(%error, "a workspace of an earlier life could not be removed");

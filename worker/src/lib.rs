@@ -30,6 +30,7 @@ pub mod faults;
 pub mod home;
 pub mod life;
 pub mod link;
+pub mod outgoing;
 pub mod paint;
 pub mod sandbox;
 pub mod session;

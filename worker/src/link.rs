@@ -26,6 +26,16 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// Texts above this go in parts. Bytes.
 const INLINE_BYTES: usize = 200 * 1024;
 
+/// What a text takes as JSON, which writes a control character as six bytes.
+fn json_bytes(text: &str) -> usize {
+    let written = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(written).sum()
+}
+
 /// A connection to the broker with the names in use. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Link {
@@ -171,6 +181,15 @@ impl Link {
         Ok(self.client.subscribe(self.subjects.control(worker)).await?)
     }
 
+    /// The longest message that the broker takes. Bytes.
+    pub fn most_bytes(&self) -> usize {
+        match self.client.server_info().max_payload {
+            // Not connected yet: what every server takes unless it was told otherwise.
+            0 => 1024 * 1024,
+            most => most,
+        }
+    }
+
     /// Sends what is buffered.
     pub async fn flush(&self) {
         let _ = tokio::time::timeout(Duration::from_secs(2), self.client.flush()).await;
@@ -181,7 +200,7 @@ impl Link {
     /// # Errors
     /// When the coordinator doesn't take a part.
     pub async fn put_text(&self, text: String) -> anyhow::Result<Text> {
-        if text.len() <= INLINE_BYTES {
+        if json_bytes(&text) <= INLINE_BYTES {
             return Ok(Text::Inline(text));
         }
         let sha256 = sha256_hex(text.as_bytes());

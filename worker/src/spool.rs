@@ -40,7 +40,8 @@ impl Publications {
 }
 
 impl Spool {
-    /// Opens the spool with what an earlier life left in it.
+    /// Opens the spool with what an earlier life left in it. What can't be read any more is kept aside: nobody will settle it,
+    /// and its dispatch must not be held by it.
     ///
     /// # Errors
     /// When the folder can't be made or read.
@@ -53,10 +54,18 @@ impl Spool {
             .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok())
             .map(|dispatch| (dispatch, Publications::default()))
             .collect();
-        Ok(Self {
+        let spool = Self {
             dir,
             waiting: Mutex::new(waiting),
-        })
+        };
+        for dispatch in spool.dispatches() {
+            let read = fs::read(spool.path(dispatch)).map_err(anyhow::Error::from);
+            if let Err(error) = read.and_then(|bytes| Ok(serde_json::from_slice::<Report>(&bytes)?)) {
+                tracing::error!(%dispatch, error = format!("{error:#}"), "a spooled report can't be read; it is kept in `refused`");
+                spool.settle(dispatch, Settlement::UnknownDispatch);
+            }
+        }
+        Ok(spool)
     }
 
     fn path(&self, dispatch: DispatchId) -> PathBuf {
@@ -152,6 +161,18 @@ mod tests {
                 end: IntegrationEnd::Void { reason: "x".into() },
             }),
         }
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_read_holds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("spool");
+        let good = report();
+        Spool::open(dir.clone()).unwrap().put(&good).unwrap();
+        let bad = DispatchId::new();
+        fs::write(dir.join(format!("{}.json", bad.0)), "{ half").unwrap();
+        assert_eq!(Spool::open(dir.clone()).unwrap().dispatches(), [good.dispatch]);
+        assert!(dir.join(format!("refused/{}.json", bad.0)).exists());
     }
 
     #[test]

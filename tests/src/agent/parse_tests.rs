@@ -99,7 +99,13 @@ fn actions_are_read() {
         },
     );
     check("@stream 7", Action::Stream { count: 7 });
-    check("@flood 2K", Action::Flood { size_bytes: 2048 });
+    check(
+        "@flood 2K",
+        Action::Flood {
+            character: 'x',
+            size_bytes: 2048,
+        },
+    );
     check("@long-line 5M", Action::LongLine { size_bytes: 5 << 20 });
     check("@done", Action::Done { id: None });
     check(

@@ -105,6 +105,7 @@ pub(super) enum Action {
     Model,
     EchoPrompt,
     Flood {
+        character: char,
         size_bytes: usize,
     },
     Stream {

@@ -26,6 +26,8 @@ const fn case(name: &'static str, first: &'static str, outcome: &'static str, re
 const CASES: &[Case] = &[
     case("long-line", "@long-line 5M", "done", ""),
     case("several-mb", "@flood 3M", "done", ""),
+    // Short enough for a message as it is, and too long as JSON.
+    case("controls", "@flood-controls 195K", "done", ""),
     case("bad-utf8", "@bad-utf8", "done", ""),
     case("orphan", "@orphan 600", "done", ""),
     case("flood", "@flood 200M", "error", "more than the output limit"),

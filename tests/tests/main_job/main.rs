@@ -10,6 +10,7 @@ mod drain;
 mod git_server;
 mod growth;
 mod idle;
+mod long_result;
 mod races;
 mod reports;
 mod scene;

@@ -37,7 +37,10 @@ impl Turn {
             }
             Action::Model => self.tell_model()?,
             Action::EchoPrompt => self.echo_prompt()?,
-            Action::Flood { size_bytes } => self.flood(*size_bytes).await?,
+            Action::Flood {
+                character,
+                size_bytes,
+            } => self.flood(*character, *size_bytes).await?,
             Action::Stream { count } => self.stream(*count).await?,
             Action::LongLine { size_bytes } => self.say("x".repeat(*size_bytes))?,
             Action::ToolUpdateOnly => self.tool_update_only()?,

@@ -85,12 +85,12 @@ impl Turn {
     }
 
     /// Waits for the reader every so often, so that the flood is not held in memory.
-    pub(super) async fn flood(&self, size_bytes: usize) -> Result<(), Error> {
+    pub(super) async fn flood(&self, character: char, size_bytes: usize) -> Result<(), Error> {
         let mut left_bytes = size_bytes;
         let mut chunks = 0_usize;
         while left_bytes > 0 {
             let chunk_bytes = left_bytes.min(FLOOD_CHUNK_BYTES);
-            self.say("x".repeat(chunk_bytes))?;
+            self.say(character.to_string().repeat(chunk_bytes))?;
             left_bytes -= chunk_bytes;
             chunks += 1;
             if chunks.is_multiple_of(FLOOD_CHUNKS_WAITING) {

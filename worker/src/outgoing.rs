@@ -1,0 +1,156 @@
+//! What leaves the worker in a report: without secrets, and small enough for a message.
+//!
+//! A session's own words are redacted as they come ([`crate::session`]); here goes the rest: what git, setup and gate said,
+//! whose output may be anything.
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use ralph_shared::wire::{Ended, Finished, IntegrationEnd, Report, Text};
+use serde_json::Value;
+
+use crate::life::Life;
+use crate::session::Redactor;
+
+/// Room for everything in a report but its text, at first. Bytes, before they are written as JSON.
+const REPORT_BYTES: usize = 400 * 1024;
+/// The same at last. JSON writes one byte as six at most.
+const LEAST_REPORT_BYTES: usize = 16 * 1024;
+
+/// The message that a spooled report becomes: a long text goes in parts, and what is too large for a message is cut.
+///
+/// # Errors
+/// When it can't be read, or a part of its text not be put.
+pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
+    let mut report: Report = serde_json::from_slice(spooled).context("failed to read a spooled report")?;
+    if let Finished::Session(session) = &mut report.finished
+        && let Text::Inline(text) = &mut session.text
+    {
+        session.text = life.link.put_text(std::mem::take(text)).await?;
+    }
+    let most = life.link.most_bytes();
+    let mut room = REPORT_BYTES;
+    loop {
+        bound(&mut report, room);
+        let body = serde_json::to_vec(&report)?;
+        if body.len() <= most || room <= LEAST_REPORT_BYTES {
+            return Ok(body.into());
+        }
+        room /= 4;
+    }
+}
+
+/// Cuts what could make a report too large for a message.
+fn bound(report: &mut Report, room: usize) {
+    let session = match &mut report.finished {
+        Finished::Session(session) => session,
+        Finished::Integration(integration) => {
+            match &mut integration.end {
+                IntegrationEnd::Conflict { paths, hunks, .. } => {
+                    keep(paths, room / 4);
+                    cut(hunks, room / 4);
+                }
+                IntegrationEnd::Unresolved { paths } => keep(paths, room / 4),
+                IntegrationEnd::GateFailed { output, .. } => cut_front(output, room / 4),
+                IntegrationEnd::Failed { message, .. } => cut(message, room / 16),
+                _ => {}
+            }
+            return;
+        }
+    };
+    keep(&mut session.snapshot.files_changed, room / 4);
+    keep(&mut session.attempted, room / 8);
+    let texts = [
+        session.last_tool_error.as_mut(),
+        session.snapshot.push_error.as_mut(),
+        Some(&mut session.stderr_tail),
+    ];
+    texts.into_iter().flatten().for_each(|text| cut(text, room / 16));
+    if let Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message } =
+        &mut session.ended
+    {
+        cut(message, room / 16);
+    }
+}
+
+fn keep(texts: &mut Vec<String>, room: usize) {
+    let mut bytes = 0;
+    texts.retain(|text| {
+        bytes += text.len() + 8;
+        bytes < room
+    });
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+    }
+}
+
+/// Of a command's output the end says most.
+fn cut_front(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        text.drain(..text.ceil_char_boundary(text.len() - bytes));
+    }
+}
+
+/// Takes secrets out of what ended.
+pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
+    match &mut finished {
+        Finished::Session(session) => {
+            if let Ended::Workspace { message } | Ended::Protocol { message } | Ended::Door { message, .. } =
+                &mut session.ended
+            {
+                *message = redactor.text(message);
+            }
+            if let Some(error) = &mut session.snapshot.push_error {
+                *error = redactor.text(error);
+            }
+        }
+        // However it ended, its words stand in strings, and ids and commits hold nothing secret.
+        Finished::Integration(_) => {
+            let bare = serde_json::to_value(&finished).map(|mut value| {
+                redact(redactor, &mut value);
+                value
+            });
+            if let Ok(Ok(bare)) = bare.map(serde_json::from_value) {
+                finished = bare;
+            }
+        }
+    }
+    finished
+}
+
+fn redact(redactor: &Redactor, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = redactor.text(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| redact(redactor, value)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| redact(redactor, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ralph_shared::wire::{IntegrationEnd, IntegrationReport};
+
+    #[test]
+    fn what_a_gate_printed_is_told_without_secrets() {
+        let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
+        let end = IntegrationEnd::GateFailed {
+            command: "make test".to_owned(),
+            output: "PASSWORD=hunter2-hunter2\nfailed".to_owned(),
+        };
+        let finished = Finished::Integration(IntegrationReport { end });
+        let Finished::Integration(told) = redacted(&redactor, finished) else {
+            panic!("another kind of end");
+        };
+        let IntegrationEnd::GateFailed { command, output } = told.end else {
+            panic!("another end");
+        };
+        assert_eq!(
+            (command.as_str(), output.as_str()),
+            ("make test", "PASSWORD=[redacted]\nfailed")
+        );
+    }
+}
