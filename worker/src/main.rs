@@ -26,7 +26,7 @@ struct Cli {
 enum Command {
     /// Take work from pools until told to stop
     #[command(after_help = "Examples:\n  ralph-worker run --slots 4\n  \
-        ralph-worker run --pool gpu --agent 'gemini --experimental-acp' --nats nats://worker:secret@broker:4222")]
+        NATS_URL=nats://worker:secret@broker:4222 ralph-worker run --pool gpu --agent 'gemini --experimental-acp'")]
     Run(Box<RunArgs>),
     /// Start each agent, shake hands with it, and say what is missing on this machine
     #[command(

@@ -90,6 +90,13 @@ impl ChatArgs {
         };
         make_private(&home)?;
         let tmp = tempfile::tempdir().context("failed to make a temporary folder")?;
+        if cwd.join(".ralph/secrets").exists() {
+            eprintln!(
+                "ralph-worker: the agent can read {}, where `ralph-coordinator up` keeps its passwords; talk in another \
+                 clone, or keep them elsewhere (`up --data`)",
+                cwd.join(".ralph").display()
+            );
+        }
         let spec = SessionSpec {
             dispatch: DispatchId::new().0.to_string(),
             agent,

@@ -70,7 +70,7 @@ pub struct RunArgs {
     /// Folder for mirrors, workspaces and unsettled reports
     #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]
     pub data: PathBuf,
-    /// Address of NATS, with credentials
+    /// Address of NATS; one with a login only in NATS_URL, where agents don't see it
     #[arg(
         long,
         env = "NATS_URL",

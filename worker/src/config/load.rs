@@ -9,7 +9,7 @@ use ralph_shared::subjects::{Subjects, is_label};
 
 use super::args::RunArgs;
 use super::machine::Machine;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, SandboxMode, is_for_tools};
 use crate::session::AgentCommand;
 use crate::workspace::{CacheRule, History};
 
@@ -64,7 +64,20 @@ impl Config {
         if args.slots == 0 {
             bail!("a worker needs at least one slot (--slots)");
         }
+        if holds_login(&args.nats) && std::env::var("NATS_URL").as_ref() != Ok(&args.nats) {
+            bail!(
+                "--nats holds a login, which every process of this machine can read in the process table, agents too: \
+                 give the address in NATS_URL instead"
+            );
+        }
         let machine = Machine::load(args.machine)?;
+        if machine.sandbox.mode != SandboxMode::None && is_for_tools(&std::path::absolute(&args.data)?) {
+            bail!(
+                "agents can read everything below {}, since tools live there, so one could read the others' work: put --data \
+                 elsewhere (/var/lib/ralph, say)",
+                args.data.display()
+            );
+        }
         Ok(Self {
             name,
             slots: args.slots,
@@ -83,6 +96,11 @@ impl Config {
             drain: Duration::from_secs(args.drain_seconds),
         })
     }
+}
+
+/// Whether one of several addresses holds a user or a password.
+fn holds_login(addresses: &str) -> bool {
+    addresses.split(',').any(|address| address.contains('@'))
 }
 
 fn machine_name() -> String {
@@ -125,5 +143,7 @@ mod tests {
         assert!(refused(|a| a.name = Some("A b".into())).contains("--name"));
         assert!(refused(|a| a.pools = vec!["x.y".into()]).contains("--pool"));
         assert!(refused(|a| a.slots = 0).contains("--slots"));
+        assert!(refused(|a| a.nats = "nats://a:1,nats://w:secret@b:1".into()).contains("NATS_URL"));
+        assert!(refused(|a| a.data = "/opt/ralph".into()).contains("--data"));
     }
 }

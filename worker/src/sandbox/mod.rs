@@ -37,7 +37,7 @@ pub use cgroup::Cgroup;
 pub use confinement::{Confinement, Effective, effective, means};
 pub use landlock::{REQUIRED_ABI, Support, support};
 pub use network::{Means, Network, Proxy};
-pub use policy::{Policy, Wanted, policy};
+pub use policy::{Policy, Wanted, is_for_tools, policy};
 pub use resources::Resources;
 pub use start::Inside;
 

@@ -139,6 +139,11 @@ pub fn policy(wanted: &Wanted<'_>) -> Policy {
     }
 }
 
+/// Whether a path lies where every agent may read, since tools live there.
+pub fn is_for_tools(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
 fn is_system(path: &Path) -> bool {
     let system = SYSTEM.iter().chain(&["/etc", "/dev"]);
     system.into_iter().any(|system| path.starts_with(system))
