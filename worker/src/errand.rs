@@ -34,13 +34,14 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
     tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
         title = assignment.task_title, "assigned");
     faults::point("session.assigned");
-    if let Err(error) = life.home.note_live(&assignment) {
-        tracing::error!(%dispatch, error = format!("{error:#}"), "can't note what runs");
-    }
-    let (finished, workspace) = match &assignment.work {
-        Work::Session(order) => session(life, &assignment, order, end).await,
-        Work::Integrate(order) => (integrate(life, &assignment, order, end).await, None),
-        Work::Git(order) => (operate(life, &assignment, order, end).await, None),
+    let (finished, workspace) = match life.home.note_live(&assignment) {
+        // A restart of the worker would not find its processes.
+        Err(error) => (unnoted(&assignment, &error), None),
+        Ok(()) => match &assignment.work {
+            Work::Session(order) => session(life, &assignment, order, end).await,
+            Work::Integrate(order) => (integrate(life, &assignment, order, end).await, None),
+            Work::Git(order) => (operate(life, &assignment, order, end).await, None),
+        },
     };
     let door = match &finished {
         Finished::Session(session) => match &session.ended {
@@ -102,6 +103,18 @@ fn report_of(end: SessionEnd, snapshot: Snapshot) -> SessionReport {
         attempted: end.attempted,
         last_tool_error: end.last_tool_error,
         stderr_tail: end.stderr_tail,
+    }
+}
+
+/// A dispatch that was not begun, since it could not be noted on the disk.
+fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
+    let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
+    tracing::error!(dispatch = %assignment.dispatch, message);
+    match &assignment.work {
+        Work::Session(_) => unstarted(Ended::Workspace { message }, Snapshot::default()),
+        Work::Integrate(_) | Work::Git(_) => Finished::Integration(IntegrationReport {
+            end: IntegrationEnd::Failed { message, retry: true },
+        }),
     }
 }
 

@@ -106,6 +106,15 @@ impl Home {
     }
 }
 
+/// Ids of the dispatches that a data folder's process notes as running.
+pub fn noted_live(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join("live")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| Uuid::parse_str(name).is_ok())
+        .collect()
+}
+
 fn identity(dir: &Path) -> anyhow::Result<String> {
     let path = dir.join("identity");
     match fs::read_to_string(&path) {

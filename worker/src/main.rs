@@ -7,9 +7,11 @@ use ralph_shared::logging::{self, LogFormat};
 use ralph_worker::chat::{self, ChatArgs};
 use ralph_worker::config::{Config, RunArgs};
 use ralph_worker::doctor::{self, DoctorArgs, Output, Status};
+use ralph_worker::home;
 use ralph_worker::life;
 use ralph_worker::paint::Paint;
 use ralph_worker::sandbox::Sandbox;
+use ralph_worker::session;
 use ralph_worker::stop;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -68,11 +70,18 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let token = shutdown.clone();
+    let data = config.data.clone();
     tokio::spawn(async move {
         tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
         token.cancel();
         tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
         tracing::warn!("told twice: leaving at once");
+        // What runs is not reported, but nobody's agent goes on without a worker.
+        let killed = home::noted_live(&data)
+            .iter()
+            .map(|dispatch| session::kill_leftovers(dispatch))
+            .sum::<usize>();
+        tracing::warn!(killed, "processes of running sessions are killed");
         std::process::exit(130);
     });
     life::run(config, shutdown).await?;
@@ -114,4 +123,41 @@ async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent_and_every_command_has_an_example() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            assert!(
+                help.unwrap_or_default().contains("Examples:\n  "),
+                "`{} --help` has no example",
+                command.get_name()
+            );
+        }
+    }
+
+    /// Every command's help, without the values of this environment.
+    #[test]
+    fn help_texts() {
+        let mut command = Cli::command();
+        command.build();
+        let commands = std::iter::once(command.clone()).chain(command.get_subcommands().cloned());
+        let texts: Vec<String> = commands
+            .filter(|command| command.get_name() != "help")
+            .map(|command| {
+                let mut command = command.mut_args(|arg| arg.hide_env_values(true)).term_width(100);
+                let name = command.get_name().to_owned();
+                format!("━━━ {name} --help\n{}\n", command.render_long_help())
+            })
+            .collect();
+        insta::assert_snapshot!(texts.concat());
+    }
 }

@@ -95,3 +95,37 @@ async fn session_that_outlasts_the_drain_is_pushed_and_the_next_attempt_goes_on_
     assert_eq!(file, "first half\nsecond half\n");
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_told_twice_leaves_at_once_and_takes_its_agents_along() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = r"
+- key: stubborn
+  title: Never leave
+  description: |
+    @on-attempt 1 @ignore-eof
+    @on-attempt 1 @ignore-term
+    @effect begun
+    @on-attempt 1 @hang
+    @done
+";
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 600,
+        ..WorkerOptions::named(name).pool("stubborn")
+    };
+    let mut told = world.worker(&options("told")).unwrap();
+    let scene = Scene::submit(&world, "stubborn", graph).await;
+    world.effects_of("begun", 1).await.unwrap();
+    told.signal(Signal::SIGTERM);
+    scene
+        .until("select draining and $1::uuid is not null from workers where name = 'told'")
+        .await;
+    assert!(!world.session_processes().is_empty());
+    told.signal(Signal::SIGTERM);
+    assert_eq!(told.wait().await.code(), Some(130), "{}", told.output());
+    assert_eq!(world.session_processes(), []);
+    let _again = world.worker(&options("told")).unwrap();
+    scene.completes().await;
+    world.stop().await;
+}
