@@ -378,11 +378,13 @@ pub async fn report(
     let [with, without] = view::trials(&mut conn, query.repo.as_deref()).await?;
     let ended = |(landed, ended)| Ended { landed, ended };
     let (with_memory, held_out) = (ended(with), ended(without));
+    let fates = store::upkeep::fates(&mut conn, query.repo.as_deref()).await?;
     let items = view::most_weighed(&mut conn, query.repo.as_deref()).await?;
     Ok(Json(MemoryReport {
         with_memory,
         held_out,
         lift: lift(with_memory, held_out),
+        fates,
         items,
     }))
 }

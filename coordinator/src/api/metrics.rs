@@ -8,6 +8,8 @@ use axum::response::IntoResponse;
 
 use super::app::App;
 use super::problem::Problem;
+use crate::store;
+use crate::store::upkeep::Fates;
 use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 
 /// Prometheus' text format.
@@ -26,10 +28,11 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
     let mut conn = app.db().await?;
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
-    Ok(([(header::CONTENT_TYPE, FORMAT)], render(&system, &memory)))
+    let fates = store::upkeep::fates(&mut conn, None).await?;
+    Ok(([(header::CONTENT_TYPE, FORMAT)], render(&system, &memory, &fates)))
 }
 
-fn render(system: &SystemView, memory: &MemorySizes) -> String {
+fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, rows: &[(String, i64)]| {
         let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} gauge");
@@ -98,6 +101,26 @@ fn render(system: &SystemView, memory: &MemorySizes) -> String {
         "Memories that have found their floor.",
         &[(String::new(), memory.calibrated)],
     );
+    let states: Vec<(String, i64)> = fates
+        .entries
+        .iter()
+        .map(|(status, entries)| (format!("{{status=\"{status}\"}}"), *entries))
+        .collect();
+    gauge(
+        "memory_learned",
+        "All that was learned and is not deleted, by what became of it.",
+        &states,
+    );
+    gauge(
+        "memory_distillations",
+        "Sessions that merged learnings.",
+        &[(String::new(), fates.distillations)],
+    );
+    gauge(
+        "memory_merged",
+        "Learnings that such sessions merged.",
+        &[(String::new(), fates.merged)],
+    );
     text
 }
 
@@ -125,7 +148,13 @@ mod tests {
             uncounted: 2,
             calibrated: 1,
         };
-        let text = render(&system, &memory);
+        let fates = Fates {
+            entries: BTreeMap::from([("pruned_unused".to_owned(), 5)]),
+            distillations: 1,
+            merged: 9,
+            made: 2,
+        };
+        let text = render(&system, &memory, &fates);
         for line in [
             "ralph_tasks_ready{pool=\"gpu\"} 7",
             "ralph_slots{pool=\"gpu\"} 4",
@@ -133,6 +162,9 @@ mod tests {
             "ralph_memory_entries{kind=\"learning\"} 12",
             "ralph_memory_uncounted 2",
             "ralph_memory_calibrated 1",
+            "ralph_memory_learned{status=\"pruned_unused\"} 5",
+            "ralph_memory_distillations 1",
+            "ralph_memory_merged 9",
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in {text}");
         }

@@ -254,6 +254,42 @@ pub const KEYS: &[Key] = &[
         "Share of first attempts without other tasks' memory",
     ),
     key(
+        "memory.max_learnings",
+        Toml("100000"),
+        Coordinator,
+        "Learnings of a repository that are live at once",
+    ),
+    key(
+        "memory.max_knowledge",
+        Toml("20000"),
+        Coordinator,
+        "Knowledge entries of a repository that are live at once",
+    ),
+    key(
+        "memory.unused_days",
+        Toml("365"),
+        Coordinator,
+        "Days after which what no attempt was shown is hidden; 0 is never",
+    ),
+    key(
+        "memory.distill",
+        Toml("false"),
+        Coordinator,
+        "Whether sessions merge learnings that say nearly the same",
+    ),
+    key(
+        "memory.distill_above",
+        Toml("20"),
+        Coordinator,
+        "More learnings than this that share a rare tag are merged",
+    ),
+    key(
+        "memory.distill_usd_a_day",
+        Toml("1"),
+        Coordinator,
+        "What these sessions may cost in 24 hours, in USD",
+    ),
+    key(
         "memory.templates",
         Words("the built-in wording"),
         Coordinator,

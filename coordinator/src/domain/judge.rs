@@ -91,6 +91,8 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
         SessionKind::Spec | SessionKind::Plan => wrote(facts),
         SessionKind::Build => built(sigils),
         SessionKind::Review => reviewed(sigils, facts),
+        // That nothing is to be merged is an answer too.
+        SessionKind::Distill => Judgement::new(Outcome::Done, Step::Landed, None),
         _ => worked(sigils, facts),
     };
     judgement.run_failed = ended_in_order && sigils.promise == Some(Promise::Failure);

@@ -7,6 +7,7 @@ pub mod graph;
 pub mod ids;
 pub mod judge;
 pub mod knowledge_file;
+pub mod lifecycle;
 pub mod names;
 pub mod paths;
 pub mod recall;

@@ -50,6 +50,10 @@ pub fn name(step: Kind, round: i64) -> (String, String) {
         Kind::Spec => ("spec".to_owned(), "Write the specification".to_owned()),
         Kind::Plan => ("plan".to_owned(), "Write the plan".to_owned()),
         Kind::Build => ("build".to_owned(), "Break the plan into tasks".to_owned()),
+        Kind::Distill => (
+            "distill".to_owned(),
+            "Merge learnings that say nearly the same".to_owned(),
+        ),
         _ => (
             format!("review-{round}"),
             format!("Review the feature, round {round}"),

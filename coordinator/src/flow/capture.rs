@@ -239,7 +239,8 @@ pub fn journal(sigils: &Sigils) -> String {
     sigils.journal.as_deref().map(bounded).unwrap_or_default()
 }
 
-fn bounded(text: &str) -> String {
+/// A text as far as it is kept.
+pub(super) fn bounded(text: &str) -> String {
     match text.char_indices().nth(KEPT_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{} [truncated]", &text[..end]),

@@ -44,6 +44,8 @@ struct Facts {
     /// What is to be verified.
     changes: HashMap<TaskId, Change>,
     memory: Remembered,
+    /// What tasks of the role `distill` are to merge.
+    merging: HashMap<TaskId, prompt::Merging>,
     integrations: HashMap<TaskId, Integration>,
     operations: HashMap<TaskId, GitOperation>,
     /// Titles of what landed, of features that are merged.
@@ -230,6 +232,20 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::integration::open_of_tasks(conn, &integrating).await?
     };
+    let mut merging = HashMap::new();
+    let distilling: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == Kind::Distill)
+        .map(|d| d.task.0)
+        .collect();
+    if !distilling.is_empty() {
+        let ordered = store::distill::ordered(conn, &distilling).await?;
+        merging.extend(
+            ordered
+                .into_iter()
+                .map(|order| (TaskId(order.task), self::merging(order))),
+        );
+    }
     let operating: Vec<Uuid> = tasks
         .iter()
         .filter(|task| task.role == Kind::Git)
@@ -253,6 +269,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
+        merging,
         conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
         changes,
         memory,
@@ -277,6 +294,8 @@ fn render(
             change: facts.changes.get(&task.task).cloned(),
         };
         (None, Some(judged))
+    } else if dispatch.kind == Kind::Distill {
+        (None, None)
     } else {
         let blockers = facts
             .prerequisites
@@ -341,6 +360,23 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
         spec: task.spec.clone(),
         plan: task.plan.clone(),
         base: task.base_commit.clone(),
+        merging: facts.merging.get(&task.task).cloned(),
+    }
+}
+
+/// What is still live of an order.
+fn merging(order: store::distill::Ordered) -> prompt::Merging {
+    let live = order.entries.into_iter().filter(|entry| entry.live);
+    prompt::Merging {
+        tag: order.tag,
+        learnings: live
+            .map(|entry| prompt::Mergeable {
+                id: store::view::memory_id(crate::domain::recall::Kind::Learning, entry.id),
+                category: entry.category,
+                tags: entry.tags,
+                text: format!("{}\n{}", entry.title, entry.body).trim().to_owned(),
+            })
+            .collect(),
     }
 }
 

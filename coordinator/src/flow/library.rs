@@ -183,10 +183,13 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
-/// Deletes entries for good, with the prompts of ended attempts that showed them; what they had replaced gets its place back.
-/// Returns how many entries and prompts are gone.
+/// Deletes entries for good, with everything distilled from them and the prompts of ended attempts that showed them; what they
+/// had replaced gets its place back. Returns how many entries and prompts are gone.
 pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let mut tx = db.begin().await?;
+    let mut ids = ids.to_vec();
+    ids.extend(store::distill::made_from(&mut tx, &ids).await?);
+    let ids = ids.as_slice();
     store::recall::remove(&mut tx, ids).await?;
     let restored = store::library::restore_replaced(&mut tx, ids).await?;
     let gone = store::library::purge(&mut tx, ids).await?;
@@ -216,7 +219,8 @@ pub(super) async fn take_back(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::
     Ok(revoked.len())
 }
 
-async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+/// Indexes stored entries that may be found.
+pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut released = store::library::to_index(conn, ids).await?;
     released.sort_by_key(|one| (one.created_at, one.id));
     capture::admit(conn, released).await

@@ -15,7 +15,7 @@ use super::pick::{Picked, pick, prompt_limit};
 use super::recall::Question;
 use crate::domain::recall::{Kind as EntryKind, Query};
 use crate::domain::run::Run;
-use crate::domain::states::Outcome;
+use crate::domain::states::{Kind, Outcome};
 use crate::prompt::{self, Rendered, Section};
 use crate::store;
 use crate::store::context::{Earlier, JournalEntry, TaskFacts};
@@ -78,6 +78,8 @@ impl Remembered {
         let working: Vec<&Opened> = opened
             .iter()
             .filter(|d| d.kind.begins_attempt() && SessionKind::from(d.kind).has_agent())
+            // It is told what to merge, and nothing else.
+            .filter(|d| d.kind != Kind::Distill)
             .collect();
         if working.is_empty() {
             return Ok(Self::default());

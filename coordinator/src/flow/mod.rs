@@ -22,6 +22,7 @@
 //! | [`finish`] | a run's end |
 //! | [`steer`] | what people do to features and tasks |
 //! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
+//! | [`lifecycle`], [`distill`] | it stays within its bounds, and what says the same is merged by sessions |
 //! | [`approve`], [`edit`] | what people let pass, and what they change of what stands |
 //! | [`link`], [`remove`] | edges and tasks of a feature that stands, changed and deleted |
 //! | [`circle`] | what an edge would close, told to people |
@@ -39,6 +40,7 @@ pub mod check;
 pub mod circle;
 pub mod claim;
 pub mod context;
+pub mod distill;
 pub mod edit;
 pub mod finish;
 pub mod heartbeat;
@@ -46,6 +48,7 @@ pub mod hello;
 pub mod hold;
 pub mod integrate;
 pub mod library;
+pub mod lifecycle;
 pub mod link;
 pub mod memory;
 pub mod operate;

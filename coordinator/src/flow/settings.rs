@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use crate::domain::lifecycle::Bounds;
 use crate::domain::strategy::Tiers;
 use crate::prompt::{Budgets, Templates};
 use crate::store::notice::Event;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub memory: bool,
     /// The share of first attempts that get no memory of other tasks, so that its worth can be measured. 0 to 1.
     pub hold_out: f64,
+    /// How large memories may grow.
+    pub bounds: Bounds,
     /// What memory may take of a prompt.
     pub budgets: Budgets,
     /// The wording of prompts.
@@ -78,6 +81,7 @@ impl Default for Settings {
             tiers: Tiers::default(),
             memory: true,
             hold_out: 0.05,
+            bounds: Bounds::default(),
             budgets: Budgets::default(),
             templates: Templates::built_in(),
             requests_per_second: 500,

@@ -118,6 +118,26 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
     ))
 }
 
+/// Stores a feature of one step and starts its run. `None` when the repository has a feature of that name.
+pub(super) async fn submit_step(
+    conn: &mut PgConnection,
+    feature: &NewFeature,
+    step: &NewTask,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> sqlx::Result<Option<RunId>> {
+    if !store::feature::insert(conn, feature).await? {
+        return Ok(None);
+    }
+    store::task::insert(conn, feature.id, std::slice::from_ref(step), &[]).await?;
+    let mut held = Locked::inserted(feature);
+    held.counts.add(step.state(), 1);
+    let run = begin(conn, &mut held, settings, signals).await?;
+    let features = Features::from([(feature.id, held)]);
+    super::cascade::save_features(conn, &features, signals).await?;
+    Ok(Some(run))
+}
+
 /// Starts a run of a feature whose row the caller may or may not hold. `None` when it can't start as it stands.
 pub async fn start(
     conn: &mut PgConnection,
@@ -268,7 +288,7 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
 }
 
 /// A step's task; `round` counts reviews.
-fn step(role: Kind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
+pub(super) fn step(role: Kind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
     let (key, title) = steps::name(role, round);
     NewTask {
         id: TaskId::new(),
@@ -340,7 +360,8 @@ async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -
 /// cancelled or skipped.
 pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
     let newest = store::feature::newest_task(conn, feature).await?;
-    Ok(newest.is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review | Kind::Git)))
+    Ok(newest
+        .is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review | Kind::Distill | Kind::Git)))
 }
 
 /// Adds a review of the whole feature when everything is resolved, its rounds aren't used up, and something was done since

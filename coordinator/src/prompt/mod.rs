@@ -23,6 +23,7 @@ pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};
 pub use templates::{TemplateError, Templates};
 pub use values::{
-    Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, OtherSide,
-    Parent, Prerequisite, Report, SessionMemory, SiblingFailure, TaskContext, UnresolvedError,
+    Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Mergeable,
+    Merging, OtherSide, Parent, Prerequisite, Report, SessionMemory, SiblingFailure, TaskContext,
+    UnresolvedError,
 };

@@ -107,6 +107,11 @@ pub fn render(
     judged: Option<&Judged>,
 ) -> Rendered {
     let mut blocks = vec![assigned(templates, kind, task, judged)];
+    blocks.extend(
+        task.merging
+            .as_ref()
+            .map(|merging| sections::distill(templates, merging)),
+    );
     let mut account = Vec::new();
     if let Some(memory) = memory {
         let mut written = written(templates, budgets, task, memory, &mut account);

@@ -13,14 +13,16 @@ use ralph_shared::sigil::SigilName;
 const PART: &str = "=== ";
 
 /// File name without `.md`, and what it holds.
-const BUILT_IN: [(&str, &str); 16] = [
+const BUILT_IN: [(&str, &str); 18] = [
     ("spec.frame", include_str!("templates/spec.frame.md")),
     ("plan.frame", include_str!("templates/plan.frame.md")),
     ("build.frame", include_str!("templates/build.frame.md")),
     ("work.frame", include_str!("templates/work.frame.md")),
     ("verify.frame", include_str!("templates/verify.frame.md")),
     ("review.frame", include_str!("templates/review.frame.md")),
+    ("distill.frame", include_str!("templates/distill.frame.md")),
     ("task", include_str!("templates/task.md")),
+    ("distill", include_str!("templates/distill.md")),
     ("attempts", include_str!("templates/attempts.md")),
     ("session", include_str!("templates/session.md")),
     ("learnings", include_str!("templates/learnings.md")),
@@ -150,6 +152,7 @@ impl Templates {
             SessionKind::Build => "build.frame",
             SessionKind::Review => "review.frame",
             SessionKind::Verify => "verify.frame",
+            SessionKind::Distill => "distill.frame",
             _ => "work.frame",
         };
         self.frames.get(name).map(String::as_str).unwrap_or_default()

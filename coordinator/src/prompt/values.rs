@@ -21,6 +21,28 @@ pub struct TaskContext {
     pub plan: Option<String>,
     /// The commit that the feature started from.
     pub base: Option<String>,
+    /// What a `distill` session is to merge.
+    pub merging: Option<Merging>,
+}
+
+/// Learnings that a session is to merge (SPEC 6.7).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Merging {
+    /// What they have in common.
+    pub tag: String,
+    /// In the order in which they were learned.
+    pub learnings: Vec<Mergeable>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Mergeable {
+    /// Short form.
+    pub id: String,
+    pub category: String,
+    pub tags: Vec<String>,
+    pub text: String,
 }
 
 /// A parent task.

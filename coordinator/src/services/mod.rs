@@ -79,6 +79,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     keep!("runs", ticks::runs);
     keep!("upkeep", ticks::upkeep);
     keep!("memory", ticks::memory);
+    keep!("bounds", ticks::bounds);
     keep!("archive", archive::run);
     keep!("notices", notices::run);
     shutdown.cancelled().await;

@@ -19,6 +19,8 @@ const NOTICE_DAYS: i32 = 7;
 const UPKEEP: Duration = Duration::from_secs(30);
 /// How often the memory is kept in order.
 const MEMORY: Duration = Duration::from_secs(3);
+/// How often it is kept within its bounds.
+const BOUNDS: Duration = Duration::from_secs(60);
 /// Texts in parts are kept so long. Hours.
 const BLOB_HOURS: i32 = 48;
 
@@ -91,6 +93,20 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
     }
+    Ok(())
+}
+
+/// Keeps the memory within its bounds, and begins sessions that merge learnings, where they are wanted.
+pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(BOUNDS);
+    while deps.settings.memory && tick(&mut rounds, shutdown).await {
+        flow::lifecycle::tick(&deps.db, &deps.settings.bounds).await?;
+        if let Some(distill) = deps.settings.bounds.distill {
+            let (_, signals) = flow::distill::begin(&deps.db, distill).await?;
+            deps.bus.emit(signals).await;
+        }
+    }
+    shutdown.cancelled().await;
     Ok(())
 }
 

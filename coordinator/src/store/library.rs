@@ -31,12 +31,12 @@ pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Re
                   weight as "weight!", created_at as "created_at!", external_id
            from learnings
            where $1 = 'learning'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
-             and superseded_by is null
+             and superseded_by is null and stale_since is null
            union all
            select id, '', title, body, tags, weight, created_at, external_id
            from knowledge
            where $1 = 'knowledge'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
-             and superseded_by is null
+             and superseded_by is null and stale_since is null
            union all
            select d.id, '', x.title, coalesce(d.journal, ''), '{}', 1, coalesce(d.settled_at, d.claimed_at), null
            from dispatches d
@@ -107,6 +107,8 @@ pub enum Origin {
     Import,
     /// Several others.
     Distilled,
+    /// A file of the repository's own.
+    Repository,
 }
 
 /// Stores given learnings and knowledge, released. Those whose external id is there already are passed over; returns the
@@ -304,6 +306,8 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
              where u.entry = any($1) and u.left_out is null and d.state <> 'live'
            ), kept as (
              delete from prompts p using shown s where p.id in (s.prompts_id, s.id)
+           ), sources as (
+             delete from memory_sources where entry = any($1)
            )
            select (select count(*) from learned) + (select count(*) from known) as "entries!",
                   (select count(*) from shown) as "prompts!""#,
@@ -340,19 +344,17 @@ pub async fn unused(conn: &mut PgConnection, repo_id: &str, days: f64, most: i64
     .await
 }
 
-/// What came from a dispatch: its learnings and knowledge, and what was distilled from them.
+/// What came from a dispatch: its learnings and knowledge, and everything that was distilled from them.
 pub async fn of_dispatch(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive learned as (
-             select id, superseded_by from learnings where dispatch_id = $1
+             (select id from learnings where dispatch_id = $1
+              union
+              select id from knowledge where dispatch_id = $1)
              union
-             select l.id, l.superseded_by
-             from learned
-             join learnings l on l.id = learned.superseded_by and l.origin = 'distilled'
+             select s.entry from learned join memory_sources s on s.source = learned.id
            )
-           select id as "id!" from learned
-           union
-           select id from knowledge where dispatch_id = $1"#,
+           select id as "id!" from learned"#,
         dispatch,
     )
     .fetch_all(conn)
@@ -404,13 +406,15 @@ pub async fn to_index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!"
            from (
              select id, repo_id, false as is_knowledge, title, body, tags, paths, created_at, released_at, pruned_at,
-                    superseded_by
+                    superseded_by, stale_since
              from learnings
              union all
-             select id, repo_id, true, title, body, tags, paths, created_at, released_at, pruned_at, superseded_by
+             select id, repo_id, true, title, body, tags, paths, created_at, released_at, pruned_at, superseded_by,
+                    stale_since
              from knowledge
            ) e
-           where id = any($1) and released_at is not null and pruned_at is null and superseded_by is null"#,
+           where id = any($1) and released_at is not null and pruned_at is null and superseded_by is null
+             and stale_since is null"#,
         ids,
     )
     .fetch_all(conn)

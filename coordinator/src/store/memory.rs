@@ -474,21 +474,22 @@ pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> 
              update memory_uses u set outcome = t.outcome
              from trials t
              where u.dispatch_id = t.dispatch_id and u.left_out is null
-             returning u.kind, u.entry, u.outcome
+             returning u.kind, u.entry, u.outcome, u.used_at
            ), factors as (
-             select kind, entry,
+             select kind, entry, max(used_at) as used_at,
                     power(1.1, count(*) filter (where outcome = 'landed'))
                       * power(0.8, count(*) filter (where outcome = 'failed')) as factor
              from uses
-             where outcome <> 'neutral'
              group by kind, entry
            ), learned as (
-             update learnings l set weight = greatest(0.2, least(3, l.weight * f.factor))
+             update learnings l
+             set weight = greatest(0.2, least(3, l.weight * f.factor)), last_used_at = greatest(l.last_used_at, f.used_at)
              from factors f
              where f.kind = 'learning' and l.id = f.entry
              returning l.id
            ), known as (
-             update knowledge k set weight = greatest(0.2, least(3, k.weight * f.factor))
+             update knowledge k
+             set weight = greatest(0.2, least(3, k.weight * f.factor)), last_used_at = greatest(k.last_used_at, f.used_at)
              from factors f
              where f.kind = 'knowledge' and k.id = f.entry
              returning k.id

@@ -10,6 +10,7 @@ pub(super) struct Attributes<'a> {
     pub category: Option<&'a str>,
     pub kind: Option<&'a str>,
     pub rationale: Option<&'a str>,
+    pub merges: Option<&'a str>,
 }
 
 /// Where an opening tag's text ended.
@@ -92,6 +93,7 @@ impl<'a> Attributes<'a> {
             "category" => &mut self.category,
             "kind" => &mut self.kind,
             "rationale" => &mut self.rationale,
+            "merges" => &mut self.merges,
             _ => return,
         };
         slot.get_or_insert(value);

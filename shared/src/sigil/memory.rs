@@ -44,6 +44,9 @@ pub struct Learning {
     pub tags: Vec<String>,
     /// Never empty.
     pub body: String,
+    /// Ids of the learnings that it takes the place of, as written; only what a `distill` session says of them counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merges: Vec<String>,
 }
 
 impl Learning {
@@ -54,6 +57,7 @@ impl Learning {
             category,
             tags,
             body: required(body)?.to_owned(),
+            merges: required_list(attributes.merges, str::to_lowercase).unwrap_or_default(),
         })
     }
 }

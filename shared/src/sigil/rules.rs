@@ -209,12 +209,20 @@ fn learnings_need_category_tag_and_body_and_keep_their_words() {
         category,
         tags: tags.iter().copied().map(str::to_owned).collect(),
         body: body.to_owned(),
+        merges: Vec::new(),
     };
     work(text, |s| {
         s.learnings = vec![
             learning(LearningCategory::Pitfall, &["Rust", "Foreign Keys"], "a"),
             learning(LearningCategory::Named("Own Idea".to_owned()), &["x"], "b"),
         ];
+    });
+    let merging = "<learning category='other' tags='a' merges=' L-1,l-2,'>b</learning>";
+    check(SessionKind::Distill, merging, |s| {
+        s.learnings = vec![Learning {
+            merges: vec!["l-1".to_owned(), "l-2".to_owned()],
+            ..learning(LearningCategory::Other, &["a"], "b")
+        }];
     });
     for text in [
         "<learning tags='a'>b</learning>",

@@ -2,6 +2,8 @@
 //! agents.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bounds;
+mod distill;
 mod floor;
 mod outcomes;
 mod sources;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::recall::{Ended, Kind, Lift, Parts};
 use crate::flow::library::{ImportLine, QueryLine};
+use crate::store::upkeep::Fates;
 use crate::store::view::{MemoryView, UseView};
 
 /// Entries to import.
@@ -156,6 +157,8 @@ pub struct MemoryReport {
     pub held_out: Ended,
     /// The difference; `None` while one side has none.
     pub lift: Option<Lift>,
+    /// What became of all that was learned.
+    pub fates: Fates,
     /// The entries that helped most, and those that harmed most.
     pub items: Vec<MemoryView>,
 }

@@ -11,6 +11,7 @@ use crate::cli::paint::tame;
 use crate::cli::table::Table;
 use crate::cli::task_page::when;
 use crate::domain::recall::{Ended, Kind};
+use crate::store::upkeep::Fates;
 use crate::store::view::{MemoryView, Page};
 
 /// Which entries.
@@ -131,7 +132,9 @@ pub(super) fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> 
         entry.shown, entry.landed, entry.failed
     );
     line("shown", Some(shown));
+    line("last used", entry.last_used_at.map(when));
     line("replaced by", entry.superseded_by.clone());
+    line("hidden", entry.pruned_because.clone());
     output::text(&tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body)))
 }
 
@@ -171,6 +174,35 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
     })
 }
 
+/// What became of all that was learned, in a line or two.
+fn kept(fates: &Fates) -> String {
+    let words = [
+        ("live", "live"),
+        ("quarantine", "in quarantine"),
+        ("stale", "without their files"),
+        ("superseded", "replaced"),
+        ("pruned", "hidden by people"),
+        ("pruned_unused", "hidden as unused"),
+        ("pruned_full", "hidden for want of room"),
+        ("pruned_stale", "hidden with their files"),
+    ];
+    let counts: Vec<String> = words
+        .iter()
+        .filter_map(|(status, words)| Some(format!("{} {words}", fates.entries.get(*status)?)))
+        .collect();
+    let mut text = String::new();
+    if !counts.is_empty() {
+        text += &format!("{:<14}{}\n", "entries", counts.join(", "));
+    }
+    if fates.distillations > 0 {
+        text += &format!(
+            "{:<14}{} learnings became {} in {} sessions\n",
+            "merged", fates.merged, fates.made, fates.distillations
+        );
+    }
+    text
+}
+
 /// Tells what memory is worth.
 pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
@@ -205,6 +237,7 @@ pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Re
         ),
         None => "lift          unknown until attempts of both kinds have ended\n".to_owned(),
     };
+    text += &kept(&report.fates);
     output::text(&text)?;
     if !report.items.is_empty() {
         output::text(&format!(

@@ -171,6 +171,31 @@ fn sessions_that_write_a_text_or_a_graph() {
 }
 
 #[test]
+fn sessions_that_merge_learnings() {
+    use SessionKind::Distill;
+    let nothing = AttemptFacts::default();
+    let merged = "<learning category='other' tags='a'>b</learning>";
+    for text in [merged, "nothing to merge"] {
+        check(
+            Distill,
+            turn("end_turn"),
+            text,
+            nothing,
+            Outcome::Done,
+            Step::Landed,
+        );
+    }
+    check(
+        Distill,
+        turn("max_tokens"),
+        "",
+        nothing,
+        Outcome::NoSigil,
+        Step::Retry,
+    );
+}
+
+#[test]
 fn review_sessions() {
     use SessionKind::Review;
     let (pass, changes) = ("<review-pass/>", "<review-changes>name it</review-changes>");

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
-use super::super::{Settings, submit};
+use super::super::{Settings, distill, submit};
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
@@ -60,6 +60,8 @@ pub(super) struct Batch<'a> {
     pub split: Vec<(TaskId, String)>,
     /// Graphs that become tasks of the feature; the session's own task is done then.
     pub grown: Vec<(TaskId, String)>,
+    /// What sessions answered that merge learnings.
+    pub distilled: Vec<distill::Answer>,
     /// Reviews that land: what they ask for becomes tasks.
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
@@ -111,6 +113,7 @@ impl<'a> Batch<'a> {
             explained: Vec::new(),
             split: Vec::new(),
             grown: Vec::new(),
+            distilled: Vec::new(),
             reviewed: Vec::new(),
             written: Vec::new(),
             next_models: Vec::new(),
@@ -254,8 +257,17 @@ impl Batch<'_> {
         }
         let source = self.source(dispatch);
         if dispatch.kind.begins_attempt() {
-            self.captured
-                .learn(&source, &sigils, &session.snapshot.files_changed);
+            if dispatch.kind != Kind::Distill {
+                self.captured
+                    .learn(&source, &sigils, &session.snapshot.files_changed);
+            } else if judgement.outcome == Outcome::Done {
+                self.distilled.push(distill::Answer {
+                    task: task.id,
+                    source: source.clone(),
+                    learnings: sigils.learnings.clone(),
+                    knowledge: sigils.knowledge.clone(),
+                });
+            }
             let reason = judgement.reason.as_deref();
             self.captured
                 .failure(&source, judgement.outcome, reason, session, text, &sigils);

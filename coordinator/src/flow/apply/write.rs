@@ -6,7 +6,7 @@ use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, capture, cascade, finish, hold, integrate, submit};
+use super::super::{Signals, capture, cascade, distill, finish, hold, integrate, submit};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
 use crate::domain::retry::{self, Next};
@@ -42,6 +42,9 @@ impl Batch<'_> {
         }
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
         let released = self.captured.save(conn, &landed).await?;
+        for answer in &self.distilled {
+            distill::take(conn, answer).await?;
+        }
         for (task, reason) in &self.explained {
             if let Some(reason) = reason {
                 store::task::explain(conn, *task, Some(reason)).await?;

@@ -3,6 +3,7 @@
 //! Each returns what it wrote, or nothing when there is nothing to say or no room to say it. None ever exceeds its room.
 
 mod attempts;
+mod distill;
 mod journal;
 mod knowledge;
 mod learnings;
@@ -11,6 +12,7 @@ mod session;
 mod status;
 
 pub(super) use attempts::attempts;
+pub(super) use distill::distill;
 pub(super) use journal::journal;
 pub(super) use knowledge::knowledge;
 pub(super) use learnings::learnings;

@@ -16,8 +16,11 @@ pub struct MemoryView {
     pub id: String,
     pub kind: Kind,
     pub repo: String,
-    /// `live`, `quarantine`, `pruned` or `superseded`.
+    /// `live`, `quarantine`, `stale` (none of its files is there any more), `pruned` or `superseded`.
     pub status: String,
+    /// Why upkeep hid it: `unused`, `full` or `stale`.
+    #[serde(default)]
+    pub pruned_because: Option<String>,
     /// Of a learning.
     pub category: Option<String>,
     pub title: String,
@@ -41,6 +44,9 @@ pub struct MemoryView {
     pub landed: i64,
     pub failed: i64,
     pub superseded_by: Option<String>,
+    /// When it was last shown to an attempt that has ended since.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub last_used_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
 }
@@ -76,12 +82,13 @@ pub async fn memory_page(
     let ids = sqlx::query_scalar!(
         r#"select id as "id!"
            from (
-             select id, 'learning'::memory_kind as kind, repo_id, released_at, pruned_at, superseded_by from learnings
+             select id, 'learning'::memory_kind as kind, repo_id, released_at, pruned_at, superseded_by, stale_since
+             from learnings
              union all
-             select id, 'knowledge', repo_id, released_at, pruned_at, superseded_by from knowledge
+             select id, 'knowledge', repo_id, released_at, pruned_at, superseded_by, stale_since from knowledge
            ) e
            where ($1::text is null or repo_id = $1) and ($2::memory_kind is null or kind = $2)
-             and ($3 or (released_at is not null and pruned_at is null and superseded_by is null))
+             and ($3 or (released_at is not null and pruned_at is null and superseded_by is null and stale_since is null))
              and ($4::uuid is null or id < $4)
            order by id desc
            limit $5"#,
@@ -125,18 +132,20 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
         r#"select e.id as "id!", e.kind as "kind!: Kind", e.repo_id as "repo_id!", e.category, e.title as "title!",
                   e.body as "body!", e.tags as "tags!", e.paths as "paths!", e.feature, e.weight as "weight!",
                   e.origin as "origin!", e.external_id, e.task_id, e.dispatch_id, e.created_at as "created_at!",
-                  e.released_at is not null as "released!", e.pruned_at is not null as "pruned!", e.superseded_by,
+                  e.released_at is not null as "released!", e.pruned_at is not null as "pruned!", e.pruned_because,
+                  e.stale_since is not null as "stale!", e.superseded_by, e.last_used_at,
                   d.attempt as "attempt?", d.agent, d.model, u.shown as "shown!", u.landed as "landed!",
                   u.failed as "failed!"
            from (
              select id, 'learning'::memory_kind as kind, repo_id, category, title, body, tags, paths,
                     null::text as feature, weight, origin::text, external_id, task_id, dispatch_id, created_at,
-                    released_at, pruned_at, superseded_by
+                    released_at, pruned_at, pruned_because, stale_since, superseded_by, last_used_at
              from learnings
              where id = any($1)
              union all
              select id, 'knowledge', repo_id, null, title, body, tags, paths, feature, weight, origin::text, external_id,
-                    task_id, dispatch_id, created_at, released_at, pruned_at, superseded_by
+                    task_id, dispatch_id, created_at, released_at, pruned_at, pruned_because, stale_since, superseded_by,
+                    last_used_at
              from knowledge
              where id = any($1)
            ) e
@@ -159,13 +168,15 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
             id: memory_id(row.kind, row.id),
             kind: row.kind,
             repo: row.repo_id,
-            status: match (row.pruned, row.superseded_by.is_some(), row.released) {
+            status: match (row.pruned, row.superseded_by.is_some(), row.released, row.stale) {
                 (true, ..) => "pruned",
-                (_, true, _) => "superseded",
-                (.., false) => "quarantine",
+                (_, true, ..) => "superseded",
+                (_, _, false, _) => "quarantine",
+                (.., true) => "stale",
                 _ => "live",
             }
             .to_owned(),
+            pruned_because: row.pruned_because,
             category: row.category,
             title: row.title,
             body: row.body,
@@ -184,6 +195,7 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
             landed: row.landed,
             failed: row.failed,
             superseded_by: row.superseded_by.map(|id| memory_id(row.kind, id)),
+            last_used_at: row.last_used_at,
             created_at: row.created_at,
         })
         .collect())

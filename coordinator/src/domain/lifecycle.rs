@@ -1,0 +1,174 @@
+//! How large a memory may grow, and when learnings that say nearly the same are merged (SPEC 6.7).
+
+use std::collections::{BTreeSet, HashMap};
+
+use uuid::Uuid;
+
+/// Days after which an entry whose files are gone is hidden (SPEC 6.7).
+pub const STALE_DAYS: f64 = 30.0;
+/// A tag is rare as long as so many of a repository's learnings don't have it: one in ten has it at most.
+const RARE: i64 = 10;
+/// In a small memory a tag of so many times the bound is rare all the same.
+const SMALL: i64 = 3;
+/// Learnings that one session merges.
+pub const MOST_MERGED: usize = 40;
+/// What their texts may take in its prompt. Characters.
+pub const MOST_MERGED_CHARS: usize = 40_000;
+/// Sessions that may begin in 24 hours, whatever they cost: some agents don't say.
+pub const SESSIONS_A_DAY: i64 = 20;
+
+/// The bounds of each repository's memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// Learnings that are live at once.
+    pub learnings: i64,
+    /// Knowledge entries that are live at once.
+    pub knowledge: i64,
+    /// Days after which what no attempt was shown is hidden; 0 is never.
+    pub unused_days: f64,
+    /// When learnings are merged; `None` is never.
+    pub distill: Option<Distill>,
+}
+
+/// When learnings are merged, and what that may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distill {
+    /// More learnings than this that share a rare tag are merged.
+    pub above: i64,
+    /// What all such sessions may cost in 24 hours. USD.
+    pub usd_a_day: f64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            learnings: 100_000,
+            knowledge: 20_000,
+            unused_days: 365.0,
+            distill: None,
+        }
+    }
+}
+
+impl Default for Distill {
+    /// SPEC 6.7.
+    fn default() -> Self {
+        Self {
+            above: 20,
+            usd_a_day: 1.0,
+        }
+    }
+}
+
+/// Learnings of one repository that share a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// How many they are.
+    pub size: i64,
+    /// How many learnings the repository has.
+    pub live: i64,
+    /// How many were left when they were merged last, if they ever were.
+    pub left_over: Option<i64>,
+}
+
+impl Distill {
+    /// Whether a group is to be merged now. What was merged before has to grow by half of the bound first, however little the
+    /// last session could do.
+    pub fn is_due(&self, group: Group) -> bool {
+        let rare = group.size <= (group.live / RARE).max(SMALL * self.above);
+        let grown = group
+            .left_over
+            .is_none_or(|left| group.size > left + self.above / 2);
+        group.size > self.above && rare && grown
+    }
+
+    /// What a session may cost that begins when `spent_usd` was spent, or may be, and `begun` sessions began in the last 24
+    /// hours; `None` when none may begin.
+    pub fn allowance_usd(&self, spent_usd: f64, begun: i64) -> Option<f64> {
+        let left = self.usd_a_day - spent_usd;
+        (left > 0.0 && begun < SESSIONS_A_DAY).then_some(left)
+    }
+}
+
+/// Which of the given learnings each new one takes the place of. `said` are the ids that the session wrote beside each of its
+/// learnings. An id that was not given counts for nothing; one that is named twice is the first one's. A session that made one
+/// learning and named nothing merged all. What merges fewer than two is no merger and gets nothing.
+pub fn mergers(given: &HashMap<String, Uuid>, said: &[Vec<String>]) -> Vec<Vec<Uuid>> {
+    if let [only] = said
+        && only.is_empty()
+    {
+        let mut all: Vec<Uuid> = given.values().copied().collect();
+        all.sort_unstable();
+        return vec![all];
+    }
+    let mut taken = BTreeSet::new();
+    said.iter()
+        .map(|ids| {
+            let ids: BTreeSet<Uuid> = ids.iter().filter_map(|id| given.get(id).copied()).collect();
+            let free: Vec<Uuid> = ids.into_iter().filter(|id| !taken.contains(id)).collect();
+            if free.len() < 2 {
+                return Vec::new();
+            }
+            taken.extend(free.iter().copied());
+            free
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_merged_when_it_is_large_rare_and_grown() {
+        let distill = Distill::default();
+        let check = |size, live, left_over, expected| {
+            let group = Group {
+                size,
+                live,
+                left_over,
+            };
+            assert_eq!(distill.is_due(group), expected, "{group:?}");
+        };
+        check(20, 20, None, false);
+        check(21, 21, None, true);
+        check(60, 60, None, true);
+        check(61, 61, None, false);
+        check(100, 1_000, None, true);
+        check(101, 1_000, None, false);
+        check(31, 500, Some(21), false);
+        check(32, 500, Some(21), true);
+    }
+
+    #[test]
+    fn sessions_end_with_the_days_budget() {
+        let distill = Distill::default();
+        assert_eq!(distill.allowance_usd(0.25, 3), Some(0.75));
+        assert_eq!(distill.allowance_usd(1.0, 3), None);
+        assert_eq!(distill.allowance_usd(0.0, SESSIONS_A_DAY), None);
+    }
+
+    #[test]
+    fn a_merger_takes_what_it_names_of_what_was_given() {
+        let ids: Vec<Uuid> = (1..=4).map(Uuid::from_u128).collect();
+        let given: HashMap<String, Uuid> = ids
+            .iter()
+            .map(|id| (format!("l-{}", id.as_u128()), *id))
+            .collect();
+        let check = |said: &[&[&str]], expected: &[&[usize]]| {
+            let said: Vec<Vec<String>> = said
+                .iter()
+                .map(|ids| ids.iter().map(|&id| id.to_owned()).collect())
+                .collect();
+            let expected: Vec<Vec<Uuid>> = expected
+                .iter()
+                .map(|at| at.iter().map(|&at| ids[at]).collect())
+                .collect();
+            assert_eq!(mergers(&given, &said), expected, "{said:?}");
+        };
+        check(&[], &[]);
+        check(&[&[]], &[&[0, 1, 2, 3]]);
+        check(&[&["l-2", "l-1"], &["l-2", "l-3", "l-4"]], &[&[0, 1], &[2, 3]]);
+        check(&[&["l-1", "l-9"], &[], &["l-1"]], &[&[], &[], &[]]);
+    }
+}

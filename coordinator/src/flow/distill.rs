@@ -1,0 +1,242 @@
+//! Learnings that say nearly the same are merged by a session of its own (SPEC 6.7): a task of the role `distill` in a feature
+//! of its own, with a budget of its own. What it merged stays, and points to what took its place.
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::sigil::{Knowledge, Learning};
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Signals, capture, library, submit};
+use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
+use crate::domain::recall::Kind as EntryKind;
+use crate::domain::run::RunSettings;
+use crate::domain::states::{FailurePolicy, Kind};
+use crate::store;
+use crate::store::distill::{Mergeable, NewDistillation, Tagged};
+use crate::store::feature::NewFeature;
+use crate::store::library::{Given, Origin};
+use crate::store::memory::Source;
+use crate::store::view::memory_id;
+
+/// Groups that are looked at in one round.
+const GROUPS: i64 = 50;
+/// Retries of such a session.
+const RETRIES: i32 = 1;
+/// Limits of its run: SPEC 3.4's of a session, and a day.
+const SESSION_MS: i64 = 60 * 60 * 1000;
+const IDLE_MS: i64 = 10 * 60 * 1000;
+const RUN_MS: i64 = 24 * 60 * 60 * 1000;
+const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
+const BACKOFF_MS: i64 = 10_000;
+/// Files that are kept of a merged learning.
+const KEPT_PATHS: usize = 20;
+
+/// Begins sessions for groups that are due, one a repository. Returns how many.
+pub async fn begin(db: &PgPool, distill: Distill) -> sqlx::Result<(usize, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    if !store::distill::try_lock(&mut tx).await? {
+        return Ok((0, signals));
+    }
+    store::distill::close_abandoned(&mut tx).await?;
+    let groups = store::distill::groups(&mut tx, distill.above, GROUPS).await?;
+    let mut begun: Vec<String> = Vec::new();
+    for group in groups {
+        if begun.contains(&group.repo_id) || !distill.is_due(group.group) {
+            continue;
+        }
+        let (spent_usd, sessions) = store::distill::spent_today(&mut tx).await?;
+        let Some(usd) = distill.allowance_usd(spent_usd, sessions) else {
+            break;
+        };
+        start(&mut tx, &group, usd, &mut signals).await?;
+        begun.push(group.repo_id);
+    }
+    tx.commit().await?;
+    Ok((begun.len(), signals))
+}
+
+async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut Signals) -> sqlx::Result<()> {
+    let most = i64::try_from(MOST_MERGED).unwrap_or(i64::MAX);
+    let mut entries = store::distill::with_tag(conn, &group.repo_id, &group.tag, most).await?;
+    let mut chars = 0;
+    entries.retain(|entry| {
+        chars += entry.title.chars().count() + entry.body.chars().count();
+        chars <= MOST_MERGED_CHARS
+    });
+    let feature = FeatureId::new();
+    let new = NewFeature {
+        id: feature,
+        name: format!("distill-{}", &feature.0.simple().to_string()[20..]),
+        repo_id: group.repo_id.clone(),
+        repo_address: None,
+        base_ref: None,
+        base_commit: None,
+        branch: None,
+        max_parallel: 1,
+        failure_policy: FailurePolicy::Continue,
+        description: String::new(),
+        spec: None,
+        plan: None,
+        approve: Vec::new(),
+        review_rounds: 0,
+        merge: None,
+        avoid_conflicts: false,
+    };
+    let run = RunSettings {
+        max_iterations: None,
+        max_time_ms: Some(RUN_MS),
+        max_cost_usd: Some(usd),
+        max_tokens: None,
+        session_ms: SESSION_MS,
+        idle_ms: IDLE_MS,
+        output_bytes: OUTPUT_BYTES,
+        backoff_ms: BACKOFF_MS,
+        model: None,
+        model_strategy: "cost-optimized".to_owned(),
+        agent: None,
+        gate: Vec::new(),
+        limit_grows: false,
+    };
+    let defaults = submit::TaskDefaults {
+        max_retries: RETRIES,
+        verify: false,
+        ..submit::TaskDefaults::default()
+    };
+    let task = submit::step(Kind::Distill, 0, "", &defaults);
+    let Some(run) = submit::submit_step(conn, &new, &task, &run, signals).await? else {
+        return Ok(());
+    };
+    let noted = NewDistillation {
+        id: Uuid::now_v7(),
+        repo_id: group.repo_id.clone(),
+        tag: group.tag.clone(),
+        task: task.id.0,
+        run: run.0,
+        entries: entries.iter().map(|entry| entry.id).collect(),
+        group_size: group.group.size,
+    };
+    tracing::info!(
+        repo = group.repo_id,
+        tag = group.tag,
+        entries = noted.entries.len(),
+        feature = new.name,
+        "learnings are to be merged"
+    );
+    store::distill::insert(conn, &noted).await
+}
+
+/// What a session answered.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub task: TaskId,
+    pub source: Source,
+    pub learnings: Vec<Learning>,
+    pub knowledge: Vec<Knowledge>,
+}
+
+/// Takes a session's answer: its learnings take the place of what they merge. When something that it was given was taken back
+/// meanwhile, nothing of its answer counts, since it may hold that.
+pub(super) async fn take(conn: &mut PgConnection, answer: &Answer) -> sqlx::Result<()> {
+    let task = answer.task.0;
+    let Some(order) = store::distill::ordered(conn, &[task]).await?.pop() else {
+        return store::distill::close(conn, task, 0, 0).await;
+    };
+    store::library::lock(conn, &[&order.repo_id]).await?;
+    // Read again under the lock.
+    let entries = match store::distill::ordered(conn, &[task]).await?.pop() {
+        Some(order) => order.entries,
+        None => Vec::new(),
+    };
+    let all = i64::try_from(entries.len()).ok();
+    if entries.iter().any(|entry| !entry.live) || store::distill::given(conn, task).await? != all {
+        tracing::info!(task = %answer.task, "what was to be merged changed meanwhile: the answer counts for nothing");
+        return store::distill::close(conn, task, 0, 0).await;
+    }
+    let sources: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
+    let given: HashMap<String, Uuid> = sources
+        .iter()
+        .map(|id| (memory_id(EntryKind::Learning, *id), *id))
+        .collect();
+    let said: Vec<Vec<String>> = answer.learnings.iter().map(|one| one.merges.clone()).collect();
+    let (mut made, mut merged) = (0, 0);
+    for (learning, old) in answer.learnings.iter().zip(mergers(&given, &said)) {
+        if old.is_empty() {
+            continue;
+        }
+        let new = Given {
+            paths: paths(&entries, &old),
+            ..entry(
+                &order.repo_id,
+                EntryKind::Learning,
+                learning.category.as_str(),
+                &learning.tags,
+                &learning.body,
+            )
+        };
+        keep(conn, answer, &new, &old, &sources).await?;
+        (made, merged) = (made + 1, merged + old.len());
+    }
+    for knowledge in &answer.knowledge {
+        let new = Given {
+            title: knowledge.title.clone(),
+            ..entry(
+                &order.repo_id,
+                EntryKind::Knowledge,
+                "",
+                &knowledge.tags,
+                &knowledge.body,
+            )
+        };
+        keep(conn, answer, &new, &[], &sources).await?;
+    }
+    let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    store::distill::close(conn, task, count(made), count(merged)).await
+}
+
+fn entry(repo_id: &str, kind: EntryKind, category: &str, tags: &[String], body: &str) -> Given {
+    Given {
+        id: Uuid::now_v7(),
+        repo_id: repo_id.to_owned(),
+        kind,
+        origin: Origin::Distilled,
+        category: category.to_owned(),
+        title: String::new(),
+        body: capture::bounded(body),
+        tags: tags.to_vec(),
+        paths: Vec::new(),
+        feature: None,
+        created_at: OffsetDateTime::now_utc(),
+        external_id: None,
+    }
+}
+
+/// The files of what is merged, each once.
+fn paths(entries: &[Mergeable], merged: &[Uuid]) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    let of = entries.iter().filter(|entry| merged.contains(&entry.id));
+    for path in of.flat_map(|entry| &entry.paths) {
+        if paths.len() < KEPT_PATHS && !paths.contains(path) {
+            paths.push(path.clone());
+        }
+    }
+    paths
+}
+
+/// Stores and indexes one entry in the place of what it merges.
+async fn keep(
+    conn: &mut PgConnection,
+    answer: &Answer,
+    new: &Given,
+    merged: &[Uuid],
+    sources: &[Uuid],
+) -> sqlx::Result<()> {
+    let stored = store::library::insert_given(conn, std::slice::from_ref(new)).await?;
+    let from = (answer.task.0, answer.source.dispatch);
+    store::distill::supersede(conn, new.id, from, merged, sources).await?;
+    store::recall::remove(conn, merged).await?;
+    library::index(conn, &stored).await
+}

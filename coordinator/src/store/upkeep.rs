@@ -1,0 +1,182 @@
+//! What upkeep hides of the memory, and how large it is (SPEC 6.7).
+
+use std::collections::BTreeMap;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::recall::Kind;
+
+/// Why upkeep hides an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// No attempt was shown it for long.
+    Unused,
+    /// Its repository has more than it may, and others weigh more or were used later.
+    Full,
+    /// Its files are gone, and did not come back.
+    Stale,
+}
+
+impl Because {
+    /// The word in the database, in metrics and on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Full => "full",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// Live entries that no attempt was shown for so many days, counted from when they could first be found. What people wrote,
+/// here or in the repository, is theirs to hide.
+pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"select id as "id!"
+           from (
+             (select id from learnings
+              where released_at is not null and pruned_at is null and superseded_by is null and stale_since is null
+                and origin not in ('manual', 'repository')
+                and coalesce(last_used_at, released_at) < now() - $1 * interval '1 day'
+              limit $2)
+             union all
+             (select id from knowledge
+              where released_at is not null and pruned_at is null and superseded_by is null and stale_since is null
+                and origin not in ('manual', 'repository')
+                and coalesce(last_used_at, released_at) < now() - $1 * interval '1 day'
+              limit $2)
+           ) e
+           limit $2"#,
+        days,
+        most,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Of repositories with more than so many entries those above it that weigh least, the longest unused first.
+pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64) -> sqlx::Result<Vec<Uuid>> {
+    let above = sqlx::query!(
+        "select repo_id, entries from memory_stats where kind = $1 and entries > $2 order by entries desc limit 1",
+        kind as Kind,
+        bound,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(above) = above else {
+        return Ok(Vec::new());
+    };
+    let surplus = (above.entries - bound).min(most);
+    if kind == Kind::Knowledge {
+        sqlx::query_scalar!(
+            "select id from knowledge
+             where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
+               and stale_since is null and origin not in ('manual', 'repository')
+             order by weight, coalesce(last_used_at, released_at), id
+             limit $2",
+            above.repo_id,
+            surplus,
+        )
+        .fetch_all(conn)
+        .await
+    } else {
+        sqlx::query_scalar!(
+            "select id from learnings
+             where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
+               and stale_since is null and origin not in ('manual', 'repository')
+             order by weight, coalesce(last_used_at, released_at), id
+             limit $2",
+            above.repo_id,
+            surplus,
+        )
+        .fetch_all(conn)
+        .await
+    }
+}
+
+/// Entries whose files are gone for so many days.
+pub async fn long_stale(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"select id as "id!"
+           from (
+             (select id from learnings
+              where stale_since < now() - $1 * interval '1 day' and pruned_at is null limit $2)
+             union all
+             (select id from knowledge
+              where stale_since < now() - $1 * interval '1 day' and pruned_at is null limit $2)
+           ) e
+           limit $2"#,
+        days,
+        most,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Hides entries and says why.
+pub async fn prune(conn: &mut PgConnection, ids: &[Uuid], because: Because) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with learned as (
+           update learnings set pruned_at = now(), pruned_because = $2 where id = any($1) and pruned_at is null
+         )
+         update knowledge set pruned_at = now(), pruned_because = $2 where id = any($1) and pruned_at is null",
+        ids,
+        because.as_str(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What became of all that was learned, and of the sessions that merged learnings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+#[schema(as = MemoryFates)]
+#[allow(missing_docs)]
+pub struct Fates {
+    /// Entries by status; those that upkeep hid by reason, as `pruned_unused`, `pruned_full`, `pruned_stale`.
+    pub entries: BTreeMap<String, i64>,
+    /// Sessions that merged, or are to merge.
+    pub distillations: i64,
+    /// Learnings that they merged, and those that took their place.
+    pub merged: i64,
+    pub made: i64,
+}
+
+/// Counts it, of one repository or of all.
+pub async fn fates(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<Fates> {
+    let rows = sqlx::query!(
+        r#"select case
+                    when pruned_at is not null then 'pruned' || coalesce('_' || pruned_because, '')
+                    when superseded_by is not null then 'superseded'
+                    when released_at is null then 'quarantine'
+                    when stale_since is not null then 'stale'
+                    else 'live'
+                  end as "status!", count(*) as "entries!"
+           from (
+             select pruned_at, pruned_because, superseded_by, released_at, stale_since from learnings
+             where $1::text is null or repo_id = $1
+             union all
+             select pruned_at, pruned_because, superseded_by, released_at, stale_since from knowledge
+             where $1::text is null or repo_id = $1
+           ) e
+           group by 1"#,
+        repo,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let sessions = sqlx::query!(
+        r#"select count(*) as "sessions!", coalesce(sum(merged), 0) as "merged!", coalesce(sum(made), 0) as "made!"
+           from distillations
+           where $1::text is null or repo_id = $1"#,
+        repo,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Fates {
+        entries: rows.into_iter().map(|row| (row.status, row.entries)).collect(),
+        distillations: sessions.sessions,
+        merged: sessions.merged,
+        made: sessions.made,
+    })
+}

@@ -1,0 +1,147 @@
+//! The memory stays within its bounds by hiding what is worth least, and says why.
+
+use ralph_coordinator::domain::lifecycle::Bounds;
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::library::{self, ImportLine};
+use ralph_coordinator::flow::lifecycle::{self, Pruned};
+use ralph_coordinator::store;
+use ralph_coordinator::store::library::{Given, Origin};
+use ralph_tests::harness::World;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+fn line(number: usize) -> ImportLine {
+    ImportLine {
+        id: format!("e{number}"),
+        date: OffsetDateTime::now_utc() - time::Duration::days(3_000),
+        title: format!("Entry number {number}"),
+        body: String::new(),
+        paths: Vec::new(),
+        tags: vec!["numbers".to_owned()],
+        kind: Kind::Learning,
+        category: None,
+        feature: None,
+    }
+}
+
+/// Names of the live entries.
+async fn live(world: &World) -> Vec<String> {
+    sqlx::query_scalar(
+        "select coalesce(external_id, 'by hand') from learnings
+         where pruned_at is null order by external_id nulls last",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+async fn set(world: &World, sql: &'static str) {
+    sqlx::query(sql).execute(&world.db).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_unused_or_too_much_is_hidden() {
+    let world = World::start().await.unwrap();
+    let lines: Vec<ImportLine> = (1..=5).map(line).collect();
+    library::import(&world.db, "", &lines).await.unwrap();
+    let by_hand = Given {
+        id: Uuid::now_v7(),
+        repo_id: String::new(),
+        kind: Kind::Learning,
+        origin: Origin::Manual,
+        category: "other".to_owned(),
+        title: String::new(),
+        body: "Numbers are read from the left".to_owned(),
+        tags: Vec::new(),
+        paths: Vec::new(),
+        feature: None,
+        created_at: OffsetDateTime::now_utc(),
+        external_id: None,
+    };
+    library::add(&world.db, &[by_hand]).await.unwrap();
+    let bounds = Bounds::default();
+    let nothing = Pruned::default();
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), nothing);
+
+    set(
+        &world,
+        "update learnings set released_at = now() - interval '366 days'",
+    )
+    .await;
+    set(
+        &world,
+        "update learnings set last_used_at = now() where external_id <> 'e3'",
+    )
+    .await;
+    let unused = Pruned { unused: 1, ..nothing };
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), unused);
+    assert_eq!(live(&world).await, ["e1", "e2", "e4", "e5", "by hand"]);
+
+    set(
+        &world,
+        "update learnings set weight = 0.3 where external_id = 'e4' or origin = 'manual'",
+    )
+    .await;
+    let bounds = Bounds {
+        learnings: 4,
+        ..bounds
+    };
+    let full = Pruned { full: 1, ..nothing };
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), full);
+    assert_eq!(live(&world).await, ["e1", "e2", "e5", "by hand"]);
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), nothing);
+
+    set(
+        &world,
+        "update learnings set stale_since = now() - interval '29 days' where external_id = 'e1'",
+    )
+    .await;
+    set(
+        &world,
+        "update learnings set stale_since = now() - interval '31 days' where external_id = 'e2'",
+    )
+    .await;
+    let stale = Pruned { stale: 1, ..nothing };
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), stale);
+    assert_eq!(live(&world).await, ["e1", "e5", "by hand"]);
+
+    let mut conn = world.db.acquire().await.unwrap();
+    let fates = store::upkeep::fates(&mut conn, Some("")).await.unwrap();
+    let expected = [
+        ("live", 2),
+        ("pruned_full", 1),
+        ("pruned_stale", 1),
+        ("pruned_unused", 1),
+        ("stale", 1),
+    ];
+    assert_eq!(
+        fates
+            .entries
+            .iter()
+            .map(|(status, n)| (status.as_str(), *n))
+            .collect::<Vec<_>>(),
+        expected
+    );
+    let picked = library::search(
+        &world.db,
+        "",
+        Kind::Learning,
+        &[library::QueryLine {
+            query_id: "q".to_owned(),
+            date: OffsetDateTime::now_utc(),
+            title: "Entry number 3".to_owned(),
+            description: String::new(),
+        }],
+        9,
+    )
+    .await
+    .unwrap();
+    assert!(
+        picked[0]
+            .shown
+            .iter()
+            .all(|one| one.entry.external_id.as_deref() != Some("e3"))
+    );
+    drop(conn);
+    world.stop().await;
+}

@@ -1,0 +1,205 @@
+//! Learnings that say nearly the same are merged by a session; what it made goes with what it was made from.
+
+use ralph_coordinator::domain::lifecycle::Distill;
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::{Settings, distill, library};
+use ralph_coordinator::prompt::Templates;
+use ralph_shared::ids::RunId;
+use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
+use uuid::Uuid;
+
+use super::trust::settings;
+
+const ABOVE: Distill = Distill {
+    above: 3,
+    usd_a_day: 1.0,
+};
+
+/// Two tasks that learn about the same: four learnings, and a fifth that is wrong.
+const GRAPH: &str = r#"
+- key: good
+  title: Boil water
+  description: |
+    @say <learning category="pitfall" tags="Kettle,a">The kettle boils over when it is full.</learning>
+    @say <learning category="pitfall" tags="kettle,b">Never fill the kettle to the brim.</learning>
+    @say <learning category="pitfall" tags="kettle,c">A full kettle boils over.</learning>
+    @say <learning category="pitfall" tags="kettle,d">Fill the kettle to two thirds.</learning>
+    @done
+- key: wrong
+  title: Boil more water
+  after: [good]
+  description: |
+    @say <learning category="pitfall" tags="kettle,e">Close the kettle's spout against boiling over.</learning>
+    @done
+"#;
+
+/// The settings of a world whose scripted agent answers an order to merge: this becomes part of its script.
+fn merging(folder: &std::path::Path, script: &str) -> Settings {
+    let text = format!("=== head\n{script}\n=== learning\nlearned: {{{{ text }}}}\n");
+    std::fs::write(folder.join("distill.md"), text).unwrap();
+    Settings {
+        templates: Templates::load(Some(folder)).unwrap().into(),
+        ..settings()
+    }
+}
+
+/// Both tasks are done; nothing was merged yet.
+async fn learn(world: &mut World) -> Spawned {
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let options = FeatureOptions::default();
+    let (_, run, _) = world.submit("kettle", None, GRAPH, &options).await.unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    worker
+}
+
+async fn begin(world: &World) -> usize {
+    let (begun, signals) = distill::begin(&world.db, ABOVE).await.unwrap();
+    world.bus.emit(signals).await;
+    begun
+}
+
+async fn run_of_session(world: &World) -> RunId {
+    let run = sqlx::query_scalar("select run_id from distillations")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    RunId(run)
+}
+
+/// Text and whether it is live, of all learnings.
+async fn learnings(world: &World) -> Vec<(String, bool)> {
+    sqlx::query_as(
+        "select body, pruned_at is null and superseded_by is null from learnings order by origin, id",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_sources() {
+    let folder = tempfile::tempdir().unwrap();
+    // The second one names too few to be a merger, and one that it was not given.
+    let script = r#"@on-kind distill @say <learning category="pitfall" tags="kettle" merges="{{ ids[0] }}, {{ ids[1] }},{{ ids[2] }},{{ ids[4] }}">Full kettles boil over.</learning>
+@on-kind distill @say <learning category="pitfall" tags="kettle" merges="{{ ids[0] }},l-000000000000">Not this.</learning>"#;
+    let mut world = World::start_with(merging(folder.path(), script)).await.unwrap();
+    let worker = learn(&mut world).await;
+    assert_eq!(begin(&world).await, 1);
+    assert_eq!(begin(&world).await, 0, "one session a repository");
+    let run = run_of_session(&world).await;
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    let stands = |texts: &[(&str, bool)]| -> Vec<(String, bool)> {
+        texts
+            .iter()
+            .map(|(text, live)| ((*text).to_owned(), *live))
+            .collect()
+    };
+    assert_eq!(
+        learnings(&world).await,
+        stands(&[
+            ("The kettle boils over when it is full.", false),
+            ("Never fill the kettle to the brim.", false),
+            ("A full kettle boils over.", false),
+            ("Fill the kettle to two thirds.", true),
+            ("Close the kettle's spout against boiling over.", false),
+            ("Full kettles boil over.", true),
+        ])
+    );
+    let found = |world: &World| {
+        let db = world.db.clone();
+        async move {
+            let asked = library::QueryLine {
+                query_id: "q".to_owned(),
+                date: time::OffsetDateTime::now_utc() + time::Duration::minutes(1),
+                title: "Fill the kettle so that it never boils over".to_owned(),
+                description: String::new(),
+            };
+            let picked = library::search(&db, "", Kind::Learning, &[asked], 9)
+                .await
+                .unwrap();
+            let mut texts: Vec<String> = picked[0].shown.iter().map(|one| one.entry.body.clone()).collect();
+            texts.sort();
+            texts
+        }
+    };
+    assert_eq!(
+        found(&world).await,
+        ["Fill the kettle to two thirds.", "Full kettles boil over."]
+    );
+    assert_eq!(begin(&world).await, 0, "what is left has not grown");
+    let (made, merged): (i32, i32) = sqlx::query_as("select made, merged from distillations")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!((made, merged), (1, 4));
+
+    let wrong: Uuid = sqlx::query_scalar("select dispatch_id from learnings where body like 'Close%'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(library::revoke(&world.db, wrong).await.unwrap(), 2);
+    assert_eq!(
+        learnings(&world).await,
+        stands(&[
+            ("The kettle boils over when it is full.", true),
+            ("Never fill the kettle to the brim.", true),
+            ("A full kettle boils over.", true),
+            ("Fill the kettle to two thirds.", true),
+            ("Close the kettle's spout against boiling over.", false),
+            ("Full kettles boil over.", false),
+        ])
+    );
+    let again = found(&world).await;
+    assert!(
+        again.contains(&"A full kettle boils over.".to_owned()),
+        "{again:?}"
+    );
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::start_with(settings()).await.unwrap();
+    let script = format!(
+        r#"@on-kind distill @effect merging
+@on-kind distill @wait-for {}
+@on-kind distill @say <learning category="pitfall" tags="kettle">Close the spout, and all is well.</learning>"#,
+        world.gate("merge").display()
+    );
+    world.settings = merging(folder.path(), &script);
+    let worker = learn(&mut world).await;
+    assert_eq!(begin(&world).await, 1);
+    world.effects_of("merging", 1).await.unwrap();
+    let wrong: Uuid = sqlx::query_scalar("select dispatch_id from learnings where body like 'Close%'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(library::revoke(&world.db, wrong).await.unwrap(), 1);
+    std::fs::write(world.gate("merge"), "").unwrap();
+    let run = run_of_session(&world).await;
+    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    let live: Vec<String> = learnings(&world)
+        .await
+        .into_iter()
+        .filter(|(_, live)| *live)
+        .map(|(text, _)| text)
+        .collect();
+    assert_eq!(live.len(), 4, "{live:?}");
+    assert!(!live.iter().any(|text| text.contains("spout")), "{live:?}");
+    drop(worker);
+    world.stop().await;
+}
