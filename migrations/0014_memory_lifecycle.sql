@@ -12,6 +12,8 @@ alter table learnings
   -- Why upkeep hid it; null for a person's doing.
   add column pruned_because text check (pruned_because in ('unused', 'full', 'stale'));
 alter table knowledge
+  -- Of the repository's file that it is.
+  add column file_sha256 text,
   add column last_used_at timestamptz,
   add column stale_since timestamptz,
   add column pruned_because text check (pruned_because in ('unused', 'full', 'stale'));
@@ -52,3 +54,30 @@ create table memory_sources (
 );
 
 create index memory_sources_by_source on memory_sources (source);
+
+-- What the heads that a feature's sessions started from are known to hold.
+create table surveys (
+  feature_id uuid primary key references features on delete cascade,
+  repo_id text not null,
+  head text not null,
+  -- The tree of its knowledge folder; null when it has none.
+  knowledge_tree text,
+  -- The folder's files: name → hash of the text.
+  files jsonb not null default '{}',
+  at timestamptz not null default now()
+);
+
+create index surveys_of_repo on surveys (repo_id);
+
+-- Files that entries are about.
+create table memory_paths (
+  repo_id text not null,
+  path text not null,
+  -- Whether it was there when somebody looked; what never was may be no file at all, and makes nothing stale.
+  seen boolean not null default false,
+  missing_since timestamptz,
+  checked_at timestamptz,
+  primary key (repo_id, path)
+);
+
+create index memory_paths_to_check on memory_paths (repo_id, checked_at nulls first);

@@ -209,6 +209,7 @@ async fn session(
         let message = error.to_string();
         return (unstarted(Ended::Workspace { message }, snapshot), Some(workspace));
     }
+    let prompt = renewed(life, assignment, order, &workspace, prompt).await;
     faults::point("session.prepared");
     let secrets = session::login_secrets(&agent.files);
     let (sender, receiver) = session::channel(life.redactor.with(secrets));
@@ -274,10 +275,54 @@ async fn ask_again(life: &Life, dispatch: DispatchId, text: String) -> anyhow::R
         dispatch,
         incarnation: life.incarnation,
         text: life.link.put_text(text).await?,
+        survey: None,
     };
     match life.link.check(&request).await? {
         CheckAnswer::Again { prompt } => Ok(Some(life.link.get_text(&prompt).await?)),
         CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
+    }
+}
+
+/// Tells the coordinator what it doesn't know of the commit that the session starts from, and gets another prompt where that
+/// matters. Without an answer the session begins with the one that it has.
+async fn renewed(
+    life: &Life,
+    assignment: &Assignment,
+    order: &SessionOrder,
+    workspace: &Workspace,
+    prompt: String,
+) -> String {
+    let dispatch = assignment.dispatch;
+    let Some(wanted) = &order.survey else {
+        return prompt;
+    };
+    let told = async {
+        let Some(mut survey) = workspace.survey(wanted).await? else {
+            return Ok(None);
+        };
+        if survey.is_known(wanted) {
+            return Ok(None);
+        }
+        for file in survey.knowledge.iter_mut().flat_map(|folder| &mut folder.files) {
+            file.text = life.redactor.text(&file.text);
+        }
+        let request = CheckRequest {
+            dispatch,
+            incarnation: life.incarnation,
+            text: Text::default(),
+            survey: Some(Box::new(survey)),
+        };
+        match life.link.check(&request).await? {
+            CheckAnswer::Again { prompt } => anyhow::Ok(Some(life.link.get_text(&prompt).await?)),
+            CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
+        }
+    };
+    match told.await {
+        Ok(renewed) => renewed.unwrap_or(prompt),
+        Err(error) => {
+            tracing::warn!(%dispatch, error = format!("{error:#}"), "what the branch holds could not be told; the prompt stays");
+            prompt
+        }
     }
 }
 

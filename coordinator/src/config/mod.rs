@@ -6,7 +6,9 @@
 mod effective;
 mod file;
 mod keys;
+mod memory;
 
 pub use effective::{Given, Setting, Source, effective, shown};
-pub use file::{Api, Config, Execution, Limits, Memory, Models, NotifyTable, Verify, Workspace, read_table};
+pub use file::{Api, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table};
 pub use keys::{KEYS, Key, Reader, Unset};
+pub use memory::Memory;

@@ -170,11 +170,13 @@ pub(super) async fn admit(conn: &mut PgConnection, mut released: Vec<Released>) 
         store::recall::remove(conn, &ids).await?;
         gone.extend(ids);
     }
-    let docs: Vec<NewDoc> = released
+    released.retain(|one| !gone.contains(&one.id));
+    let paths: Vec<(String, String)> = released
         .iter()
-        .filter(|one| !gone.contains(&one.id))
-        .map(doc)
+        .flat_map(|one| one.paths.iter().map(|path| (one.repo_id.clone(), path.clone())))
         .collect();
+    store::survey::note_paths(conn, &paths).await?;
+    let docs: Vec<NewDoc> = released.iter().map(doc).collect();
     store::recall::insert(conn, &docs).await
 }
 

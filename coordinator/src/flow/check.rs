@@ -1,15 +1,51 @@
 //! What a session said is looked at before it is reported: a task graph that can't be used goes back to its agent once.
-//! Nothing is stored; what counts is the report.
+//! Nothing is stored; what counts is the report. And before a session begins, what its worker found in the commit that it starts
+//! from may change its prompt.
 
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Verdict};
-use ralph_shared::wire::CheckRequest;
-use sqlx::PgPool;
+use ralph_shared::wire::{CheckRequest, Survey, Text, Work};
+use sqlx::{PgConnection, PgPool};
 
-use super::{Settings, submit};
+use super::{Settings, claim, context, submit, survey};
 use crate::prompt;
 use crate::store;
-use crate::store::dispatch::DispatchState;
+use crate::store::dispatch::{Dispatch, DispatchState};
+
+/// The dispatch that asks, while it is live.
+async fn current(conn: &mut PgConnection, request: &CheckRequest) -> sqlx::Result<Option<Dispatch>> {
+    let named = store::dispatch::read(conn, &[request.dispatch.0]).await?.pop();
+    Ok(named.filter(|d| d.state == DispatchState::Live && d.incarnation == request.incarnation))
+}
+
+/// Takes what was found before a session begins. Returns its prompt made anew, if it changes with that.
+pub async fn renew(
+    db: &PgPool,
+    settings: &Settings,
+    request: &CheckRequest,
+    found: &Survey,
+) -> sqlx::Result<Option<Text>> {
+    let mut conn = db.acquire().await?;
+    let Some(dispatch) = current(&mut conn, request).await? else {
+        return Ok(None);
+    };
+    drop(conn);
+    let surveyed = survey::take(db, dispatch.feature.0, found).await?;
+    if surveyed.files + surveyed.stale + surveyed.back == 0 {
+        return Ok(None);
+    }
+    let (mut assignments, sent) = context::build(db, settings, &[claim::reopened(&dispatch)]).await?;
+    let Some(Work::Session(order)) = assignments.remove(&dispatch.id).map(|assignment| assignment.work)
+    else {
+        return Ok(None);
+    };
+    // What was sent with the claim is never seen by an agent.
+    let mut tx = db.begin().await?;
+    store::prompt::forget(&mut tx, dispatch.id.0).await?;
+    tx.commit().await?;
+    sent.keep(db).await?;
+    Ok(Some(order.prompt))
+}
 
 /// What the agent is told, if it is to get one more turn.
 pub async fn check(
@@ -20,9 +56,7 @@ pub async fn check(
 ) -> sqlx::Result<Option<String>> {
     // Rolled back at the end: it only reads.
     let mut tx = db.begin().await?;
-    let named = store::dispatch::read(&mut tx, &[request.dispatch.0]).await?.pop();
-    let current = named.filter(|d| d.state == DispatchState::Live && d.incarnation == request.incarnation);
-    let Some(dispatch) = current else {
+    let Some(dispatch) = current(&mut tx, request).await? else {
         return Ok(None);
     };
     let Some(task) = store::task::lock(&mut tx, &[dispatch.task.0]).await?.pop() else {

@@ -18,7 +18,7 @@ use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
 use crate::faults;
 use crate::store;
-use crate::store::dispatch::{DispatchState, NewDispatch};
+use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
 use crate::store::ready::{Claimable, Taken};
 
 /// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
@@ -170,22 +170,27 @@ async fn asked_before(
     Ok(rows
         .into_iter()
         .map(|row| {
-            let opened = (row.state == DispatchState::Live).then(|| Opened {
-                dispatch: row.id,
-                task: row.task,
-                kind: row.kind,
-                attempt: row.attempt,
-                run: row.run,
-                model: row.model.map(|model| strategy::Choice {
-                    model,
-                    reason: String::new(),
-                }),
-                // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
-                prompts: row.prompts.map(|_| row.id.0),
-            });
+            let opened = (row.state == DispatchState::Live).then(|| reopened(&row));
             (row.id, opened)
         })
         .collect())
+}
+
+/// A dispatch that stands, to be given the same work again.
+pub(super) fn reopened(row: &Dispatch) -> Opened {
+    Opened {
+        dispatch: row.id,
+        task: row.task,
+        kind: row.kind,
+        attempt: row.attempt,
+        run: row.run,
+        model: row.model.clone().map(|model| strategy::Choice {
+            model,
+            reason: String::new(),
+        }),
+        // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
+        prompts: row.prompts.map(|_| row.id.0),
+    }
 }
 
 /// Takes up to `slots` ready tasks of these pools, follow-ups first, the rest divided fairly between features.

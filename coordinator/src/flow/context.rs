@@ -9,14 +9,15 @@ use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     Access, Assignment, Change, Decided, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder,
-    ModelChoice, Repository, SessionLimits, SessionOrder, Text, WRITES, Work, WorkspaceOrder, sha256_hex,
+    ModelChoice, Repository, SessionLimits, SessionOrder, SurveyOrder, Text, WRITES, Work, WorkspaceOrder,
+    sha256_hex,
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::Settings;
 use super::claim::Opened;
 use super::memory::{Laid, Remembered};
+use super::{Settings, distill, survey};
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
@@ -46,6 +47,8 @@ struct Facts {
     memory: Remembered,
     /// What tasks of the role `distill` are to merge.
     merging: HashMap<TaskId, prompt::Merging>,
+    /// What sessions look up that start from the head of their feature's branch, by feature.
+    surveys: HashMap<Uuid, SurveyOrder>,
     integrations: HashMap<TaskId, Integration>,
     operations: HashMap<TaskId, GitOperation>,
     /// Titles of what landed, of features that are merged.
@@ -146,7 +149,7 @@ pub async fn build(
             } else {
                 Text::Inline(whole)
             };
-            Work::Session(session_order(settings, task, run, dispatch, text))
+            Work::Session(session_order(&facts, settings, task, run, dispatch, text))
         };
         let start = match (&work, facts.integrations.get(&dispatch.task)) {
             (Work::Integrate(_), Some(i)) => Some((i.source_commit.clone(), i.source_ref.clone())),
@@ -232,20 +235,8 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::integration::open_of_tasks(conn, &integrating).await?
     };
-    let mut merging = HashMap::new();
-    let distilling: Vec<Uuid> = opened
-        .iter()
-        .filter(|d| d.kind == Kind::Distill)
-        .map(|d| d.task.0)
-        .collect();
-    if !distilling.is_empty() {
-        let ordered = store::distill::ordered(conn, &distilling).await?;
-        merging.extend(
-            ordered
-                .into_iter()
-                .map(|order| (TaskId(order.task), self::merging(order))),
-        );
-    }
+    let merging = distill::merging(conn, opened).await?;
+    let surveys = survey::orders(conn, settings, &tasks).await?;
     let operating: Vec<Uuid> = tasks
         .iter()
         .filter(|task| task.role == Kind::Git)
@@ -270,6 +261,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
         merging,
+        surveys,
         conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
         changes,
         memory,
@@ -364,23 +356,8 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
     }
 }
 
-/// What is still live of an order.
-fn merging(order: store::distill::Ordered) -> prompt::Merging {
-    let live = order.entries.into_iter().filter(|entry| entry.live);
-    prompt::Merging {
-        tag: order.tag,
-        learnings: live
-            .map(|entry| prompt::Mergeable {
-                id: store::view::memory_id(crate::domain::recall::Kind::Learning, entry.id),
-                category: entry.category,
-                tags: entry.tags,
-                text: format!("{}\n{}", entry.title, entry.body).trim().to_owned(),
-            })
-            .collect(),
-    }
-}
-
 fn session_order(
+    facts: &Facts,
     settings: &Settings,
     task: &TaskFacts,
     run: &Run,
@@ -410,6 +387,9 @@ fn session_order(
         },
         iteration: u32::try_from(run.iterations + 1).unwrap_or(1),
         total: u32::try_from(run.settings.max_iterations.unwrap_or(task.feature_tasks)).unwrap_or(0),
+        survey: (dispatch.kind == Kind::Work && survey::starts_at_head(task))
+            .then(|| facts.surveys.get(&task.feature.0).cloned())
+            .flatten(),
     }
 }
 

@@ -3,22 +3,26 @@
 
 use std::collections::HashMap;
 
-use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::sigil::{Knowledge, Learning};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::cascade::{self, Features};
+use super::claim::Opened;
 use super::{Signals, capture, library, submit};
 use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
 use crate::domain::recall::Kind as EntryKind;
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FailurePolicy, Kind};
+use crate::prompt;
 use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
-use crate::store::feature::NewFeature;
+use crate::store::feature::{Locked, NewFeature};
 use crate::store::library::{Given, Origin};
 use crate::store::memory::Source;
+use crate::store::task::NewTask;
 use crate::store::view::memory_id;
 
 /// Groups that are looked at in one round.
@@ -107,7 +111,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         ..submit::TaskDefaults::default()
     };
     let task = submit::step(Kind::Distill, 0, "", &defaults);
-    let Some(run) = submit::submit_step(conn, &new, &task, &run, signals).await? else {
+    let Some(run) = submit(conn, &new, &task, &run, signals).await? else {
         return Ok(());
     };
     let noted = NewDistillation {
@@ -127,6 +131,62 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         "learnings are to be merged"
     );
     store::distill::insert(conn, &noted).await
+}
+
+/// Stores a feature of one step and starts its run. `None` when the repository has a feature of that name.
+async fn submit(
+    conn: &mut PgConnection,
+    feature: &NewFeature,
+    step: &NewTask,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> sqlx::Result<Option<RunId>> {
+    if !store::feature::insert(conn, feature).await? {
+        return Ok(None);
+    }
+    store::task::insert(conn, feature.id, std::slice::from_ref(step), &[]).await?;
+    let mut held = Locked::inserted(feature);
+    held.counts.add(step.state(), 1);
+    let run = submit::begin(conn, &mut held, settings, signals).await?;
+    let features = Features::from([(feature.id, held)]);
+    cascade::save_features(conn, &features, signals).await?;
+    Ok(Some(run))
+}
+
+/// What opened sessions are to merge.
+pub(super) async fn merging(
+    conn: &mut PgConnection,
+    opened: &[Opened],
+) -> sqlx::Result<HashMap<TaskId, prompt::Merging>> {
+    let tasks: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == Kind::Distill)
+        .map(|d| d.task.0)
+        .collect();
+    if tasks.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ordered = store::distill::ordered(conn, &tasks).await?;
+    Ok(ordered
+        .into_iter()
+        .map(|order| (TaskId(order.task), live(order)))
+        .collect())
+}
+
+/// What is still live of an order.
+fn live(order: store::distill::Ordered) -> prompt::Merging {
+    let live = order.entries.into_iter().filter(|entry| entry.live);
+    prompt::Merging {
+        tag: order.tag,
+        learnings: live
+            .map(|entry| prompt::Mergeable {
+                id: memory_id(EntryKind::Learning, entry.id),
+                category: entry.category,
+                tags: entry.tags,
+                text: format!("{}\n{}", entry.title, entry.body).trim().to_owned(),
+            })
+            .collect(),
+    }
 }
 
 /// What a session answered.

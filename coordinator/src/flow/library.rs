@@ -227,7 +227,7 @@ pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
 }
 
 /// An id that stands in time where the entry does.
-fn id_of(at: OffsetDateTime) -> Uuid {
+pub(super) fn id_of(at: OffsetDateTime) -> Uuid {
     let seconds = u64::try_from(at.unix_timestamp()).unwrap_or(0);
     Uuid::new_v7(Timestamp::from_unix(ContextV7::new(), seconds, at.nanosecond()))
 }

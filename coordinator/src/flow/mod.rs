@@ -14,6 +14,7 @@
 //! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`check`] | a task graph that can't be used goes back to its agent once |
+//! | [`survey`] | the memory follows the files at the head that a session starts from |
 //! | [`apply`] | reports change tasks, a batch a transaction |
 //! | [`cascade`] | what a change of a task does to others |
 //! | [`capture`] | what a report leaves for later iterations |
@@ -60,6 +61,7 @@ pub mod remove;
 pub mod rescue;
 pub mod steer;
 pub mod submit;
+pub mod survey;
 pub mod upkeep;
 
 mod attempts;

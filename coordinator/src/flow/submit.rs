@@ -118,26 +118,6 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
     ))
 }
 
-/// Stores a feature of one step and starts its run. `None` when the repository has a feature of that name.
-pub(super) async fn submit_step(
-    conn: &mut PgConnection,
-    feature: &NewFeature,
-    step: &NewTask,
-    settings: &RunSettings,
-    signals: &mut Signals,
-) -> sqlx::Result<Option<RunId>> {
-    if !store::feature::insert(conn, feature).await? {
-        return Ok(None);
-    }
-    store::task::insert(conn, feature.id, std::slice::from_ref(step), &[]).await?;
-    let mut held = Locked::inserted(feature);
-    held.counts.add(step.state(), 1);
-    let run = begin(conn, &mut held, settings, signals).await?;
-    let features = Features::from([(feature.id, held)]);
-    super::cascade::save_features(conn, &features, signals).await?;
-    Ok(Some(run))
-}
-
 /// Starts a run of a feature whose row the caller may or may not hold. `None` when it can't start as it stands.
 pub async fn start(
     conn: &mut PgConnection,
@@ -236,7 +216,7 @@ fn may_start(held: &Locked) -> bool {
 }
 
 /// Opens a run of a held feature and queues what is ready; the caller writes the feature back.
-async fn begin(
+pub(super) async fn begin(
     conn: &mut PgConnection,
     held: &mut Locked,
     settings: &RunSettings,

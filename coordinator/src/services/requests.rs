@@ -137,6 +137,10 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
 }
 
 async fn check(deps: &Deps, request: &CheckRequest) -> sqlx::Result<CheckAnswer> {
+    if let Some(found) = &request.survey {
+        let renewed = flow::check::renew(&deps.db, &deps.settings, request, found).await?;
+        return Ok(renewed.map_or(CheckAnswer::Fine, |prompt| CheckAnswer::Again { prompt }));
+    }
     let text = match &request.text {
         Text::Inline(text) => text.clone(),
         Text::Parts { sha256, .. } => {

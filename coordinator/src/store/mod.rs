@@ -21,6 +21,7 @@ pub mod prompt;
 pub mod ready;
 pub mod recall;
 pub mod run;
+pub mod survey;
 pub mod task;
 pub mod transcript;
 pub mod upkeep;

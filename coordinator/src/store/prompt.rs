@@ -57,10 +57,25 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
     Ok(())
 }
 
-/// The prompt that a dispatch was sent: frame and body.
+/// Forgets what a dispatch was sent alone, and what that showed of other tasks' memory: it gets another prompt.
+pub async fn forget(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with uses as (
+           delete from memory_uses where dispatch_id = $1
+         )
+         delete from prompts where id = $1",
+        dispatch,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The prompt that a dispatch was sent last: frame and body.
 pub async fn read(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<(String, String)>> {
     let rows = sqlx::query_scalar!(
-        "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1",
+        "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1
+         order by p.id = d.id desc",
         dispatch,
     )
     .fetch_all(&mut *conn)

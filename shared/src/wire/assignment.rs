@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::git::GitOperationOrder;
+use super::survey::SurveyOrder;
 use super::text::Text;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
@@ -74,6 +75,9 @@ pub struct SessionOrder {
     pub iteration: u32,
     /// Its limit, or how many tasks the feature has where there is none (`RALPH_TOTAL`).
     pub total: u32,
+    /// What to look up in the commit that it starts from, where that is the head of the feature's branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survey: Option<SurveyOrder>,
 }
 
 /// A tier of the configuration and the names that agents may know it by (SPEC 7.1).

@@ -15,6 +15,7 @@ mod git;
 mod heartbeat;
 mod hello;
 mod report;
+mod survey;
 mod text;
 mod ticket;
 mod transcript;
@@ -37,6 +38,7 @@ pub use report::{
     AgentInfo, Door, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
     Snapshot, Usage,
 };
+pub use survey::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
 pub use text::{PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
 pub use transcript::{TranscriptBatch, TranscriptEntry, TranscriptUpdate};

@@ -7,5 +7,6 @@ mod distill;
 mod floor;
 mod outcomes;
 mod sources;
+mod survey;
 mod trust;
 mod unrelated;

@@ -15,6 +15,7 @@
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `commit` | the tree on disk as a commit |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
+//! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `land` | the way onto the feature branch |
 //! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
@@ -58,6 +59,7 @@ mod room;
 mod site;
 mod snapshot;
 mod submodules;
+mod survey;
 mod trouble;
 mod weakened;
 mod workspaces;

@@ -1,0 +1,221 @@
+//! What a worker found in the commit that a session starts from: the repository's own knowledge becomes entries (SPEC 6.5),
+//! and entries whose files are gone are stale until these come back (SPEC 6.7).
+//!
+//! Only heads of feature branches are looked at. What stands there was landed or pushed by people, so it is trusted; attempts'
+//! branches never are. What one branch deletes another may have still: the head that was looked at last counts.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Settings, capture, library};
+use crate::domain::knowledge_file::KnowledgeFile;
+use crate::domain::recall::Kind as EntryKind;
+use crate::domain::states::Kind;
+use crate::store;
+use crate::store::context::TaskFacts;
+use crate::store::library::{Given, Origin};
+use crate::store::survey::Files;
+
+/// Tags and characters of a title that are kept of a file.
+const KEPT_TAGS: usize = 30;
+const KEPT_TITLE_CHARS: usize = 300;
+
+/// Whether a session of the task starts from what is landed, and from nothing else.
+pub(super) fn starts_at_head(task: &TaskFacts) -> bool {
+    task.repo_address.is_some() && task.role == Kind::Work && task.start_commit.is_none()
+}
+
+/// What sessions are to look up that start from the head of their feature's branch, by feature.
+pub(super) async fn orders(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    tasks: &[TaskFacts],
+) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
+    let starting = tasks
+        .iter()
+        .filter(|task| settings.memory && starts_at_head(task));
+    let features: BTreeSet<Uuid> = starting.map(|task| task.feature.0).collect();
+    if features.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let features: Vec<Uuid> = features.into_iter().collect();
+    store::survey::orders(conn, &features).await
+}
+
+/// What a survey changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Surveyed {
+    /// Knowledge files that are new or changed, and those that are gone.
+    pub files: usize,
+    /// Entries whose files are gone, and those whose files came back.
+    pub stale: usize,
+    /// See `stale`.
+    pub back: usize,
+    /// Entries whose files were renamed.
+    pub renamed: usize,
+}
+
+/// Takes what a worker found at a feature's head.
+pub async fn take(db: &PgPool, feature: Uuid, survey: &Survey) -> sqlx::Result<Surveyed> {
+    let mut tx = db.begin().await?;
+    let Some(known) = store::survey::known(&mut tx, feature).await? else {
+        return Ok(Surveyed::default());
+    };
+    let repo = known.repo_id.as_str();
+    store::library::lock(&mut tx, &[repo]).await?;
+    let mut surveyed = Surveyed {
+        renamed: rename(&mut tx, repo, survey).await?,
+        ..Surveyed::default()
+    };
+    let back = store::survey::present(&mut tx, repo, &survey.present).await?;
+    let gone = store::survey::missing(&mut tx, repo, &survey.missing, &survey.deleted).await?;
+    if !gone.is_empty() {
+        let stale = store::survey::mark_stale(&mut tx, repo, &gone).await?;
+        store::recall::remove(&mut tx, &stale).await?;
+        surveyed.stale = stale.len();
+    }
+    if !back.is_empty() {
+        let live = store::survey::unmark_stale(&mut tx, repo, &back).await?;
+        library::index(&mut tx, &live).await?;
+        surveyed.back = live.len();
+    }
+    store::survey::keep_head(&mut tx, feature, repo, &survey.head).await?;
+    if let Some(folder) = &survey.knowledge {
+        surveyed.files = knowledge(&mut tx, feature, repo, &known.files, folder).await?;
+    }
+    tx.commit().await?;
+    if surveyed != Surveyed::default() {
+        tracing::info!(
+            repo,
+            head = survey.head,
+            ?surveyed,
+            "the memory follows the repository"
+        );
+    }
+    Ok(surveyed)
+}
+
+async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::Result<usize> {
+    let from: Vec<String> = survey.renamed.iter().map(|rename| rename.from.clone()).collect();
+    if from.is_empty() {
+        return Ok(0);
+    }
+    let known: HashSet<String> = store::survey::known_paths(conn, repo, &from)
+        .await?
+        .into_iter()
+        .collect();
+    let mut renamed = Vec::new();
+    for rename in survey
+        .renamed
+        .iter()
+        .filter(|rename| known.contains(&rename.from))
+    {
+        renamed.extend(store::survey::rename(conn, repo, &rename.from, &rename.to).await?);
+    }
+    renamed.sort_unstable();
+    renamed.dedup();
+    store::recall::remove(conn, &renamed).await?;
+    library::index(conn, &renamed).await?;
+    Ok(renamed.len())
+}
+
+/// Brings the entries of a repository's files up to what the folder holds now. Returns how many files changed.
+async fn knowledge(
+    conn: &mut PgConnection,
+    feature: Uuid,
+    repo: &str,
+    before: &Files,
+    folder: &KnowledgeFolder,
+) -> sqlx::Result<usize> {
+    let now: Files = folder
+        .files
+        .iter()
+        .map(|file| (file.name.clone(), sha256_hex(file.text.as_bytes())))
+        .collect();
+    let mut changed = 0;
+    for file in &folder.files {
+        let sha256 = &now[&file.name];
+        if before.get(&file.name) != Some(sha256) {
+            changed += usize::from(write(conn, repo, file, sha256).await?);
+        }
+    }
+    // What could not be read this time may still be there.
+    let gone: Vec<String> = before
+        .keys()
+        .filter(|name| !now.contains_key(*name) && folder.left_out == 0)
+        .cloned()
+        .collect();
+    if !gone.is_empty() {
+        let elsewhere = store::survey::had_elsewhere(conn, feature, repo, &gone).await?;
+        for name in gone.iter().filter(|name| !elsewhere.contains(name)) {
+            if let Some(id) = store::survey::unname(conn, repo, &external_id(name)).await? {
+                store::library::prune(conn, &[id]).await?;
+                store::recall::remove(conn, &[id]).await?;
+                changed += 1;
+            }
+        }
+    }
+    if folder.left_out > 0 {
+        tracing::warn!(
+            repo,
+            files = folder.left_out,
+            "knowledge files are too many or too large; these are left out"
+        );
+    }
+    store::survey::keep_files(conn, feature, folder.tree.as_deref(), &now).await?;
+    Ok(changed)
+}
+
+fn external_id(name: &str) -> String {
+    format!("{KNOWLEDGE_FOLDER}/{name}")
+}
+
+/// Makes an entry of a file, in the place of what the file said before. Whether that changed anything.
+async fn write(
+    conn: &mut PgConnection,
+    repo: &str,
+    file: &KnowledgeText,
+    sha256: &str,
+) -> sqlx::Result<bool> {
+    let external_id = external_id(&file.name);
+    if store::survey::is_same(conn, repo, &external_id, sha256).await? {
+        return Ok(false);
+    }
+    let read = match KnowledgeFile::parse(&file.text.replace('\0', "\u{fffd}")) {
+        Ok(read) => read,
+        Err(why) => {
+            tracing::warn!(repo, file = external_id, %why, "a knowledge file can't be read; what it said before stays");
+            return Ok(false);
+        }
+    };
+    let old = store::survey::unname(conn, repo, &external_id).await?;
+    let at = read
+        .created_at
+        .unwrap_or_else(OffsetDateTime::now_utc)
+        .min(OffsetDateTime::now_utc());
+    let given = Given {
+        id: library::id_of(at),
+        repo_id: repo.to_owned(),
+        kind: EntryKind::Knowledge,
+        origin: Origin::Repository,
+        category: String::new(),
+        title: read.title.chars().take(KEPT_TITLE_CHARS).collect(),
+        body: capture::bounded(&read.body),
+        tags: read.tags.into_iter().take(KEPT_TAGS).collect(),
+        paths: Vec::new(),
+        feature: read.feature,
+        created_at: at,
+        external_id: Some(external_id),
+    };
+    let stored = store::library::insert_given(conn, std::slice::from_ref(&given)).await?;
+    store::survey::name(conn, given.id, sha256, old).await?;
+    if let Some(old) = old {
+        store::recall::remove(conn, &[old]).await?;
+    }
+    library::index(conn, &stored).await?;
+    Ok(true)
+}

@@ -1,0 +1,349 @@
+//! What the heads that sessions start from are known to hold: the repository's own knowledge, and the files that remembered
+//! entries are about (SPEC 6.5, 6.7).
+
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use ralph_shared::wire::SurveyOrder;
+
+/// A path is looked for again after so long, unless a commit tells of it. Minutes.
+const CERTAIN_MINUTES: f64 = 10.0;
+/// Paths that one session looks for.
+const ASKED_PATHS: i64 = 200;
+/// Longest path that is kept. Bytes.
+const PATH_BYTES: usize = 300;
+
+/// Hashes of a folder's files by their names.
+pub type Files = HashMap<String, String>;
+
+/// What sessions of features are to look up.
+pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
+    let rows = sqlx::query!(
+        r#"select f.id as "id!", s.head as "head?", s.knowledge_tree as "knowledge_tree?",
+                  array(
+                    select p.path
+                    from memory_paths p
+                    where p.repo_id = f.repo_id
+                      and (p.checked_at is null or p.checked_at < now() - $2 * interval '1 minute')
+                    order by p.checked_at nulls first
+                    limit $3
+                  ) as "paths!"
+           from features f
+           left join surveys s on s.feature_id = f.id
+           where f.id = any($1)"#,
+        features,
+        CERTAIN_MINUTES,
+        ASKED_PATHS,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let order = SurveyOrder {
+                since: row.head,
+                knowledge: row.knowledge_tree,
+                paths: row.paths,
+            };
+            (row.id, order)
+        })
+        .collect())
+}
+
+/// What is known of a feature's head.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct Known {
+    pub repo_id: String,
+    pub files: Files,
+}
+
+/// Reads it; `None` when the feature is gone.
+pub async fn known(conn: &mut PgConnection, feature: Uuid) -> sqlx::Result<Option<Known>> {
+    let row = sqlx::query!(
+        r#"select f.repo_id, s.files as "files?: Json<Files>"
+           from features f
+           left join surveys s on s.feature_id = f.id
+           where f.id = $1"#,
+        feature,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Known {
+        repo_id: row.repo_id,
+        files: row.files.map(|files| files.0).unwrap_or_default(),
+    }))
+}
+
+/// Keeps which head was looked at.
+pub async fn keep_head(
+    conn: &mut PgConnection,
+    feature: Uuid,
+    repo_id: &str,
+    head: &str,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into surveys (feature_id, repo_id, head) values ($1, $2, $3)
+         on conflict (feature_id) do update set head = $3, at = now()",
+        feature,
+        repo_id,
+        head,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Keeps what its knowledge folder holds.
+pub async fn keep_files(
+    conn: &mut PgConnection,
+    feature: Uuid,
+    tree: Option<&str>,
+    files: &Files,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update surveys set knowledge_tree = $2, files = $3 where feature_id = $1",
+        feature,
+        tree,
+        Json(files) as Json<&Files>,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Of these files those that another feature's head has, as far as the feature isn't over.
+pub async fn had_elsewhere(
+    conn: &mut PgConnection,
+    feature: Uuid,
+    repo_id: &str,
+    names: &[String],
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        r#"select name as "name!"
+           from unnest($3::text[]) as n(name)
+           where exists (
+             select from surveys s
+             join features f on f.id = s.feature_id
+             where s.repo_id = $2 and s.feature_id <> $1 and f.state in ('ready', 'running', 'paused')
+               and s.files ? n.name
+           )"#,
+        feature,
+        repo_id,
+        names,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Whether the entry of a file says what the file says, hidden or not.
+pub async fn is_same(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    external_id: &str,
+    sha256: &str,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select from knowledge where repo_id = $1 and external_id = $2 and file_sha256 = $3
+           ) as "same!""#,
+        repo_id,
+        external_id,
+        sha256,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Takes a file's name from the entry that it was. Returns that entry.
+pub async fn unname(conn: &mut PgConnection, repo_id: &str, external_id: &str) -> sqlx::Result<Option<Uuid>> {
+    sqlx::query_scalar!(
+        "update knowledge set external_id = null where repo_id = $1 and external_id = $2 returning id",
+        repo_id,
+        external_id,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Says which file an entry is, and which entry it takes the place of.
+pub async fn name(conn: &mut PgConnection, id: Uuid, sha256: &str, old: Option<Uuid>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with old as (
+           update knowledge set superseded_by = $1 where id = $3 and pruned_at is null
+         )
+         update knowledge set file_sha256 = $2 where id = $1",
+        id,
+        sha256,
+        old,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes files that entries are about, to be looked for.
+pub async fn note_paths(conn: &mut PgConnection, paths: &[(String, String)]) -> sqlx::Result<()> {
+    let kept: Vec<&(String, String)> = paths
+        .iter()
+        .filter(|(repo, path)| !repo.is_empty() && path.len() <= PATH_BYTES)
+        .collect();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "insert into memory_paths (repo_id, path)
+         select distinct repo_id, path from unnest($1::text[], $2::text[]) as p(repo_id, path)
+         order by 1, 2
+         on conflict do nothing",
+        &kept.iter().map(|(repo, _)| repo.clone()).collect::<Vec<_>>(),
+        &kept.iter().map(|(_, path)| path.clone()).collect::<Vec<_>>(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that paths are there. Returns those of which it was known that they were not.
+pub async fn present(conn: &mut PgConnection, repo_id: &str, paths: &[String]) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "with before as (
+           select path, missing_since from memory_paths where repo_id = $1 and path = any($2) order by path for update
+         )
+         update memory_paths p
+         set seen = true, missing_since = null, checked_at = now()
+         from before b
+         where p.repo_id = $1 and p.path = b.path
+         returning case when b.missing_since is not null then p.path end",
+        repo_id,
+        paths,
+    )
+    .fetch_all(conn)
+    .await
+    .map(|paths| paths.into_iter().flatten().collect())
+}
+
+/// Notes that paths are not there; of `deleted` ones it is known that they were. Returns those that were there before.
+pub async fn missing(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    paths: &[String],
+    deleted: &[String],
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "with before as (
+           select path, missing_since, seen or path = any($3) as seen
+           from memory_paths
+           where repo_id = $1 and (path = any($2) or path = any($3))
+           order by path
+           for update
+         )
+         update memory_paths p
+         set seen = b.seen, missing_since = case when b.seen then coalesce(b.missing_since, now()) end, checked_at = now()
+         from before b
+         where p.repo_id = $1 and p.path = b.path
+         returning case when b.seen and b.missing_since is null then p.path end",
+        repo_id,
+        paths,
+        deleted,
+    )
+    .fetch_all(conn)
+    .await
+    .map(|paths| paths.into_iter().flatten().collect())
+}
+
+/// Marks entries about these paths of whose files none is there any more. Returns them.
+pub async fn mark_stale(conn: &mut PgConnection, repo_id: &str, paths: &[String]) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with learned as (
+             update learnings e set stale_since = now()
+             where repo_id = $1 and paths && $2 and stale_since is null and pruned_at is null
+               and not exists (
+                 select from unnest(e.paths) as u(path)
+                 left join memory_paths p on p.repo_id = $1 and p.path = u.path
+                 where p.missing_since is null
+               )
+             returning id
+           ), known as (
+             update knowledge e set stale_since = now()
+             where repo_id = $1 and paths && $2 and stale_since is null and pruned_at is null
+               and not exists (
+                 select from unnest(e.paths) as u(path)
+                 left join memory_paths p on p.repo_id = $1 and p.path = u.path
+                 where p.missing_since is null
+               )
+             returning id
+           )
+           select id as "id!" from learned union all select id from known"#,
+        repo_id,
+        paths,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Entries about these paths, which are there again, are no longer stale. Returns them.
+pub async fn unmark_stale(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    paths: &[String],
+) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with learned as (
+             update learnings set stale_since = null
+             where repo_id = $1 and paths && $2 and stale_since is not null and pruned_at is null
+             returning id
+           ), known as (
+             update knowledge set stale_since = null
+             where repo_id = $1 and paths && $2 and stale_since is not null and pruned_at is null
+             returning id
+           )
+           select id as "id!" from learned union all select id from known"#,
+        repo_id,
+        paths,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Entries about `from` are about `to` from now on. Returns them.
+pub async fn rename(conn: &mut PgConnection, repo_id: &str, from: &str, to: &str) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with learned as (
+             update learnings set paths = array_replace(paths, $2, $3) where repo_id = $1 and paths @> array[$2]
+             returning id
+           ), known as (
+             update knowledge set paths = array_replace(paths, $2, $3) where repo_id = $1 and paths @> array[$2]
+             returning id
+           ), gone as (
+             delete from memory_paths where repo_id = $1 and path = $2
+           ), new as (
+             insert into memory_paths (repo_id, path, seen, checked_at) values ($1, $3, true, now())
+             on conflict (repo_id, path) do update set seen = true, missing_since = null, checked_at = now()
+           )
+           select id as "id!" from learned union all select id from known"#,
+        repo_id,
+        from,
+        to,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Of these paths those that entries are about.
+pub async fn known_paths(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    paths: &[String],
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "select path from memory_paths where repo_id = $1 and path = any($2)",
+        repo_id,
+        paths,
+    )
+    .fetch_all(conn)
+    .await
+}

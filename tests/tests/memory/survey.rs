@@ -1,0 +1,181 @@
+//! The memory follows the repository: its own knowledge is read at the head that a session starts from, and what is about files
+//! that are gone isn't shown until they are back.
+
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::store;
+use ralph_tests::harness::{FeatureOptions, Repository, WorkerOptions, World};
+use uuid::Uuid;
+
+use super::trust::settings;
+
+const FILE: &str = ".ralph/knowledge/kettle.md";
+
+fn knowledge(body: &str) -> String {
+    format!("---\ntitle: \"The kettle boils\"\ntags: [kettle, water]\n---\n\n{body}\n")
+}
+
+async fn complete(world: &World, name: &str, repository: &Repository, graph: &str) {
+    let options = FeatureOptions {
+        max_retries: 0,
+        ..FeatureOptions::default()
+    };
+    let (_, run, _) = world
+        .submit(name, Some(repository), graph, &options)
+        .await
+        .unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{name}: {}",
+        world.tell().await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follows_edits() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    let files = [
+        (FILE, knowledge("At 100 degrees.")),
+        (".ralph/knowledge/plain.md", "no front matter".to_owned()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let repository = Repository::create(world.dir(), &files).unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let first = r"
+- key: say
+  title: Say how hot the kettle boils
+  description: |
+    @unless-prompt-has At 100 degrees : @fail nobody told
+    @done
+";
+    complete(&world, "first", &repository, first).await;
+    let mut conn = world.db.acquire().await.unwrap();
+    let dispatch: Uuid = sqlx::query_scalar("select id from dispatches where kind = 'work'")
+        .fetch_one(&mut *conn)
+        .await
+        .unwrap();
+    let (_, body) = store::prompt::read(&mut conn, dispatch).await.unwrap().unwrap();
+    assert!(
+        body.contains("At 100 degrees"),
+        "what is kept is what was told: {body}"
+    );
+    let shown: Vec<String> = sqlx::query_scalar(
+        "select k.title from memory_uses u join knowledge k on k.id = u.entry where u.left_out is null",
+    )
+    .fetch_all(&mut *conn)
+    .await
+    .unwrap();
+    assert_eq!(shown, ["The kettle boils"]);
+    drop(conn);
+
+    repository
+        .commit("main", FILE, &knowledge("At 90 degrees on a mountain."))
+        .unwrap();
+    let second = r"
+- key: say
+  title: Say how hot the kettle boils
+  description: |
+    @unless-prompt-has At 90 degrees on a mountain : @fail nobody told
+    @if-prompt-has At 100 degrees : @fail that is out of date
+    @done
+";
+    complete(&world, "second", &repository, second).await;
+
+    let third = r"
+- key: remove
+  title: Sort the cupboard
+  description: |
+    @run rm .ralph/knowledge/kettle.md
+    @done
+- key: say
+  title: Say how hot the kettle boils
+  after: [remove]
+  description: |
+    @if-prompt-has At 90 degrees : @fail that is no longer so
+    @done
+";
+    complete(&world, "third", &repository, third).await;
+    let entries: Vec<(String, String, bool, bool)> = sqlx::query_as(
+        "select body, origin::text, superseded_by is not null, pruned_at is not null from knowledge order by created_at, id",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    let file = |body: &str, replaced, pruned| (body.to_owned(), "repository".to_owned(), replaced, pruned);
+    assert_eq!(
+        entries,
+        [
+            file("At 100 degrees.", true, false),
+            file("At 90 degrees on a mountain.", false, true),
+        ]
+    );
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    let repository = Repository::create(world.dir(), &[("README.md", "kitchen\n")]).unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let graph = r#"
+- key: learn
+  title: Boil water
+  description: |
+    @write src/kettle.rs fn boil() {}
+    @say <learning category="pitfall" tags="kettle">A full kettle boils over.</learning>
+    @done
+- key: there
+  title: Fill the kettle once
+  after: [learn]
+  description: |
+    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @done
+- key: delete
+  title: Throw it away
+  after: [there]
+  description: |
+    @run rm src/kettle.rs
+    @done
+- key: gone
+  title: Fill the kettle twice
+  after: [delete]
+  description: |
+    @if-prompt-has A full kettle boils over : @fail there is none any more
+    @done
+- key: again
+  title: Buy another
+  after: [gone]
+  description: |
+    @write src/kettle.rs fn boil(degrees: u32) {}
+    @done
+- key: back
+  title: Fill the kettle thrice
+  after: [again]
+  description: |
+    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @done
+- key: rename
+  title: Put it elsewhere
+  after: [back]
+  description: |
+    @run mv src/kettle.rs src/boiler.rs
+    @done
+- key: elsewhere
+  title: Fill the kettle for the last time
+  after: [rename]
+  description: |
+    @unless-prompt-has A full kettle boils over : @fail nobody told
+    @done
+"#;
+    complete(&world, "kettle", &repository, graph).await;
+    let paths: Vec<String> = sqlx::query_scalar("select paths from learnings")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(paths, ["src/boiler.rs"]);
+    drop(worker);
+    world.stop().await;
+}
