@@ -10,3 +10,4 @@ mod sources;
 mod survey;
 mod trust;
 mod unrelated;
+mod worth;
