@@ -132,12 +132,20 @@ impl World {
     /// # Errors
     /// When it can't be started.
     pub fn coordinator_process(&self, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
+        self.coordinator_at("127.0.0.1:0", name, fault)
+    }
+
+    /// The same, with its API at this address.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn coordinator_at(&self, listen: &str, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
         let ms = |time: Duration| time.as_millis().to_string();
         let mut command = process::bound(&binary("ralph-coordinator"));
         command
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", listen])
             .current_dir(self.dir.path())
             .env("DATABASE_URL", postgres.url())
             .env("NATS_URL", nats.url_for(Role::Coordinator))

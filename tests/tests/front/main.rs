@@ -18,6 +18,7 @@ mod memory;
 mod notices;
 mod once;
 mod rate;
+mod restart;
 mod stage;
 mod talk;
 mod tokens;

@@ -1,0 +1,220 @@
+//! A coordinator that dies and comes back under those who watch: they go on, miss nothing, and see nothing twice.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use ralph_coordinator::api;
+use ralph_tests::harness::{Spawned, WorkerOptions, World, binary};
+use serde_json::{Value, json};
+
+use crate::caller::ADMIN;
+
+/// Far more than anything here takes; reached only by a failing test.
+const BOUND: Duration = Duration::from_secs(90);
+
+async fn until(what: &str, tell: impl Fn() -> String, mut holds: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < BOUND, "waited in vain for {what}:\n{}", tell());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub fn client() -> reqwest::Client {
+    ralph_shared::tls::install();
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+/// Where a coordinator listens, once it says so.
+pub async fn address(coordinator: &Spawned) -> String {
+    let mut found = None;
+    until(
+        "a coordinator that listens",
+        || coordinator.output(),
+        async || {
+            let output = coordinator.output();
+            let line = output.lines().rfind(|line| line.contains("serving"));
+            let at = line.and_then(|line| line.rsplit_once("127.0.0.1:"));
+            found = at.map(|(_, port)| port.chars().take_while(char::is_ascii_digit).collect::<String>());
+            found.is_some()
+        },
+    )
+    .await;
+    format!("127.0.0.1:{}", found.unwrap())
+}
+
+/// A command of a person's that goes on, with its output in a file.
+fn command(world: &World, url: &str, name: &str, args: &[&str]) -> Spawned {
+    let mut command = Command::new(binary("ralph-coordinator"));
+    command
+        .args(args)
+        .current_dir(world.dir())
+        .env("RALPH_URL", url)
+        .env("RALPH_TOKEN", ADMIN);
+    Spawned::start(&mut command, &world.dir().join(format!("{name}.out"))).unwrap()
+}
+
+/// Entries of a task's transcript as an event stream tells them: their ids and their data, to the stream's end.
+async fn entries(url: &str, task: &str, last: Option<&str>, most: usize) -> Vec<(String, Value)> {
+    use futures::StreamExt as _;
+    let path = format!("{url}/api/v1/tasks/{task}/transcript/events");
+    let mut request = client().get(path).bearer_auth(ADMIN);
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    let mut bytes = request.send().await.unwrap().bytes_stream();
+    let mut text = String::new();
+    let mut found = Vec::new();
+    while found.len() < most {
+        let Some(Ok(more)) = bytes.next().await else {
+            break;
+        };
+        text.push_str(std::str::from_utf8(&more).unwrap());
+        while let Some((event, rest)) = text.split_once("\n\n") {
+            let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+            if let (Some(id), Some(data)) = (field("id: "), field("data: "))
+                && found.len() < most
+            {
+                found.push((id.to_owned(), serde_json::from_str(data).unwrap()));
+            }
+            text = rest.to_owned();
+        }
+    }
+    found
+}
+
+fn open(gate: &Path) {
+    std::fs::write(gate, "").unwrap();
+}
+
+#[tokio::test]
+async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
+    let world = World::calm().await.unwrap();
+    api::register_token(&world.db, "admin", ADMIN).await.unwrap();
+    let mut first = world.coordinator_process("first", None).unwrap();
+    let at = address(&first).await;
+    let url = format!("http://{at}");
+    let worker = world.worker(&WorkerOptions::named("w")).unwrap();
+    let gates = [world.gate("one"), world.gate("two")];
+    let description = format!(
+        "@say first words\n@wait-for {}\n@say second words\n@wait-for {}\n@say third words\n@done",
+        gates[0].display(),
+        gates[1].display()
+    );
+    let tasks = json!([{"key": "a", "title": "A", "description": description}]).to_string();
+    let body = json!({"name": "f", "verify": false, "tasks": {"source": "t", "text": tasks}});
+    let post = client().post(format!("{url}/api/v1/features")).bearer_auth(ADMIN);
+    let answer = post.body(body.to_string()).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 201, "{}", answer.text().await.unwrap());
+
+    // Only what has begun can be followed from its start.
+    let tell = || worker.output();
+    until("a session", tell, async || {
+        let shown = client()
+            .get(format!("{url}/api/v1/tasks/f%2Fa/transcript"))
+            .bearer_auth(ADMIN);
+        let shown = shown.send().await.unwrap().text().await.unwrap();
+        shown.contains("first words")
+    })
+    .await;
+    let mut logs = command(&world, &url, "logs", &["logs", "f/a", "--follow"]);
+    let mut status = command(&world, &url, "status", &["status", "--watch", "--output", "json"]);
+    let mut waits = command(&world, &url, "waits", &["feature", "wait", "f"]);
+    until(
+        "words before",
+        || logs.output(),
+        async || logs.output().contains("first words"),
+    )
+    .await;
+    until(
+        "a status before",
+        || status.output(),
+        async || !status.output().is_empty(),
+    )
+    .await;
+    let before = entries(&url, "f%2Fa", None, 1).await;
+    assert_eq!(before.len(), 1);
+
+    // The agent goes on while nobody is there to tell of it.
+    first.kill();
+    open(&gates[0]);
+    let seen = status
+        .output()
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .count();
+    until(
+        "a watcher who knows",
+        || status.output(),
+        async || status.output().contains("waiting for it"),
+    )
+    .await;
+    let second = world.coordinator_at(&at, "second", None).unwrap();
+    assert_eq!(address(&second).await, at);
+    until(
+        "words after",
+        || logs.output(),
+        async || logs.output().contains("second words"),
+    )
+    .await;
+    until(
+        "a status after",
+        || status.output(),
+        async || {
+            status
+                .output()
+                .lines()
+                .filter(|line| line.starts_with('{'))
+                .count()
+                > seen
+        },
+    )
+    .await;
+    let rest = tokio::spawn({
+        let (url, last) = (url.clone(), before[0].0.clone());
+        async move { entries(&url, "f%2Fa", Some(&last), usize::MAX).await }
+    });
+    open(&gates[1]);
+
+    assert_eq!(
+        waits.wait().await.code(),
+        Some(0),
+        "{}\n{}",
+        waits.output(),
+        second.output()
+    );
+    assert!(waits.output().contains("f: Complete"), "{}", waits.output());
+    assert_eq!(logs.wait().await.code(), Some(0), "{}", logs.output());
+    for words in ["first words", "second words", "third words"] {
+        let told = logs.output().lines().filter(|line| line.trim() == words).count();
+        assert_eq!(told, 1, "{words}:\n{}", logs.output());
+    }
+    status.signal(Signal::SIGINT);
+    assert_eq!(status.wait().await.code(), Some(0), "{}", status.output());
+
+    // What two streams told, one after the other, is the transcript: each entry once.
+    let told: Vec<String> = before
+        .into_iter()
+        .chain(rest.await.unwrap())
+        .map(|(id, _)| id)
+        .collect();
+    let shown = client()
+        .get(format!("{url}/api/v1/tasks/f%2Fa/transcript"))
+        .bearer_auth(ADMIN);
+    let shown: Value = shown.send().await.unwrap().json().await.unwrap();
+    let numbers: Vec<u64> = shown["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["seq"].as_u64().unwrap())
+        .collect();
+    let told: Vec<u64> = told
+        .iter()
+        .map(|id| id.rsplit_once(':').unwrap().1.parse().unwrap())
+        .collect();
+    assert_eq!(told, numbers);
+    drop((worker, second));
+    world.stop().await;
+}
