@@ -209,6 +209,7 @@ impl Origin {
             brings: None,
             brings_ref: None,
             gate: Vec::new(),
+            judged: false,
             resume: None,
         };
         let dispatch = format!("{task}-i");

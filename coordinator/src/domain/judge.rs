@@ -281,6 +281,17 @@ pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
                 reason.trim_end_matches([':', '\n']).to_owned(),
             )
         }
+        IntegrationEnd::Rewritten { .. } if tries < MAX_INTEGRATION_TRIES => Judgement::new(
+            Outcome::Void,
+            Step::Verify,
+            "the branch moved on, and on its head this is another patch than the one that was verified"
+                .to_owned(),
+        ),
+        IntegrationEnd::Rewritten { .. } => Judgement::new(
+            Outcome::Error,
+            Step::Retry,
+            format!("the branch moved on while it was verified, {tries} times"),
+        ),
         IntegrationEnd::Unresolved { paths } => Judgement::new(
             Outcome::Failed,
             Step::Retry,
@@ -326,6 +337,11 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             step: Step::Ask,
             ..integration(end, 0)
         },
+        IntegrationEnd::Rewritten { .. } => Judgement::new(
+            Outcome::Error,
+            Step::Retry,
+            "its report is not of its kind".to_owned(),
+        ),
         // Another dispatch does the same again, counted where it failed.
         _ => {
             let judged = integration(end, 0);

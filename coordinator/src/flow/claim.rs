@@ -294,7 +294,8 @@ async fn dispatch(
             .filter(|_| has_agent)
             .and_then(|facts| choose_model(settings, facts, taken.kind, task.failures));
         let prompts = has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7));
-        if taken.kind == Kind::Integrate {
+        // A verification holds the turn that it is a part of, if there is one.
+        if matches!(taken.kind, Kind::Integrate | Kind::Verify) {
             turns.0.push(taken.task.0);
             turns.1.push(claim.claim.0);
         }

@@ -438,6 +438,7 @@ fn integrate_order(
             _ => None,
         },
         gate: run.settings.gate.clone(),
+        judged: integration.judged,
         resume,
     }
 }

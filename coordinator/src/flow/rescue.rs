@@ -14,6 +14,7 @@ use crate::domain::states::{Kind, Outcome, TaskState};
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::Expired;
+use crate::store::integration::{Collision, IntegrationState};
 
 /// Leases that one call looks at.
 const BATCH: i64 = 500;
@@ -109,6 +110,9 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
             "its worker died {} times while it ran, and nothing else was lost",
             retry::MAX_LOST_ALONE
         );
+        let nothing = Collision::default();
+        let withdrawn = IntegrationState::Withdrawn;
+        store::integration::close(&mut tx, task, withdrawn, None, false, Some(&reason), &nothing).await?;
         store::task::explain(&mut tx, task, Some(&reason)).await?;
         store::notice::person_needed(&mut tx, task, &reason).await?;
     }

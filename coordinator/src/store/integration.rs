@@ -44,6 +44,8 @@ pub struct Integration {
     pub new: Option<String>,
     pub new_ref: Option<String>,
     pub tries: i32,
+    /// An agent judged exactly the source commit, and passed it.
+    pub judged: bool,
 }
 
 /// Puts a passed attempt into its feature's queue.
@@ -73,10 +75,15 @@ pub async fn queue(
 /// The open integrations of tasks.
 pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Integration>> {
     let rows = sqlx::query!(
-        r#"select id, feature_id, task_id, attempt, source_commit, source_ref, state as "state: IntegrationState",
-                  dispatch_id, old, new, new_ref, tries
-           from integrations
-           where task_id = any($1) and state in ('waiting', 'turn', 'decided')"#,
+        r#"select i.id, i.feature_id, i.task_id, i.attempt, i.source_commit, i.source_ref,
+                  i.state as "state: IntegrationState", i.dispatch_id, i.old, i.new, i.new_ref, i.tries,
+                  exists (
+                    select 1 from dispatches v
+                    where v.task_id = i.task_id and v.kind = 'verify' and v.outcome = 'passed'
+                      and v.start_commit = i.source_commit
+                  ) as "judged!"
+           from integrations i
+           where i.task_id = any($1) and i.state in ('waiting', 'turn', 'decided')"#,
         tasks,
     )
     .fetch_all(conn)
@@ -96,6 +103,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
             new: row.new,
             new_ref: row.new_ref,
             tries: row.tries,
+            judged: row.judged,
         })
         .collect())
 }
@@ -138,11 +146,13 @@ pub async fn next_turns(
         .collect())
 }
 
-/// Gives the turn of a task's integration to a dispatch; a decided one stays decided.
+/// Gives the turn of a task's integration to a dispatch; a decided one stays decided. What verifies within it is no try to
+/// land.
 pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uuid]) -> sqlx::Result<u64> {
     let given = sqlx::query!(
         "update integrations i
-         set dispatch_id = g.dispatch_id, tries = tries + 1,
+         set dispatch_id = g.dispatch_id,
+             tries = tries + (select count(*)::int from tasks t where t.id = i.task_id and t.next_kind = 'integrate'),
              state = case when i.state = 'decided' then i.state else 'turn' end
          from unnest($1::uuid[], $2::uuid[]) as g(task_id, dispatch_id)
          where i.task_id = g.task_id and i.state in ('waiting', 'turn', 'decided')",
@@ -154,11 +164,16 @@ pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uu
     Ok(given.rows_affected())
 }
 
-/// Takes the turn from dispatches that were lost: what was not decided waits again, what was decided stays decided.
+/// Takes the turn from dispatches that were lost: what was not decided waits again, what was decided stays decided. What
+/// is verified again within its turn keeps that, for the verifier that comes next.
 pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
-         set dispatch_id = null, state = case when state = 'turn' then 'waiting' else state end
+         set dispatch_id = null,
+             state = case
+               when state = 'turn' and (select next_kind from tasks where id = task_id) <> 'verify' then 'waiting'
+               else state
+             end
          where dispatch_id = any($1) and state in ('turn', 'decided')",
         dispatches,
     )
@@ -237,6 +252,40 @@ pub async fn requeue(conn: &mut PgConnection, task: TaskId, message: &str) -> sq
          where task_id = $1 and state in ('turn', 'decided')",
         task.0,
         message,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Has the attempt judged again within its turn, as it is on the branch's head: nothing else of the feature lands
+/// meanwhile.
+pub async fn judge_again(
+    conn: &mut PgConnection,
+    task: TaskId,
+    commit: &str,
+    commit_ref: &str,
+    message: &str,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations
+         set source_commit = $2, source_ref = $3, message = $4, dispatch_id = null
+         where task_id = $1 and state = 'turn'",
+        task.0,
+        commit,
+        commit_ref,
+        message,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Frees the turn of these tasks, which stays theirs, for the dispatch that comes next.
+pub async fn keep_turn(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations set dispatch_id = null where task_id = any($1) and state = 'turn'",
+        tasks,
     )
     .execute(conn)
     .await?;

@@ -190,6 +190,9 @@ pub struct IntegrateOrder {
     pub brings_ref: Option<String>,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
+    /// An agent judged `commit`: its verdict holds for the same patch only, wherever that begins (DESIGN 6).
+    #[serde(default)]
+    pub judged: bool,
     /// An integration that was decided by somebody who was lost: finish it, don't decide again.
     pub resume: Option<Decided>,
 }

@@ -240,6 +240,13 @@ pub enum IntegrationEnd {
         /// The base's head.
         base: String,
     },
+    /// The branch had moved, and what an agent judged is another patch there: to be judged again before it lands.
+    Rewritten {
+        /// The attempt on the branch's head. Hex object id.
+        commit: String,
+        /// The ref (whole name) on which it stands.
+        commit_ref: String,
+    },
     /// What it adds holds conflict markers that an agent should have resolved.
     Unresolved {
         /// Where, lossily as UTF-8.

@@ -17,6 +17,7 @@ mod scene;
 mod server_killed;
 mod side_by_side;
 mod soak;
+mod verdicts;
 mod way;
 mod worker_killed;
 mod worker_stopped;

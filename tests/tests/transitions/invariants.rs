@@ -90,7 +90,10 @@ const RULES: &[(&str, &str)] = &[
            and exists (select 1 from integrations i where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided'))
            and not exists (select 1 from integrations i where i.feature_id = f.id and i.dispatch_id is not null
                                                            and i.state in ('turn', 'decided'))
-           and not exists (select 1 from ready_tasks q where q.feature_id = f.id and q.kind = 'integrate')",
+           and not exists (select 1 from ready_tasks q where q.feature_id = f.id and q.kind = 'integrate')
+           -- Or it is judged again within its turn.
+           and not exists (select 1 from ready_tasks q join integrations i on i.task_id = q.task_id and i.state = 'turn'
+                           where q.feature_id = f.id and q.kind = 'verify')",
     ),
     (
         "at most one integration of a feature is queued",
@@ -116,7 +119,8 @@ const RULES: &[(&str, &str)] = &[
         "an open integration belongs to a task in progress",
         "select i.id::text || ' of a task that is ' || t.state::text || '/' || coalesce(t.next_kind::text, '-')
          from integrations i join tasks t on t.id = i.task_id
-         where i.state in ('waiting', 'turn', 'decided') and (t.state <> 'in_progress' or t.next_kind <> 'integrate')",
+         where i.state in ('waiting', 'turn', 'decided') and (t.state <> 'in_progress'
+           or (t.next_kind <> 'integrate' and not (t.next_kind = 'verify' and i.state = 'turn')))",
     ),
     (
         "a resolved parent has no open child",

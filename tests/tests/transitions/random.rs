@@ -117,7 +117,7 @@ impl<'a> History<'a> {
             stop_reason: stop_reason.into(),
         };
         if Pool::is_integration(of) {
-            let end = match self.random.random_range(0..8) {
+            let end = match self.random.random_range(0..9) {
                 0..=3 => (
                     IntegrationEnd::Merged {
                         commit: format!("{:040x}", 7),
@@ -143,6 +143,13 @@ impl<'a> History<'a> {
                     "void",
                 ),
                 6 => (
+                    IntegrationEnd::Rewritten {
+                        commit: format!("{:040x}", 8),
+                        commit_ref: "refs/heads/ralph-attempts/rewritten".into(),
+                    },
+                    "rewritten",
+                ),
+                7 => (
                     IntegrationEnd::Failed {
                         message: "away".into(),
                         retry: true,

@@ -1,8 +1,8 @@
 //! Brings one attempt onto the feature branch: decided before it is pushed, and finished by anyone (DESIGN 6).
 //!
 //! ```text
-//! fetch ─► trailer there? ─► rebase ─► gate ─► push to the attempt ref ─► decide ─► land
-//!              └► Merged        └► Conflict └► GateFailed                     └► Told
+//! fetch ─► trailer there? ─► rebase ─► gate ─► push to the attempt ref ─► same patch? ─► decide ─► land
+//!              └► Merged        └► Conflict └► GateFailed                     └► Rewritten  └► Told
 //! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
 //! ```
 //!
@@ -21,7 +21,7 @@ use super::rebase::{self, Rebased};
 use super::record::Purpose;
 use super::site::Site;
 use super::workspaces::{self, Workspaces};
-use super::{address, land, prepare, push};
+use super::{address, land, patch, prepare, push};
 use crate::faults;
 
 /// The trailer that says which task a commit landed.
@@ -147,6 +147,12 @@ impl Integration<'_> {
             return Ok(Step::Ended(ended));
         }
         push::create(&self.site.git, new, new_ref).await?;
+        if self.order.judged && !self.is_same_patch(&candidate.decided).await? {
+            return Ok(Step::Ended(IntegrationEnd::Rewritten {
+                commit: new.clone(),
+                commit_ref: new_ref.clone(),
+            }));
+        }
         faults::point("integrate.before_decide");
         Ok(match decide(candidate.decided.clone()).await {
             Decision::Push => Step::Next(candidate),
@@ -161,6 +167,12 @@ impl Integration<'_> {
                 Step::Ended(IntegrationEnd::Failed { message, retry: true })
             }
         })
+    }
+
+    /// Whether the rebased attempt changes what the judged one does.
+    async fn is_same_patch(&self, decided: &Decided) -> Result<bool, WorkspaceError> {
+        let onto = land::expected(decided).unwrap_or(&self.site.git_order.base);
+        Ok(patch::survives(&self.site.git, &self.order.commit, onto, &decided.new).await?)
     }
 
     /// Fetches and rebases; once more with a mirror made anew when objects in it turn out to be broken.

@@ -16,7 +16,7 @@
 //! | `snapshot`, `commit` | the tree on disk as a commit |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
-//! | `integrate`, `site`, `rebase`, `land` | the way onto the feature branch |
+//! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
 //! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
 //! | `caches`, `copy`, `budget` | folders that setup fills once; the disk that all of it may take |
@@ -48,6 +48,7 @@ mod lfs;
 mod mirror;
 mod modes;
 mod operate;
+mod patch;
 mod ports;
 mod prepare;
 mod process;

@@ -18,3 +18,4 @@ mod snapshots;
 mod ssh;
 mod submodules;
 mod user;
+mod verdicts;

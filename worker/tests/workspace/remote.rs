@@ -206,6 +206,7 @@ pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
         brings: None,
         brings_ref: None,
         gate: Vec::new(),
+        judged: false,
         resume: None,
     }
 }

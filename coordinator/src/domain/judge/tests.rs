@@ -359,6 +359,16 @@ fn integrations() {
         ),
         (Outcome::Void, Step::Repeat)
     );
+    let rewritten = || IntegrationEnd::Rewritten {
+        commit: "c".into(),
+        commit_ref: "refs/heads/r".into(),
+    };
+    assert_eq!(step(rewritten(), 1), (Outcome::Void, Step::Verify));
+    assert_eq!(
+        step(rewritten(), MAX_INTEGRATION_TRIES),
+        (Outcome::Error, Step::Retry)
+    );
+    assert_eq!(operation(&rewritten()).step, Step::Retry);
     assert_eq!(step(failed(true), 1), (Outcome::Error, Step::Repeat));
     assert_eq!(
         step(failed(true), MAX_INTEGRATION_TRIES),

@@ -56,6 +56,10 @@ pub(super) struct Batch<'a> {
     pub queued: Vec<(TaskId, i32, String, String)>,
     pub closed: Vec<Closed>,
     pub requeued: Vec<(TaskId, String)>,
+    /// Attempts that are judged again within their turn: the commit, its ref, and why.
+    pub judged_again: Vec<(TaskId, String, String, String)>,
+    /// Tasks that keep their turn for the next dispatch.
+    pub turn_kept: Vec<Uuid>,
     pub explained: Vec<(TaskId, Option<String>)>,
     pub split: Vec<(TaskId, String)>,
     /// Graphs that become tasks of the feature; the session's own task is done then.
@@ -110,6 +114,8 @@ impl<'a> Batch<'a> {
             queued: Vec::new(),
             closed: Vec::new(),
             requeued: Vec::new(),
+            judged_again: Vec::new(),
+            turn_kept: Vec::new(),
             explained: Vec::new(),
             split: Vec::new(),
             grown: Vec::new(),
@@ -297,6 +303,9 @@ impl Batch<'_> {
             end.difficulty = sigils.difficulty.map(|difficulty| difficulty.to_string());
         }
         self.ends.push(end);
+        if dispatch.kind == Kind::Verify {
+            self.verified_in_turn(&task, &judgement);
+        }
         let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
         if judgement.grows && judgement.step == Step::Landed {
             self.grown.push((task.id, asked_for(&sigils)));
@@ -372,6 +381,7 @@ impl Batch<'_> {
                 }
                 self.land(task);
             }
+            Step::Verify => self.verify_in_turn(task, &integration.end, judgement.reason.as_deref()),
             Step::Repeat => {
                 self.requeued
                     .push((task.id, judgement.reason.clone().unwrap_or_default()));

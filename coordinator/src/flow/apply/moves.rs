@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use ralph_shared::wire::IntegrationEnd;
+
 use super::super::cascade;
-use super::batch::Batch;
+use super::batch::{Batch, Closed};
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::retry::{self, Next, Trouble};
 use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::domain::steps;
 use crate::store::dispatch::Dispatch;
 use crate::store::feature::Text;
+use crate::store::integration::{Collision, IntegrationState};
 use crate::store::task::Task;
 
 /// What is kept of why a task needs a person. Bytes.
@@ -28,6 +31,43 @@ impl Batch<'_> {
         task.verify_tries = 0;
         self.enqueue.push((task.id, Duration::ZERO));
         self.tasks.insert(task.id, task);
+    }
+
+    /// Judges an attempt again that became another patch on the branch's head, before anything else of the feature lands.
+    pub(super) fn verify_in_turn(&mut self, mut task: Task, end: &IntegrationEnd, why: Option<&str>) {
+        if let IntegrationEnd::Rewritten { commit, commit_ref } = end {
+            let why = why.unwrap_or_default().to_owned();
+            self.judged_again
+                .push((task.id, commit.clone(), commit_ref.clone(), why));
+            task.start_commit = Some(commit.clone());
+            task.start_ref = Some(commit_ref.clone());
+        }
+        self.verify(task);
+    }
+
+    /// What a verification within a turn leaves of that: it is kept to land or to be verified once more, else given up.
+    pub(super) fn verified_in_turn(&mut self, task: &Task, judgement: &Judgement) {
+        if !self.integrations.contains_key(&task.id) {
+            return;
+        }
+        self.turns.insert(task.feature);
+        match judgement.step {
+            Step::Land | Step::Repeat => self.turn_kept.push(task.id.0),
+            _ => self.give_turn_up(task, judgement),
+        }
+    }
+
+    fn give_turn_up(&mut self, task: &Task, judgement: &Judgement) {
+        if self.integrations.contains_key(&task.id) {
+            self.closed.push(Closed {
+                task: task.id,
+                state: IntegrationState::GateFailed,
+                landed: None,
+                empty: false,
+                message: judgement.reason.clone(),
+                collision: Collision::default(),
+            });
+        }
     }
 
     /// What an attempt that its agent takes for done does next.
@@ -87,6 +127,7 @@ impl Batch<'_> {
                     Next::Again(wait) => delay = wait,
                     Next::NeedsReview => {
                         let reason = judgement.reason.clone().unwrap_or_default();
+                        self.give_turn_up(&task, judgement);
                         self.needs_person(task, format!("the verifier fails at the door: {reason}"));
                         return;
                     }
@@ -104,9 +145,11 @@ impl Batch<'_> {
         if task.verification == Verification::Pending {
             task.verification = Verification::Passed;
         }
-        let commit = task.start_commit.clone().unwrap_or_default();
-        let source_ref = task.start_ref.clone().unwrap_or_default();
-        self.queued.push((task.id, task.attempt, commit, source_ref));
+        if !self.integrations.contains_key(&task.id) {
+            let commit = task.start_commit.clone().unwrap_or_default();
+            let source_ref = task.start_ref.clone().unwrap_or_default();
+            self.queued.push((task.id, task.attempt, commit, source_ref));
+        }
         self.turns.insert(task.feature);
         self.tasks.insert(task.id, task);
     }

@@ -76,11 +76,14 @@ pub(super) fn end(
             end.cost_usd = session.usage.cost_usd.filter(|usd| usd.is_finite());
             end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
         }
-        Finished::Integration(integration) => {
-            if let IntegrationEnd::Merged { commit, .. } = &integration.end {
+        Finished::Integration(integration) => match &integration.end {
+            IntegrationEnd::Merged { commit, .. } => end.commit = Some(commit.clone()),
+            IntegrationEnd::Rewritten { commit, commit_ref } => {
                 end.commit = Some(commit.clone());
+                end.pushed_ref = Some(commit_ref.clone());
             }
-        }
+            _ => {}
+        },
     }
     end
 }

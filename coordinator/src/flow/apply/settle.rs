@@ -204,7 +204,7 @@ async fn in_one_transaction(
     let runs = store::run::read(&mut tx, &run_ids).await?;
     let integrating: Vec<Uuid> = named
         .iter()
-        .filter(|d| d.kind == Kind::Integrate)
+        .filter(|d| matches!(d.kind, Kind::Integrate | Kind::Verify))
         .map(|d| d.task.0)
         .collect();
     let integrations = if integrating.is_empty() {

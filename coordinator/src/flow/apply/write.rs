@@ -75,6 +75,12 @@ impl Batch<'_> {
         for (task, message) in &self.requeued {
             store::integration::requeue(conn, *task, message).await?;
         }
+        for (task, commit, commit_ref, why) in &self.judged_again {
+            store::integration::judge_again(conn, *task, commit, commit_ref, why).await?;
+        }
+        if !self.turn_kept.is_empty() {
+            store::integration::keep_turn(conn, &self.turn_kept).await?;
+        }
         for (task, attempt, commit, source_ref) in &self.queued {
             let feature = self.tasks[task].feature;
             store::integration::queue(conn, feature, *task, *attempt, commit, source_ref).await?;
