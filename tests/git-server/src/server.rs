@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::backend::{self, Request};
 use crate::faults::{Fault, Faults, Service};
+use crate::tls::{Certificate, TlsListener};
 
 /// Who may come in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +43,11 @@ impl Login {
 }
 
 /// A running server on a port of the loopback; it ends with this value.
-#[derive(Debug)]
 pub struct GitServer {
     shared: Arc<Shared>,
     address: SocketAddr,
+    /// It speaks HTTPS with this one.
+    certificate: Option<Certificate>,
     task: Option<JoinHandle<()>>,
 }
 
@@ -73,6 +75,14 @@ impl GitServer {
     /// # Errors
     /// When no port can be had.
     pub async fn start(root: &Path, login: Login) -> io::Result<Self> {
+        Self::start_with(root, login, None).await
+    }
+
+    /// The same over HTTPS; the certificate is of `localhost`.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start_with(root: &Path, login: Login, certificate: Option<Certificate>) -> io::Result<Self> {
         let inside = Inside {
             login,
             faults: Faults::default(),
@@ -81,17 +91,26 @@ impl GitServer {
             root: root.to_owned(),
             inside: Mutex::new(inside),
         });
-        let (address, task) = serve(&shared, "127.0.0.1:0").await?;
+        let (address, task) = serve(&shared, "127.0.0.1:0", certificate.as_ref()).await?;
         Ok(Self {
             shared,
             address,
+            certificate,
             task: Some(task),
         })
     }
 
     /// The address of a repository by its path below the root, without a login.
     pub fn url(&self, repository: &str) -> String {
-        format!("http://{}/{repository}", self.address)
+        match self.certificate {
+            None => format!("http://{}/{repository}", self.address),
+            Some(_) => format!("https://localhost:{}/{repository}", self.address.port()),
+        }
+    }
+
+    /// Shows another certificate from when it next comes back.
+    pub fn show(&mut self, certificate: Certificate) {
+        self.certificate = Some(certificate);
     }
 
     /// From now on only this login is let in.
@@ -123,7 +142,8 @@ impl GitServer {
     /// When somebody else has the port now.
     pub async fn come_back(&mut self) -> io::Result<()> {
         self.go_away().await;
-        let (_, task) = serve(&self.shared, &self.address.to_string()).await?;
+        let address = self.address.to_string();
+        let (_, task) = serve(&self.shared, &address, self.certificate.as_ref()).await?;
         self.task = Some(task);
         Ok(())
     }
@@ -137,17 +157,25 @@ impl Drop for GitServer {
     }
 }
 
-async fn serve(shared: &Arc<Shared>, address: &str) -> io::Result<(SocketAddr, JoinHandle<()>)> {
+async fn serve(
+    shared: &Arc<Shared>,
+    address: &str,
+    certificate: Option<&Certificate>,
+) -> io::Result<(SocketAddr, JoinHandle<()>)> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let app = axum::Router::new()
         .fallback(handle)
         .layer(DefaultBodyLimit::disable())
         .with_state(shared.clone());
-    let task = tokio::spawn(async move {
-        // Only aborted.
-        let _ = axum::serve(listener, app).await;
-    });
+    // Only aborted.
+    let task = match certificate {
+        None => tokio::spawn(async move { drop(axum::serve(listener, app).await) }),
+        Some(certificate) => {
+            let listener = TlsListener::new(listener, certificate);
+            tokio::spawn(async move { drop(axum::serve(listener, app).await) })
+        }
+    };
     Ok((address, task))
 }
 

@@ -7,8 +7,12 @@ use std::fmt;
 pub enum Trouble {
     /// The credentials are missing, wrong or not enough.
     Authentication,
-    /// The server's ssh key is not known, or another one than before.
+    /// The server's ssh key is not known.
     HostKey,
+    /// The server's ssh key is another one than before.
+    HostKeyChanged,
+    /// The server's certificate is not trusted, is out of date, or is another server's.
+    Certificate,
     /// A hook or a rule of the server refused the push.
     Declined,
     /// The server has no space or no quota left.
@@ -36,8 +40,11 @@ const WORDS: &[(&str, Trouble)] = &[
     ("git-lfs: not found", Trouble::NoLfs),
     ("git-lfs: command not found", Trouble::NoLfs),
     ("'lfs' is not a git command", Trouble::NoLfs),
+    ("remote host identification has changed", Trouble::HostKeyChanged),
     ("host key verification failed", Trouble::HostKey),
-    ("remote host identification has changed", Trouble::HostKey),
+    ("ssl certificate problem", Trouble::Certificate),
+    ("certificate verification failed", Trouble::Certificate),
+    ("certificate subject name", Trouble::Certificate),
     ("no space left on device", Trouble::NoSpace),
     ("disk quota exceeded", Trouble::NoSpace),
     ("quota exceeded", Trouble::NoSpace),
@@ -115,8 +122,15 @@ impl Trouble {
                  helper) with the right to write"
             }
             Self::HostKey => {
-                "check the server's key and add it to the worker's known_hosts (`ssh-keyscan HOST`), or repair the \
-                 old entry"
+                "check the server's key and add it to the known_hosts of the worker's user (`ssh-keyscan HOST`)"
+            }
+            Self::HostKeyChanged => {
+                "find out whether the server got a new key or somebody else answers; only then replace the old one in \
+                 the known_hosts of the worker's user (`ssh-keygen -R HOST`)"
+            }
+            Self::Certificate => {
+                "have the server's certificate renewed, or its authority trusted by the worker's user (`git config \
+                 --global http.https://HOST/.sslCAInfo FILE`)"
             }
             Self::Declined => {
                 "let the worker push to this ref: look at the server's branch protection, push rules and hooks"
@@ -140,7 +154,9 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Authentication => "authentication failed",
-            Self::HostKey => "the server's ssh host key could not be verified",
+            Self::HostKey => "the server's ssh host key is not known",
+            Self::HostKeyChanged => "the server's ssh host key is another one than before",
+            Self::Certificate => "the server's certificate could not be verified",
             Self::Declined => "the server declined it",
             Self::NoSpace => "no space or quota left",
             Self::Unreachable => "the server could not be reached",
@@ -176,6 +192,23 @@ mod tests {
             (
                 "Host key verification failed.\nfatal: Could not read from remote repository.",
                 Trouble::HostKey,
+            ),
+            (
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\nfatal: Could not read",
+                Trouble::HostKeyChanged,
+            ),
+            (
+                "fatal: unable to access 'https://x/': server certificate verification failed. CAfile: none",
+                Trouble::Certificate,
+            ),
+            (
+                "fatal: unable to access 'https://x/': SSL certificate problem: certificate has expired",
+                Trouble::Certificate,
+            ),
+            (
+                "fatal: unable to access 'https://x/': SSL: no alternative certificate subject name matches target \
+                 host name 'x'",
+                Trouble::Certificate,
             ),
             (
                 "! refs/heads/a:refs/heads/a [remote rejected] (pre-receive hook declined)",

@@ -16,6 +16,11 @@ impl User {
     /// Runs `test` (its whole name) again as a user with an empty home, and fails as it does: `None`. In that run: the
     /// user.
     pub fn or_run_as_one(test: &str) -> Option<Self> {
+        Self::or_run_with(test, &[])
+    }
+
+    /// The same, with variables that name files in that home.
+    pub fn or_run_with(test: &str, files: &[(&str, &str)]) -> Option<Self> {
         if let Some(home) = std::env::var_os(HOME).map(PathBuf::from) {
             return Some(Self { home });
         }
@@ -31,6 +36,11 @@ impl User {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("SSH_AUTH_SOCK")
+            .envs(
+                files
+                    .iter()
+                    .map(|(variable, file)| (variable, home.path().join(file))),
+            )
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
