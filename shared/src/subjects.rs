@@ -110,6 +110,11 @@ impl Subjects {
         self.name("check")
     }
 
+    /// Where a worker asks which attempt refs may go.
+    pub fn prune(&self) -> String {
+        self.name("prune")
+    }
+
     /// Orders to one worker.
     pub fn control(&self, worker: &str) -> String {
         self.name(&format!("control.{worker}"))

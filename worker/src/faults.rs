@@ -25,6 +25,9 @@ pub const OPERATION_POINTS: &[&str] = &[
     "integrate.after_push",
 ];
 
+/// The points of the removal of attempt refs.
+pub const PRUNE_POINTS: &[&str] = &["prune.before_push", "prune.after_push"];
+
 /// The points around the workspace: claim, session, report.
 pub const ERRAND_POINTS: &[&str] = &[
     "claim.before",

@@ -12,6 +12,7 @@
 //! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |
+//! | [`prune`] | branches of old attempts go from their remotes |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
 //! | [`disk`] | how full a disk is |
 //! | [`doctor`] | whether this machine could work |
@@ -32,6 +33,7 @@ pub mod life;
 pub mod link;
 pub mod outgoing;
 pub mod paint;
+pub mod prune;
 pub mod sandbox;
 pub mod session;
 pub mod slot;

@@ -24,7 +24,7 @@ use crate::link::Link;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
 use crate::workspace::{self, CommitMessage, Workspaces};
-use crate::{beat, errand, session, slot};
+use crate::{beat, errand, prune, session, slot};
 
 /// Pause between tries of what needs a coordinator.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -58,6 +58,8 @@ pub struct Life {
     pub beat_now: Notify,
     /// Tells slots that the coordinator wants a hello.
     pub hello_now: Notify,
+    /// Tells the one that prunes to ask now.
+    pub prune_now: Notify,
     running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
     free_slots: AtomicU32,
     in_contact: AtomicBool,
@@ -306,6 +308,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         draining: shutdown,
         beat_now: Notify::new(),
         hello_now: Notify::new(),
+        prune_now: Notify::new(),
         running: Mutex::default(),
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
@@ -342,9 +345,11 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         slots.spawn(slot::run(life.clone()));
     }
     let pushing = tokio::spawn(push_what_is_left(life.clone()));
+    let pruning = tokio::spawn(prune::run(life.clone()));
     life.draining.cancelled().await;
     drain(&life, &mut slots).await;
     pushing.abort();
+    pruning.abort();
     settle(&life).await;
     heart.abort();
     life.link.flush().await;

@@ -15,8 +15,8 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, ClaimAnswer, ClaimRequest, DecideAnswer,
-    DecideRequest, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, PART_BYTES, Text, TextError,
-    TranscriptBatch, sha256_hex,
+    DecideRequest, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, PART_BYTES, PruneAnswer, PruneRequest,
+    Text, TextError, TranscriptBatch, sha256_hex,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -125,6 +125,14 @@ impl Link {
     /// When nobody answers.
     pub async fn check(&self, request: &CheckRequest) -> anyhow::Result<CheckAnswer> {
         self.request(self.subjects.check(), request).await
+    }
+
+    /// Asks which attempt refs may go, and says what became of the last ones.
+    ///
+    /// # Errors
+    /// When nobody answers; then nothing is known to be noted.
+    pub async fn prune(&self, request: &PruneRequest) -> anyhow::Result<PruneAnswer> {
+        self.request(self.subjects.prune(), request).await
     }
 
     /// Gives a report to the broker, which acknowledges that it has it.

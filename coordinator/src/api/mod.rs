@@ -25,6 +25,7 @@ mod operations;
 mod problem;
 mod rate;
 mod request;
+mod retention;
 mod routes;
 mod seal;
 mod server;

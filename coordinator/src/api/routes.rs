@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, deps, described, features, follow, health, memory, metrics, once, operations, submit, system,
-    tasks, texts, tokens, transcript,
+    access, deps, described, features, follow, health, memory, metrics, once, operations, retention, submit,
+    system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -90,6 +90,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::cancel))
         .routes(routes!(operations::update))
         .routes(routes!(operations::merge))
+        .routes(routes!(retention::prune))
         .routes(routes!(submit::task))
         .routes(routes!(tasks::edit))
         .routes(routes!(operations::revert))

@@ -9,13 +9,13 @@ use ralph_shared::wire::MergeHow;
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::confirm::confirm;
-use super::duration::show_ms;
+use super::duration::{Span, show_ms};
 use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
-use super::{branch, feature_text, submit, wait};
+use super::{branch, feature_text, prune, submit, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
 
@@ -117,6 +117,27 @@ pub enum FeatureCommand {
         /// Wait for the run's end; the exit code tells its outcome
         #[arg(long)]
         wait: bool,
+    },
+    /// Remove the branches of attempts that nobody needs any more from the remote; a worker does it
+    #[command(
+        after_help = "Branches of tasks that are not over stay, and those that alone hold the work of a task.
+
+Examples:
+  ralph-coordinator feature prune todo --dry-run
+  ralph-coordinator feature prune todo --older-than 7d --yes"
+    )]
+    Prune {
+        #[command(flatten)]
+        named: Named,
+        /// Only of attempts that ended longer ago; 0 is any [default: `keep_attempts_days` of the coordinator]
+        #[arg(long, value_name = "TIME")]
+        older_than: Option<Span>,
+        /// Only say which
+        #[arg(long)]
+        dry_run: bool,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Delete a feature that doesn't run, with its tasks and their outcomes; its branches stay
     #[command(after_help = "Example:
@@ -231,6 +252,12 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             let operating: Operating = client.post(&path, &Merging { how, into }).await?;
             return operation(&client, format, &operating, wait).await;
         }
+        FeatureCommand::Prune {
+            named,
+            older_than,
+            dry_run,
+            yes,
+        } => prune::run(&client, format, &named.feature, older_than, dry_run, yes).await?,
         FeatureCommand::Delete { named, yes } => {
             confirm(
                 &format!(

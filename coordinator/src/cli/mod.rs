@@ -24,6 +24,7 @@ mod man;
 mod memory;
 mod output;
 mod paint;
+mod prune;
 mod run;
 mod screen;
 mod serve;

@@ -161,7 +161,11 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         lines.push(paint.apply(Tone::Warn, &format!("      look at {}", weakened(test))));
     }
     if let Some(pushed) = &dispatch.pushed_ref {
-        lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}")));
+        let removed = dispatch
+            .pruned_at
+            .map(|at| format!(" (removed {})", when(at)))
+            .unwrap_or_default();
+        lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}{removed}")));
     }
     lines
 }

@@ -1,6 +1,7 @@
 //! `.ralph.toml`, the part that the coordinator and its commands read (SPEC 8).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use ralph_shared::wire::MergeHow;
@@ -60,6 +61,9 @@ pub struct Workspace {
     /// The identity of the repository, to which memory and names are scoped; its origin's address, normalised, when it
     /// isn't given (SPEC 6.5).
     pub repo_id: Option<String>,
+    /// How many days branches of attempts of features that ended stay at the remote; 30 when it isn't given, 0 is for ever.
+    /// Read by the coordinator.
+    pub keep_attempts_days: Option<u32>,
     /// How finished features come into the branch that they began from; they are left on their own when it isn't given.
     pub merge: Option<MergeHow>,
 }
@@ -245,6 +249,10 @@ impl Config {
             );
             settings.stuck_threshold = failures;
         }
+        if let Some(days) = self.workspace.keep_attempts_days {
+            let age = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+            settings.keep_attempts = (days > 0).then_some(age);
+        }
         if let Some(most) = self.api.requests_per_second {
             settings.requests_per_second = most;
         }
@@ -324,6 +332,7 @@ mod tests {
             colour = 3
             [workspace]
             repo_id = \"shared\"
+            keep_attempts_days = 7
             [telemetry]
             anything = 1
             [limits]
@@ -353,6 +362,7 @@ mod tests {
         let settings = config.settings().unwrap();
         assert!(!settings.memory);
         assert_eq!(settings.stuck_threshold, 5);
+        assert_eq!(settings.keep_attempts, Some(Duration::from_secs(7 * 86_400)));
         assert_eq!(settings.requests_per_second, 0);
         assert_eq!(settings.budgets.total, 5_000);
         assert_eq!(settings.bounds.learnings, 9);

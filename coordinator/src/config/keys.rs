@@ -410,6 +410,12 @@ pub const KEYS: &[Key] = &[
         "Folders that setup fills once for each state of the files in `key`",
     ),
     key(
+        "workspace.keep_attempts_days",
+        Toml("30"),
+        Coordinator,
+        "How long branches of attempts of features that ended stay at the remote; 0 is for ever",
+    ),
+    key(
         "workspace.disk_budget_mb",
         Words("no bound"),
         Worker,

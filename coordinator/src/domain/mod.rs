@@ -11,6 +11,7 @@ pub mod lifecycle;
 pub mod names;
 pub mod paths;
 pub mod recall;
+pub mod retention;
 pub mod retry;
 pub mod run;
 pub mod run_end;

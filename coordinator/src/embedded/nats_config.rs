@@ -70,6 +70,7 @@ fn worker_permissions(subjects: &Subjects) -> Value {
                 subjects.blob(),
                 subjects.decide(),
                 subjects.check(),
+                subjects.prune(),
                 subjects.reports(),
                 subjects.transcripts_all(),
                 format!("$JS.API.STREAM.INFO.{tickets}"),

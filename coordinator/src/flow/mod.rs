@@ -21,6 +21,7 @@
 //! | [`integrate`] | turns, decisions, landings |
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
+//! | [`retention`] | refs of attempts go when their time is over |
 //! | [`steer`] | what people do to features and tasks |
 //! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
 //! | [`lifecycle`], [`distill`] | it stays within its bounds, and what says the same is merged by sessions |
@@ -59,6 +60,7 @@ pub mod ready;
 pub mod recall;
 pub mod remove;
 pub mod rescue;
+pub mod retention;
 pub mod steer;
 pub mod submit;
 pub mod survey;

@@ -10,6 +10,9 @@ use crate::domain::strategy::Tiers;
 use crate::prompt::{Budgets, Templates};
 use crate::store::notice::Event;
 
+/// How long the branches of attempts of features that ended stay at the remote, where nothing else is said.
+const KEEP_ATTEMPTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// Times, limits and names that hold for the whole coordinator.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -38,6 +41,8 @@ pub struct Settings {
     pub requests_per_second: u32,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
     pub stuck_threshold: i16,
+    /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
+    pub keep_attempts: Option<Duration>,
     /// Who is told what happens, if anybody.
     pub notify: Option<Notify>,
 }
@@ -86,6 +91,7 @@ impl Default for Settings {
             templates: Templates::built_in(),
             requests_per_second: 500,
             stuck_threshold: 3,
+            keep_attempts: Some(KEEP_ATTEMPTS),
             notify: None,
         }
     }

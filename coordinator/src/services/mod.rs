@@ -78,6 +78,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     keep!("rescue", ticks::rescue);
     keep!("runs", ticks::runs);
     keep!("upkeep", ticks::upkeep);
+    keep!("retention", ticks::retention);
     keep!("memory", ticks::memory);
     keep!("bounds", ticks::bounds);
     keep!("archive", archive::run);

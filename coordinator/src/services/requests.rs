@@ -1,4 +1,4 @@
-//! Requests that are answered one by one: hello, heartbeat, decide, blob, check.
+//! Requests that are answered one by one: hello, heartbeat, decide, blob, check, prune.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use futures::stream::select_all;
 use ralph_shared::subjects::COORDINATORS;
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Heartbeat, Hello,
-    HelloAnswer, PART_BYTES, Text,
+    HelloAnswer, PART_BYTES, PruneRequest, Text,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -31,6 +31,7 @@ enum Kind {
     Decide,
     Blob,
     Check,
+    Prune,
 }
 
 /// Answers requests until `shutdown`.
@@ -42,6 +43,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         (Kind::Decide, subjects.decide()),
         (Kind::Blob, subjects.blob()),
         (Kind::Check, subjects.check()),
+        (Kind::Prune, subjects.prune()),
     ];
     let mut streams = Vec::new();
     for (kind, subject) in kinds {
@@ -119,6 +121,11 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         Kind::Check => {
             if let Some(request) = read::<CheckRequest>(message) {
                 answer(bus, message, &check(deps, &request).await?).await;
+            }
+        }
+        Kind::Prune => {
+            if let Some(request) = read::<PruneRequest>(message) {
+                answer(bus, message, &flow::retention::next(db, &request).await?).await;
             }
         }
         Kind::Blob => {

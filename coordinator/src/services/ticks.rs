@@ -21,6 +21,8 @@ const UPKEEP: Duration = Duration::from_secs(30);
 const MEMORY: Duration = Duration::from_secs(3);
 /// How often it is kept within its bounds.
 const BOUNDS: Duration = Duration::from_secs(60);
+/// How often it is looked for attempt refs whose retention is over.
+const RETENTION: Duration = Duration::from_secs(60 * 60);
 /// Texts in parts are kept so long. Hours.
 const BLOB_HOURS: i32 = 48;
 
@@ -107,6 +109,19 @@ pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         }
     }
     shutdown.cancelled().await;
+    Ok(())
+}
+
+/// Asks workers for attempt refs whose retention is over.
+pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(RETENTION);
+    while tick(&mut rounds, shutdown).await {
+        let (features, signals) = flow::retention::sweep(&deps.db, &deps.settings).await?;
+        if features > 0 {
+            tracing::info!(features, "branches of old attempts are to go");
+        }
+        deps.bus.emit(signals).await;
+    }
     Ok(())
 }
 

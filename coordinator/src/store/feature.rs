@@ -248,6 +248,13 @@ pub struct Newest {
     pub reviews: i64,
 }
 
+/// The address of a feature's repository, if it has one; `None` without the feature.
+pub async fn repository(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Option<String>>> {
+    sqlx::query_scalar!("select repo_address from features where id = $1", id.0)
+        .fetch_optional(conn)
+        .await
+}
+
 /// The newest task of a feature.
 pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Newest>> {
     sqlx::query_as!(

@@ -20,6 +20,7 @@ pub mod operation;
 pub mod prompt;
 pub mod ready;
 pub mod recall;
+pub mod retention;
 pub mod run;
 pub mod survey;
 pub mod task;

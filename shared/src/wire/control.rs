@@ -36,6 +36,8 @@ pub enum Control {
     },
     /// Send a heartbeat now: its answer has news.
     Beat,
+    /// Ask now what of attempt refs may go.
+    Prune,
     /// Take no more work, finish what runs.
     Drain,
     /// An order of a later release.

@@ -14,6 +14,7 @@ mod decide;
 mod git;
 mod heartbeat;
 mod hello;
+mod prune;
 mod report;
 mod survey;
 mod text;
@@ -34,6 +35,7 @@ pub use decide::{DecideAnswer, DecideRequest};
 pub use git::{GitOperation, GitOperationOrder, MergeHow, NoMerge};
 pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
+pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
     AgentInfo, Door, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
     Snapshot, Usage,

@@ -19,6 +19,7 @@ mod notices;
 mod once;
 mod rate;
 mod restart;
+mod retention;
 mod stage;
 mod talk;
 mod tokens;

@@ -73,6 +73,12 @@ impl Mirror {
         self.git.dir().join("objects")
     }
 
+    /// Makes the mirror if there is none, with nothing in it yet.
+    pub(super) async fn ensure(&self) -> Result<(), WorkspaceError> {
+        let _lock = self.lock().await?;
+        self.make_if_missing()
+    }
+
     /// Brings what is wanted from the remote.
     ///
     /// # Errors

@@ -18,6 +18,7 @@
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
 //! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
+//! | `prune` | attempt refs go when their time is over |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
 //! | `caches`, `copy`, `budget` | folders that setup fills once; the disk that all of it may take |
 //! | `push`, `trouble`, `error`, `address` | pushes, what remotes refuse, and the words for it |
@@ -52,6 +53,7 @@ mod patch;
 mod ports;
 mod prepare;
 mod process;
+mod prune;
 mod push;
 mod rebase;
 mod record;
@@ -71,5 +73,6 @@ pub use error::{GitError, WorkspaceError};
 pub use folder::Workspace;
 pub use history::History;
 pub use integrate::{Decision, TASK_TRAILER};
+pub use prune::Pruned;
 pub use trouble::Trouble;
 pub use workspaces::{Settings, Workspaces};

@@ -14,6 +14,7 @@ mod merging;
 mod odd;
 mod operating;
 mod preparing;
+mod pruning;
 mod remote;
 mod snapshots;
 mod ssh;

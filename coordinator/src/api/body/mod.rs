@@ -18,7 +18,7 @@ pub use memory::{
     AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
     PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
-pub use operate::{Merging, Operating, Reverting};
+pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer, WaitFor};
 pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};

@@ -41,3 +41,38 @@ pub struct Operating {
     /// tasks are open, with whose next run they go along.
     pub run: Option<String>,
 }
+
+/// Branches of attempts are removed from the remote.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PruneAttempts {
+    /// Only of attempts that ended longer ago. Milliseconds; the coordinator's retention when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 4_000_000_000_000_u64)]
+    pub older_than_ms: Option<u64>,
+    /// Only tell.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What becomes of a feature's branches of attempts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Pruning {
+    /// The feature.
+    pub feature: String,
+    /// Those that go, without `refs/heads/`; the next worker of the feature's pools that is free removes them.
+    pub going: Vec<String>,
+    /// Those that are old enough but stay.
+    pub staying: Vec<StayingBranch>,
+    /// Why the last try came to nothing, if it did; it is tried again.
+    pub error: Option<String>,
+}
+
+/// A branch of an attempt that stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StayingBranch {
+    /// Its name, without `refs/heads/`.
+    pub branch: String,
+    /// Why it stays.
+    pub why: String,
+}

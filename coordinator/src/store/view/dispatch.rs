@@ -31,6 +31,9 @@ pub struct DispatchView {
     pub feedback: Option<String>,
     pub commit: Option<String>,
     pub pushed_ref: Option<String>,
+    /// When a worker had removed that ref.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub pruned_at: Option<OffsetDateTime>,
     pub files_changed: Vec<String>,
     /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
     #[serde(default)]
@@ -100,7 +103,8 @@ pub async fn dispatches_of_task(
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, commit,
-                  pushed_ref, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms, input_tokens, output_tokens, cost_usd, tool_calls,
+                  pushed_ref, pruned_at, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
+                  input_tokens, output_tokens, cost_usd, tool_calls,
                   claimed_at, settled_at
            from dispatches
            where task_id = $1
@@ -131,6 +135,7 @@ pub async fn dispatches_of_task(
             feedback: row.feedback,
             commit: row.commit,
             pushed_ref: row.pushed_ref,
+            pruned_at: row.pruned_at,
             files_changed: row.files_changed.unwrap_or_default(),
             test_changes: row
                 .test_changes

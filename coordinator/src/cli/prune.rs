@@ -1,0 +1,103 @@
+//! `feature prune`: branches of attempts go from the remote.
+
+use super::client::{Client, escape};
+use super::confirm::confirm;
+use super::duration::Span;
+use super::output::{self, Format};
+use crate::api::body::{PruneAttempts, Pruning};
+
+/// Asks what would go, then for it.
+///
+/// # Errors
+/// When nobody says yes, or the coordinator refuses.
+pub async fn run(
+    client: &Client,
+    format: Format,
+    feature: &str,
+    older_than: Option<Span>,
+    dry_run: bool,
+    yes: bool,
+) -> anyhow::Result<()> {
+    let path = format!("/features/{}/prune", escape(feature));
+    let wish = |dry_run| PruneAttempts {
+        older_than_ms: older_than.and_then(|age| u64::try_from(age.ms()).ok()),
+        dry_run,
+    };
+    let planned: Pruning = client.post(&path, &wish(true)).await?;
+    if dry_run || planned.going.is_empty() {
+        return show(format, feature, &planned, true);
+    }
+    let question = format!(
+        "Remove {} branches of attempts of `{feature}` from its repository?",
+        planned.going.len()
+    );
+    confirm(&question, yes)?;
+    let pruning: Pruning = client.post(&path, &wish(false)).await?;
+    show(format, feature, &pruning, false)
+}
+
+fn show(format: Format, feature: &str, pruning: &Pruning, only_told: bool) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::json(pruning),
+        Format::Table | Format::Wide => output::text(&page(feature, pruning, only_told)),
+    }
+}
+
+fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
+    let mut text = String::new();
+    for branch in &pruning.going {
+        text.push_str(&format!("{branch}\n"));
+    }
+    for staying in &pruning.staying {
+        text.push_str(&format!("{} stays: {}\n", staying.branch, staying.why));
+    }
+    let count = pruning.going.len();
+    let last = match (count, only_told) {
+        (0, _) => format!("no branch of an attempt of {feature} goes\n"),
+        (_, true) => format!("{count} would go; nothing was done\n"),
+        (_, false) => format!(
+            "{count} go, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n"
+        ),
+    };
+    text.push_str(&last);
+    if let Some(error) = &pruning.error {
+        text.push_str(&format!(
+            "the last try came to nothing, and is made again: {error}\n"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::body::StayingBranch;
+
+    #[test]
+    fn what_goes_what_stays_and_what_failed_is_said() {
+        let pruning = Pruning {
+            feature: "f-000000000001".to_owned(),
+            going: vec!["ralph-attempts/todo/t-1/1-d-1".to_owned()],
+            staying: vec![StayingBranch {
+                branch: "ralph-attempts/todo/t-2/1-d-2".to_owned(),
+                why: "its task is not over".to_owned(),
+            }],
+            error: Some("denied".to_owned()),
+        };
+        assert_eq!(
+            page("todo", &pruning, true),
+            "ralph-attempts/todo/t-1/1-d-1\nralph-attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would go; nothing \
+             was done\nthe last try came to nothing, and is made again: denied\n"
+        );
+        let none = Pruning {
+            going: Vec::new(),
+            staying: Vec::new(),
+            error: None,
+            ..pruning
+        };
+        assert_eq!(
+            page("todo", &none, false),
+            "no branch of an attempt of todo goes\n"
+        );
+    }
+}

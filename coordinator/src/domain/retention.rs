@@ -1,0 +1,80 @@
+//! Which attempt refs may go from the remote once their time is over (DESIGN 6): those whose work landed, or that nobody
+//! will go on from.
+
+use super::states::TaskState;
+
+/// What is known of the task whose attempt a ref holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Its state.
+    pub task: TaskState,
+    /// It landed, taken back later or not.
+    pub landed: bool,
+}
+
+/// What becomes of the ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It may go.
+    Goes,
+    /// It stays.
+    Stays(Why),
+}
+
+/// Why a ref stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Its task is not over: another attempt may go on from it, a person may approve it.
+    TaskIsOpen,
+    /// A person said that the task is done without its landing: nothing else holds the work.
+    OnlyCopy,
+}
+
+impl Why {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskIsOpen => "its task is not over",
+            Self::OnlyCopy => "its task is done, but did not land: nothing else holds the work",
+        }
+    }
+}
+
+/// Decides.
+pub fn decide(facts: Facts) -> Fate {
+    match facts.task {
+        TaskState::Done if facts.landed => Fate::Goes,
+        TaskState::Done => Fate::Stays(Why::OnlyCopy),
+        TaskState::Cancelled | TaskState::Skipped => Fate::Goes,
+        TaskState::Pending
+        | TaskState::Blocked
+        | TaskState::InProgress
+        | TaskState::Failed
+        | TaskState::NeedsReview => Fate::Stays(Why::TaskIsOpen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_needs_goes() {
+        let rows = [
+            (TaskState::Done, true, Fate::Goes),
+            (TaskState::Done, false, Fate::Stays(Why::OnlyCopy)),
+            (TaskState::Cancelled, false, Fate::Goes),
+            (TaskState::Cancelled, true, Fate::Goes),
+            (TaskState::Skipped, false, Fate::Goes),
+            (TaskState::Pending, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Pending, true, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Blocked, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::InProgress, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Failed, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::NeedsReview, false, Fate::Stays(Why::TaskIsOpen)),
+        ];
+        for (task, landed, fate) in rows {
+            assert_eq!(decide(Facts { task, landed }), fate, "{task:?} {landed}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Attempt refs whose time is over are removed from the remote; whether they went is looked up, not believed.
+
+use std::collections::BTreeMap;
+
+use super::address;
+use super::error::{GitError, WorkspaceError};
+use super::git::{Git, REMOTE};
+use super::gitdir::ObjectFormat;
+use super::workspaces::Workspaces;
+use crate::faults;
+
+/// Where all attempt refs are: nothing else is ever removed.
+const ATTEMPTS: &str = "refs/heads/ralph-attempts/";
+/// Refs that one push removes.
+const BATCH: usize = 100;
+
+/// What became of refs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Those that are not at the remote (any more), of those that were named.
+    pub gone: Vec<String>,
+    /// Why the others are, if any are.
+    pub error: Option<String>,
+}
+
+impl Workspaces {
+    /// Removes attempt refs (whole names) from a repository; `base` is a commit of it. A ref that isn't there is gone.
+    pub async fn prune(&self, repository: &str, base: &str, names: &[String]) -> Pruned {
+        self.try_prune(repository, base, names)
+            .await
+            .unwrap_or_else(|error| Pruned {
+                gone: Vec::new(),
+                error: Some(format!(
+                    "failed to remove branches of attempts from {}: {error}",
+                    address::public(repository)
+                )),
+            })
+    }
+
+    async fn try_prune(
+        &self,
+        repository: &str,
+        base: &str,
+        names: &[String],
+    ) -> Result<Pruned, WorkspaceError> {
+        let usable =
+            !repository.is_empty() && !repository.starts_with('-') && !repository.contains(['\n', '\0']);
+        if !usable || !address::is_object_id(base) {
+            return Err(WorkspaceError::Order("its repository is not usable".to_owned()));
+        }
+        let wrong = |name: &&String| !name.starts_with(ATTEMPTS) || !address::is_ref(name);
+        if let Some(name) = names.iter().find(wrong) {
+            return Err(WorkspaceError::Order(format!("{name} is no ref of an attempt")));
+        }
+        let mirror = self.mirror_of(repository, ObjectFormat::of(base));
+        mirror.ensure().await?;
+        let git = &mirror.git;
+        let there = found(git, names).await?;
+        let mut failed = None;
+        for batch in there.iter().collect::<Vec<_>>().chunks(BATCH) {
+            faults::point("prune.before_push");
+            if let Err(error) = remove(git, batch).await {
+                failed.get_or_insert(error);
+            }
+            faults::point("prune.after_push");
+        }
+        let left = if there.is_empty() {
+            there
+        } else {
+            found(git, names).await?
+        };
+        let gone = names.iter().filter(|name| !left.contains_key(*name));
+        Ok(Pruned {
+            gone: gone.cloned().collect(),
+            error: failed.filter(|_| !left.is_empty()).map(|error| {
+                format!(
+                    "failed to remove branches of attempts from {}: {error}",
+                    address::public(repository)
+                )
+            }),
+        })
+    }
+}
+
+/// Which of `names` are at the remote, and where.
+async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, GitError> {
+    let pattern = format!("{ATTEMPTS}*");
+    let listed = git
+        .run("ls-remote")
+        .args([REMOTE, &pattern])
+        .remote()
+        .output()
+        .await?;
+    let at: BTreeMap<String, String> = listed
+        .text()
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(id, name)| (name.to_owned(), id.to_owned()))
+        .collect();
+    let of = |name: &String| Some((name.clone(), at.get(name)?.clone()));
+    Ok(names.iter().filter_map(of).collect())
+}
+
+/// Removes refs that are still where they were found.
+async fn remove(git: &Git, refs: &[(&String, &String)]) -> Result<(), GitError> {
+    let leases = refs
+        .iter()
+        .map(|(name, id)| format!("--force-with-lease={name}:{id}"));
+    let gone = refs.iter().map(|(name, _)| format!(":{name}"));
+    git.run("push")
+        .args(["--porcelain", "--no-verify"])
+        .args(leases)
+        .args([REMOTE])
+        .args(gone)
+        .remote()
+        .output()
+        .await?;
+    Ok(())
+}
