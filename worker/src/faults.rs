@@ -25,6 +25,29 @@ pub const OPERATION_POINTS: &[&str] = &[
     "integrate.after_push",
 ];
 
+/// The points of a checkout's preparation with caches: filled, kept, and copied in by the next.
+pub const CACHE_POINTS: &[&str] = &[
+    "cache.before_fill",
+    "cache.filled",
+    "cache.before_copy",
+    "cache.before_rename",
+    "cache.kept",
+    "cache.before_restore",
+    "cache.restored",
+];
+
+/// The points of a checkout with submodules, each passed once a submodule but the last.
+pub const SUBMODULE_POINTS: &[&str] = &[
+    "submodule.before_fetch",
+    "submodule.before_checkout",
+    "submodule.before_git_dir",
+    "submodule.checked_out",
+    "submodules.listed",
+];
+
+/// The points around the upload of large files.
+pub const LFS_POINTS: &[&str] = &["lfs.before_upload", "lfs.after_upload"];
+
 /// The points of the removal of attempt refs.
 pub const PRUNE_POINTS: &[&str] = &["prune.before_push", "prune.after_push"];
 

@@ -21,6 +21,7 @@ use super::commands::{self, CommandFailure, Room};
 use super::error::WorkspaceError;
 use super::gitlinks::inside;
 use super::{address, copy, modes, record};
+use crate::faults;
 
 /// Largest file of a key. Bytes.
 const KEY_FILE_BYTES: u64 = 64 << 20;
@@ -111,8 +112,10 @@ pub(super) async fn set_up(
         if let Some(found) = shelf.find(&entry)
             && restore(&found, room.tree, &rule.path).await?
         {
+            faults::point("cache.restored");
             continue;
         }
+        faults::point("cache.before_fill");
         if let Some(failure) = commands::run(&rule.setup, room).await? {
             return Ok(Some(failure));
         }
@@ -121,6 +124,7 @@ pub(super) async fn set_up(
     if let Some(failure) = commands::run(&room.settings.setup, room).await? {
         return Ok(Some(failure));
     }
+    faults::point("cache.filled");
     for (rule, place) in filled {
         keep(room.tree, &rule.path, &place).await?;
     }
@@ -158,6 +162,7 @@ async fn restore(found: &Path, tree: &Path, path: &Path) -> Result<bool, Workspa
     if fs::symlink_metadata(&to).is_ok() {
         return Ok(false);
     }
+    faults::point("cache.before_restore");
     let from = found.to_owned();
     let copied = tokio::task::spawn_blocking(move || {
         let copied = copy::copy_tree(&from, &to);
@@ -188,10 +193,14 @@ async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceErr
     record::make_private(folder)?;
     let place = place.to_owned();
     let new = place.with_extension(uuid::Uuid::new_v4().simple().to_string());
+    faults::point("cache.before_copy");
     let kept = tokio::task::spawn_blocking(move || {
         let kept = copy::copy_tree(&from, &new)
             .and_then(|_| File::open(&new)?.set_modified(SystemTime::now()))
-            .and_then(|()| fs::rename(&new, &place));
+            .and_then(|()| {
+                faults::point("cache.before_rename");
+                fs::rename(&new, &place)
+            });
         if kept.is_err() {
             let _ = modes::remove_tree(&new);
         }
@@ -199,5 +208,22 @@ async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceErr
         if place.is_dir() { Ok(()) } else { kept }
     });
     let kept = kept.await.unwrap_or_else(|stopped| Err(stopped.into()));
+    faults::point("cache.kept");
     kept.map_err(WorkspaceError::io("keep the cache", folder))
+}
+
+/// Deletes copies that somebody died over; the caller is sure that nobody prepares a checkout.
+pub(super) fn delete_halves(data: &Path) {
+    let folders = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let whose = folders(record::caches(data)).flat_map(folders);
+    // A whole one's name has no dot.
+    let halves = whose.flat_map(folders).filter(|path| path.extension().is_some());
+    for half in halves {
+        if let Err(error) = modes::remove_tree(&half) {
+            tracing::warn!(cache = %half.display(), %error, "failed to delete half a cache");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 
 use super::error::GitError;
 use super::git::{Git, REMOTE};
+use crate::faults;
 
 /// What `git lfs install` would have told git.
 pub(super) const FILTER: &[(&str, &str)] = &[
@@ -51,6 +52,7 @@ pub(super) async fn upload(git: &Git, start: &str, commit: &str, name: &str) -> 
         return Ok(());
     }
     // What a hook of the user's would be told; hooks are off.
+    faults::point("lfs.before_upload");
     let pushed = format!("{name} {commit} {name} {start}\n");
     git.run("lfs")
         .args(["pre-push", REMOTE])
@@ -58,5 +60,6 @@ pub(super) async fn upload(git: &Git, start: &str, commit: &str, name: &str) -> 
         .remote()
         .output()
         .await?;
+    faults::point("lfs.after_upload");
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::error::WorkspaceError;
 use super::folder::{Begun, Workspace};
 use super::held::Held;
 use super::workspaces::Workspaces;
-use super::{mirror, record};
+use super::{caches, mirror, record};
 
 /// How long a folder without a record is left alone: somebody may be about to write one.
 const UNRECORDED: Duration = Duration::from_secs(60);
@@ -30,6 +30,7 @@ impl Workspaces {
         }
         if fs::read_dir(&records).is_ok_and(|mut left| left.next().is_none()) {
             mirror::delete_broken(&record::mirrors(self.data()));
+            caches::delete_halves(self.data());
         }
         found
     }

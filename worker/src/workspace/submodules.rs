@@ -23,6 +23,7 @@ use super::mirror::Wanted;
 use super::record::{self, Folders};
 use super::workspaces::Workspaces;
 use super::{address, commit, modes};
+use crate::faults;
 
 /// How deep submodules of submodules are followed.
 const NESTING: u32 = 8;
@@ -145,7 +146,9 @@ pub(super) async fn check_out(
     let path = list(folders);
     let bytes =
         serde_json::to_vec(&found).map_err(|error| WorkspaceError::io("write", &path)(error.into()))?;
-    fs::write(&path, bytes).map_err(WorkspaceError::io("write", &path))
+    fs::write(&path, bytes).map_err(WorkspaceError::io("write", &path))?;
+    faults::point("submodules.listed");
+    Ok(())
 }
 
 /// Paths and commits of the submodules that a commit records.
@@ -184,6 +187,7 @@ impl Submodule {
             base: &self.commit,
             commit: None,
         };
+        faults::point("submodule.before_fetch");
         if mirror.fetch(&wanted).await?.base.is_none() {
             return Err(WorkspaceError::CommitMissing {
                 address: address::public(&self.address),
@@ -196,9 +200,11 @@ impl Submodule {
             commit: self.commit.clone(),
             brings: None,
         };
+        faults::point("submodule.before_checkout");
         let folder = tree.join(&self.path);
         fs::create_dir_all(&folder).map_err(WorkspaceError::io("make the folder", &folder))?;
         clone::check_out(&git, &start, &mirror.objects()).await?;
+        faults::point("submodule.before_git_dir");
         let dir = folder.join(".git");
         let config = format!(
             "[remote \"origin\"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n{}",
@@ -210,6 +216,7 @@ impl Submodule {
         gitdir::make(&dir, format, head, Some(&mirror.objects()), false, &config)
             .and_then(|()| fs::copy(git.dir().join("index"), dir.join("index")).map(drop))
             .map_err(WorkspaceError::io("make the clone", &dir))?;
+        faults::point("submodule.checked_out");
         Ok(git)
     }
 }

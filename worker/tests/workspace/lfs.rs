@@ -9,7 +9,7 @@ use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
 use crate::user::User;
 
 /// A repository that keeps `*.bin` in Git LFS, with one such file, made by somebody who has it.
-fn scene() -> Remote {
+pub fn scene() -> Remote {
     let remote = Remote::new();
     let seed = remote.data("seed");
     git(&seed, &["lfs", "install", "--local"]);
@@ -25,7 +25,7 @@ fn scene() -> Remote {
 }
 
 /// Where it isn't installed only the last test can say anything.
-fn is_missing() -> bool {
+pub fn is_missing() -> bool {
     let found = Command::new("git").args(["lfs", "version"]).output();
     let missing = !found.is_ok_and(|output| output.status.success());
     assert!(

@@ -8,6 +8,7 @@ mod http;
 mod https;
 mod integrating;
 mod kills;
+mod kills_inside;
 mod landing;
 mod lfs;
 mod merging;

@@ -61,7 +61,7 @@ fn link(seed: &Path, links: &[(&str, &str, &str)]) {
 }
 
 /// A repository with `lib` (relative address), which has `lib/deep`.
-fn scene() -> (Remote, String, String) {
+pub fn scene() -> (Remote, String, String) {
     let remote = Remote::new();
     let dir = remote.dir.path();
     let deep = library(dir, "deep", &[]);
