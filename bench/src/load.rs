@@ -76,16 +76,30 @@ pub fn single(number: usize, submitted: f64) -> String {
 /// # Errors
 /// When it is refused.
 pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::Result<()> {
+    submit_on(db, bus, name, text, None).await
+}
+
+/// The same on a repository: its address, and the commit that the work begins at.
+///
+/// # Errors
+/// When it is refused.
+pub async fn submit_on(
+    db: &PgPool,
+    bus: &Bus,
+    name: &str,
+    text: &str,
+    repository: Option<(&str, &str)>,
+) -> anyhow::Result<()> {
     let graph = graph::load("tasks.json", text, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
     let submission = Submission {
         feature: NewFeature {
             id: FeatureId::new(),
             name: name.to_owned(),
             repo_id: String::new(),
-            repo_address: None,
-            base_ref: None,
-            base_commit: None,
-            branch: None,
+            repo_address: repository.map(|(address, _)| address.to_owned()),
+            base_ref: repository.map(|_| "main".to_owned()),
+            base_commit: repository.map(|(_, base)| base.to_owned()),
+            branch: repository.map(|_| format!("ralph/{name}")),
             max_parallel: 4096,
             failure_policy: FailurePolicy::Continue,
             description: String::new(),

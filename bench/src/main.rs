@@ -89,9 +89,11 @@ enum Workload {
     Sessions,
     /// A workspace of 50,000 files, and landings of small tasks
     Workspace,
+    /// 32 attempts that finish together on 8 workers
+    Turns,
 }
 
-const ALL: [Workload; 13] = [
+const ALL: [Workload; 14] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
@@ -105,6 +107,7 @@ const ALL: [Workload; 13] = [
     Workload::Stream,
     Workload::Sessions,
     Workload::Workspace,
+    Workload::Turns,
 ];
 
 #[tokio::main]
@@ -149,5 +152,6 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
         Workload::Stream => workloads::stream(servers, 100_000, figures).await,
         Workload::Sessions => workloads::sessions(servers, 500, figures).await,
         Workload::Workspace => workloads::workspace(figures).await,
+        Workload::Turns => workloads::turns(servers, figures).await,
     }
 }

@@ -12,6 +12,7 @@ mod session;
 mod sessions;
 mod stream;
 mod submit;
+mod turns;
 mod workspace;
 
 pub use crash::{restarted, vanished};
@@ -26,4 +27,5 @@ pub use session::session;
 pub use sessions::sessions;
 pub use stream::stream;
 pub use submit::submit;
+pub use turns::turns;
 pub use workspace::workspace;
