@@ -65,10 +65,14 @@ async fn worker_lives(world: &World, n: u32, seed: u64, left: &AtomicU32, env: &
         let wanted = left.load(Ordering::SeqCst) > 0;
         let halts = random.random_bool(0.2);
         if wanted {
-            let point = points.choose(&mut random).unwrap();
-            let action = if halts { "stop" } else { "kill" };
+            let mut some = || *points.choose(&mut random).unwrap();
+            let fault = match halts {
+                true => format!("{}:stop", some()),
+                // Whichever comes first: near the feature's end few points are passed.
+                false => format!("{}:kill,{}:kill", some(), some()),
+            };
             let once = world.dir().join(format!("once-{n}-{life}"));
-            options = options.fault(&Fault::new(&format!("{point}:{action}"), &once));
+            options = options.fault(&Fault::new(&fault, &once));
         }
         let mut process = world.worker(&options).unwrap();
         if !wanted {
