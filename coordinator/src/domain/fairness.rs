@@ -9,7 +9,7 @@ pub struct Share {
     pub feature: FeatureId,
     /// Its running sessions.
     pub running: u32,
-    /// How many more it may start now: by `max_parallel`, its limits, and its ready tasks.
+    /// How many more it may start now: by `max_parallel`, its limits, and what is known of its ready tasks.
     pub room: u32,
 }
 

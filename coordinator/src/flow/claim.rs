@@ -12,14 +12,13 @@ use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{Settings, context, hold};
-use crate::domain::fairness::{Share, divide};
+use super::{Settings, context, slots};
 use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
-use crate::store::ready::{Claimable, Taken};
+use crate::store::ready::Taken;
 
 /// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
@@ -126,11 +125,11 @@ async fn open(
         }
     }
     let mut fresh: Vec<(usize, Taken, RunId)> = Vec::new();
-    for (pools, mut slots) in waiting {
-        let took: Vec<Uuid> = fresh.iter().map(|(_, taken, _)| taken.task.0).collect();
-        let taken = take(tx, &pools, slots.len(), took).await?;
+    for (pools, mut indices) in waiting {
+        let before: Vec<Taken> = fresh.iter().map(|(_, taken, _)| taken.clone()).collect();
+        let taken = slots::take(tx, &pools, indices.len(), &before).await?;
         for (task, run) in taken {
-            let Some(index) = slots.pop_front() else { break };
+            let Some(index) = indices.pop_front() else { break };
             fresh.push((index, task, run));
         }
     }
@@ -190,71 +189,6 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
         }),
         // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
         prompts: row.prompts.map(|_| row.id.0),
-    }
-}
-
-/// Takes up to `slots` ready tasks of these pools, follow-ups first, the rest divided fairly between features.
-/// `took` is what this transaction took before.
-async fn take(
-    conn: &mut PgConnection,
-    pools: &[String],
-    slots: usize,
-    mut took: Vec<Uuid>,
-) -> sqlx::Result<Vec<(Taken, RunId)>> {
-    let features = store::ready::claimable(conn, pools).await?;
-    let runs: HashMap<FeatureId, RunId> = features.iter().map(|f| (f.feature, f.run)).collect();
-    let mut slots = u32::try_from(slots).unwrap_or(u32::MAX);
-    let mut taken = Vec::new();
-    let follow_ups: Vec<Share> = features
-        .iter()
-        .map(|f| Share {
-            feature: f.feature,
-            running: 0,
-            room: u32::try_from(f.follow_ups).unwrap_or(0),
-        })
-        .collect();
-    let shares = divide(slots, &follow_ups);
-    if !shares.is_empty() {
-        taken.extend(store::ready::take(conn, pools, &shares, true).await?);
-        slots -= u32::try_from(taken.len()).unwrap_or(0);
-    }
-    let shares: Vec<Share> = features.iter().map(share).collect();
-    let kept_apart: HashSet<FeatureId> = features
-        .iter()
-        .filter(|f| f.avoid_conflicts)
-        .map(|f| f.feature)
-        .collect();
-    let (apart, shares): (Vec<_>, Vec<_>) = divide(slots, &shares)
-        .into_iter()
-        .partition(|(feature, _)| kept_apart.contains(feature));
-    if !shares.is_empty() {
-        taken.extend(store::ready::take(conn, pools, &shares, false).await?);
-    }
-    took.extend(taken.iter().map(|one| one.task.0));
-    for (feature, n) in apart {
-        taken.extend(hold::take(conn, pools, feature, n, &took).await?);
-    }
-    Ok(taken
-        .into_iter()
-        .filter_map(|task| runs.get(&task.feature).map(|run| (task, *run)))
-        .collect())
-}
-
-/// What a feature may start now: by `max_parallel` and by the iterations it has left.
-fn share(feature: &Claimable) -> Share {
-    let parallel = feature.max_parallel - feature.running;
-    let iterations = feature
-        .iterations_left
-        .map_or(i32::MAX, |left| left - feature.working);
-    let room = if feature.over_limit {
-        0
-    } else {
-        parallel.min(iterations)
-    };
-    Share {
-        feature: feature.feature,
-        running: u32::try_from(feature.running).unwrap_or(0),
-        room: u32::try_from(room).unwrap_or(0),
     }
 }
 

@@ -6,7 +6,7 @@
 //! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
-//! | [`claim`] | free slots get the best ready tasks, dispatches and leases |
+//! | [`claim`], `slots` | free slots get the best ready tasks, dispatches and leases |
 //! | [`hold`] | tasks that change the same are kept apart, where the feature asks for it |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
@@ -68,6 +68,7 @@ pub mod upkeep;
 
 mod attempts;
 mod settings;
+mod slots;
 
 pub use crate::bus::Signals;
 pub use settings::{Notify, Settings};

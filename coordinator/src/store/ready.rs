@@ -185,7 +185,7 @@ pub async fn lock_claims(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// A running feature that has something to claim in some pools.
+/// A running feature that has something whose time has come in some pools.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Claimable {
@@ -228,7 +228,8 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
            join runs r on r.id = f.current_run
            left join live on live.feature_id = f.id
            where f.state = 'running'
-             and exists (select 1 from ready_tasks q where q.feature_id = f.id and q.pool = any($1))"#,
+             and exists (select 1 from ready_tasks q
+                         where q.feature_id = f.id and q.pool = any($1) and q.not_before <= now())"#,
         pools,
     )
     .fetch_all(conn)

@@ -6,6 +6,7 @@ mod invariants;
 mod operations;
 mod pool;
 mod random;
+mod slots;
 
 use ralph_tests::harness::World;
 

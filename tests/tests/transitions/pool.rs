@@ -34,17 +34,35 @@ impl<'a> Pool<'a> {
         Self { world, incarnation }
     }
 
-    pub async fn claim(&self, slots: usize) -> Vec<Assignment> {
-        let claims: Vec<ClaimRequest> = (0..slots)
-            .map(|_| ClaimRequest {
+    /// Claims at once for slots of these pools each.
+    pub async fn claim_once<P: AsRef<[&'static str]>>(&self, slots: &[P]) -> Vec<Assignment> {
+        claim::claim(&self.world.db, &self.world.settings, &self.requests(slots))
+            .await
+            .unwrap()
+            .into_iter()
+            .filter_map(|answer| match answer {
+                ClaimAnswer::Assigned { assignment } => Some(*assignment),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn requests<P: AsRef<[&'static str]>>(&self, slots: &[P]) -> Vec<ClaimRequest> {
+        slots
+            .iter()
+            .map(|pools| ClaimRequest {
                 reads: READS.to_vec(),
                 worker: "w".into(),
                 incarnation: self.incarnation,
                 claim: DispatchId::new(),
-                pools: vec!["default".into()],
+                pools: pools.as_ref().iter().map(|pool| (*pool).to_owned()).collect(),
                 agents: vec!["default".into()],
             })
-            .collect();
+            .collect()
+    }
+
+    pub async fn claim(&self, slots: usize) -> Vec<Assignment> {
+        let claims = self.requests(&vec![["default"]; slots]);
         let answers = claim::claim(&self.world.db, &self.world.settings, &claims)
             .await
             .unwrap();

@@ -1,0 +1,139 @@
+//! Which ready tasks free slots get: verifications and integrations first, the rest divided fairly between features (SPEC 2.3).
+//!
+//! How many ready tasks a feature has is not counted: what it can't use of its share is divided again between the others.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ralph_shared::ids::{FeatureId, RunId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::hold;
+use crate::domain::fairness::{Share, divide};
+use crate::domain::states::Kind;
+use crate::store;
+use crate::store::ready::{Claimable, Taken};
+
+/// Takes up to `slots` ready tasks of these pools. `before` is what this transaction took already: its dispatches are opened
+/// later, so the rows don't count it yet.
+pub(super) async fn take(
+    conn: &mut PgConnection,
+    pools: &[String],
+    slots: usize,
+    before: &[Taken],
+) -> sqlx::Result<Vec<(Taken, RunId)>> {
+    let mut features: BTreeMap<FeatureId, Claimable> = store::ready::claimable(conn, pools)
+        .await?
+        .into_iter()
+        .map(|feature| (feature.feature, feature))
+        .collect();
+    count(&mut features, before);
+    let mut left = u32::try_from(slots).unwrap_or(u32::MAX);
+    let follow_ups: Vec<Share> = features
+        .values()
+        .map(|f| Share {
+            feature: f.feature,
+            running: 0,
+            room: u32::try_from(f.follow_ups).unwrap_or(0),
+        })
+        .collect();
+    let shares = divide(left, &follow_ups);
+    let mut taken = Vec::new();
+    if !shares.is_empty() {
+        taken = store::ready::take(conn, pools, &shares, true).await?;
+        left = left.saturating_sub(u32::try_from(taken.len()).unwrap_or(u32::MAX));
+        count(&mut features, &taken);
+    }
+    let mut shares: Vec<Share> = features.values().map(share).collect();
+    loop {
+        let given = divide(left, &shares);
+        if given.is_empty() {
+            break;
+        }
+        let got = take_shares(conn, pools, &features, &given, before, &taken).await?;
+        left = left.saturating_sub(u32::try_from(got.len()).unwrap_or(u32::MAX));
+        settle(&mut shares, &given, &got);
+        taken.extend(got);
+    }
+    Ok(taken
+        .into_iter()
+        .filter_map(|task| features.get(&task.feature).map(|f| f.run).map(|run| (task, run)))
+        .collect())
+}
+
+/// Counts what was taken like the dispatches that it will be.
+fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Taken]) {
+    for one in taken {
+        if let Some(feature) = features.get_mut(&one.feature) {
+            feature.running += i32::from(one.kind != Kind::Integrate);
+            feature.working += i32::from(one.kind == Kind::Work);
+        }
+    }
+}
+
+async fn take_shares(
+    conn: &mut PgConnection,
+    pools: &[String],
+    features: &BTreeMap<FeatureId, Claimable>,
+    given: &[(FeatureId, u32)],
+    before: &[Taken],
+    taken: &[Taken],
+) -> sqlx::Result<Vec<Taken>> {
+    let (apart, shares): (Vec<_>, Vec<_>) = given
+        .iter()
+        .copied()
+        .partition(|(feature, _)| features.get(feature).is_some_and(|f| f.avoid_conflicts));
+    let mut got = Vec::new();
+    if !shares.is_empty() {
+        got = store::ready::take(conn, pools, &shares, false).await?;
+    }
+    for (feature, n) in apart {
+        let took: Vec<Uuid> = before
+            .iter()
+            .chain(taken)
+            .filter(|one| one.feature == feature)
+            .map(|one| one.task.0)
+            .collect();
+        got.extend(hold::take(conn, pools, feature, n, &took).await?);
+    }
+    Ok(got)
+}
+
+/// What is left of the features' room. Who gave less than it was asked for has nothing more that is ready.
+fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) {
+    let mut counts: HashMap<FeatureId, u32> = HashMap::new();
+    for one in got {
+        *counts.entry(one.feature).or_default() += 1;
+    }
+    let given: HashMap<FeatureId, u32> = given.iter().copied().collect();
+    for share in shares {
+        let Some(asked) = given.get(&share.feature) else {
+            continue;
+        };
+        let gave = counts.get(&share.feature).copied().unwrap_or(0);
+        share.running += gave;
+        share.room = if gave < *asked {
+            0
+        } else {
+            share.room.saturating_sub(gave)
+        };
+    }
+}
+
+/// What a feature may start now: by `max_parallel` and by the iterations it has left.
+pub(super) fn share(feature: &Claimable) -> Share {
+    let parallel = feature.max_parallel - feature.running;
+    let iterations = feature
+        .iterations_left
+        .map_or(i32::MAX, |left| left - feature.working);
+    let room = if feature.over_limit {
+        0
+    } else {
+        parallel.min(iterations)
+    };
+    Share {
+        feature: feature.feature,
+        running: u32::try_from(feature.running).unwrap_or(0),
+        room: u32::try_from(room).unwrap_or(0),
+    }
+}
