@@ -1,11 +1,12 @@
 //! What became ready gets tickets. They are published by whoever made it ready; one issuer tops them up every second to
-//! min(ready, window), so that a lost ticket is replaced (DESIGN 2).
+//! min(ready, room, window), so that a lost ticket is replaced (DESIGN 2), and no slot asks in vain for what its feature has
+//! no room for.
 
 use std::collections::BTreeSet;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
-use super::Settings;
+use super::{Settings, slots};
 use crate::bus::{Bus, TICKET_WINDOW};
 use crate::store;
 
@@ -33,8 +34,12 @@ pub async fn top_up(
             bus.ensure_ticket_consumer(pool).await?;
         }
     }
-    let depth = store::ready::depth(&mut tx, &pools, TICKET_WINDOW).await?;
-    if depth.iter().all(|(_, ready)| *ready == 0) {
+    let mut wanted = Vec::with_capacity(pools.len());
+    for pool in &pools {
+        wanted.push((pool.clone(), startable(&mut tx, pool).await?));
+    }
+    if wanted.iter().all(|(_, n)| *n == 0) {
+        tx.commit().await?;
         return Ok(0);
     }
     let waiting = bus.waiting_tickets().await?;
@@ -43,8 +48,8 @@ pub async fn top_up(
         known_pools.clear();
     }
     let mut issued = 0;
-    for (pool, ready) in depth {
-        let missing = ready - waiting.by_pool.get(&pool).copied().unwrap_or(0);
+    for (pool, n) in wanted {
+        let missing = n - waiting.by_pool.get(&pool).copied().unwrap_or(0);
         if missing > 0 {
             bus.issue_tickets(&pool, missing).await;
             issued += missing;
@@ -52,4 +57,24 @@ pub async fn top_up(
     }
     tx.commit().await?;
     Ok(issued)
+}
+
+/// How many tasks of a pool a claim would get now, at most [`TICKET_WINDOW`].
+async fn startable(conn: &mut PgConnection, pool: &String) -> sqlx::Result<i64> {
+    let features = store::ready::claimable(conn, std::slice::from_ref(pool)).await?;
+    let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);
+    let most: Vec<_> = features
+        .iter()
+        .map(|feature| {
+            let follow_ups = u32::try_from(feature.follow_ups).unwrap_or(0);
+            let room = slots::share(feature).room.saturating_add(follow_ups);
+            (feature.feature, room.min(window))
+        })
+        .filter(|(_, room)| *room > 0)
+        .collect();
+    if most.is_empty() {
+        return Ok(0);
+    }
+    let n = store::ready::usable(conn, pool, &most).await?;
+    Ok(n.min(TICKET_WINDOW))
 }

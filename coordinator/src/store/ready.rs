@@ -314,6 +314,28 @@ pub async fn take(
         .collect())
 }
 
+/// How many tasks of these features are ready in `pool`, counted no further than each one's number; the sum.
+pub async fn usable(conn: &mut PgConnection, pool: &str, most: &[(FeatureId, u32)]) -> sqlx::Result<i64> {
+    let features: Vec<Uuid> = most.iter().map(|(feature, _)| feature.0).collect();
+    let counts: Vec<i64> = most.iter().map(|(_, n)| i64::from(*n)).collect();
+    sqlx::query_scalar!(
+        r#"select coalesce(sum(q.n), 0)::bigint as "n!"
+           from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
+           cross join lateral (
+             select count(*) as n
+             from (select 1
+                   from ready_tasks
+                   where feature_id = share.feature_id and pool = $3 and not_before <= now()
+                   limit share.n) as bounded
+           ) q"#,
+        &features,
+        &counts,
+        pool,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// How many tasks are ready in each of `pools`, counted no further than `window` each.
 pub async fn depth(
     conn: &mut PgConnection,

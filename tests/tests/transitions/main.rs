@@ -7,6 +7,7 @@ mod operations;
 mod pool;
 mod random;
 mod slots;
+mod tickets;
 
 use ralph_tests::harness::World;
 
