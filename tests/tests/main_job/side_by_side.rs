@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use nix::sys::signal::Signal;
+use ralph_tests::harness::{Fault, FeatureOptions, Spawned, WorkerOptions, World};
 
-use super::scene::Scene;
+use super::scene::{Scene, folder};
 
 const LAYERS: usize = 5;
 const WIDTH: usize = 20;
@@ -24,10 +25,24 @@ fn layers() -> String {
     graph
 }
 
+/// Waits until a coordinator has committed a claim, where a fault halts it, and lets it go on.
+async fn has_served(coordinator: &mut Spawned) {
+    coordinator.stopped_by_fault().await.unwrap();
+    coordinator.signal(Signal::SIGCONT);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_coordinators_and_four_workers_do_a_hundred_tasks_once_each() {
     let world = World::calm().await.unwrap();
-    let _coordinators = ["c1", "c2"].map(|name| world.coordinator_process(name, None).unwrap());
+    let [mut one, mut other] = ["c1", "c2"].map(|name| {
+        let fault = Fault::new("claim.after_commit:stop", &folder(&world, name).join("once"));
+        world.coordinator_process(name, Some(&fault)).unwrap()
+    });
+    for coordinator in [&one, &other] {
+        while !coordinator.output().contains("serving") {
+            tokio::task::yield_now().await;
+        }
+    }
     let start = |name| {
         world
             .worker(&WorkerOptions::named(name).slots(4).pool("layers"))
@@ -39,6 +54,11 @@ async fn two_coordinators_and_four_workers_do_a_hundred_tasks_once_each() {
         ..FeatureOptions::default()
     };
     let scene = Scene::scratch(&world, "layers", &layers(), options).await;
+    let both = async { tokio::join!(has_served(&mut one), has_served(&mut other)) };
+    tokio::select! {
+        _ = both => {}
+        () = scene.completes() => panic!("a coordinator served no claim of {}", LAYERS * WIDTH),
+    }
     scene.completes().await;
     assert_eq!(scene.tasks.len(), LAYERS * WIDTH);
     assert_eq!(world.effects_lines().len(), LAYERS * WIDTH, "a session ran twice");
