@@ -23,6 +23,9 @@ use crate::{flow, store};
 
 /// Requests under way at once.
 const IN_FLIGHT: usize = 16;
+/// Heartbeats and hellos under way at once. They wait for no other request: a lease must not end because decisions or checks
+/// take long.
+const BEATS_IN_FLIGHT: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -37,14 +40,30 @@ enum Kind {
 /// Answers requests until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let subjects = &deps.bus.subjects;
-    let kinds = [
+    let beats = [
         (Kind::Hello, subjects.hello()),
         (Kind::Heartbeat, subjects.heartbeat()),
+    ];
+    let others = [
         (Kind::Decide, subjects.decide()),
         (Kind::Blob, subjects.blob()),
         (Kind::Check, subjects.check()),
         (Kind::Prune, subjects.prune()),
     ];
+    tokio::try_join!(
+        answer_all(deps, shutdown, beats.into(), BEATS_IN_FLIGHT),
+        answer_all(deps, shutdown, others.into(), IN_FLIGHT),
+    )?;
+    Ok(())
+}
+
+/// Answers requests of these kinds, at most `most` at once.
+async fn answer_all(
+    deps: &Deps,
+    shutdown: &CancellationToken,
+    kinds: Vec<(Kind, String)>,
+    most: usize,
+) -> anyhow::Result<()> {
     let mut streams = Vec::new();
     for (kind, subject) in kinds {
         let subscription = deps
@@ -55,7 +74,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         streams.push(subscription.map(move |message| (kind, message)));
     }
     let mut requests = select_all(streams);
-    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    let in_flight = Arc::new(Semaphore::new(most));
     loop {
         let (kind, message) = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -73,7 +92,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             drop(permit);
         });
     }
-    let _all = in_flight.acquire_many(u32::try_from(IN_FLIGHT)?).await?;
+    let _all = in_flight.acquire_many(u32::try_from(most)?).await?;
     Ok(())
 }
 

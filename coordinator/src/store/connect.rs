@@ -16,6 +16,14 @@ const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set enable_mergejoin = off;
     set jit = off";
 
+/// A coordinator that is halted or cut off in the middle of a transaction keeps its locks, and with them every other one, no
+/// longer than this: the server ends its session. Half of the default lease; no step of ours pauses nearly as long.
+const STANDSTILL: &str = "set idle_in_transaction_session_timeout = '10s';
+    set tcp_keepalives_idle = 5;
+    set tcp_keepalives_interval = 5;
+    set tcp_keepalives_count = 2;
+    set tcp_user_timeout = 15000";
+
 /// A deadlock or serialization failure is repeated so often before it is an error.
 const MAX_REPEATS: u32 = 5;
 
@@ -35,7 +43,10 @@ pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error>
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
         .after_connect(|conn, _| {
-            Box::pin(async move { sqlx::raw_sql(SESSION).execute(conn).await.map(drop) })
+            Box::pin(async move {
+                sqlx::raw_sql(SESSION).execute(&mut *conn).await?;
+                sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
+            })
         })
         .connect_with(options)
         .await

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nix::sys::signal::Signal;
 use ralph_tests::harness::{Fault, FeatureOptions, Spawned, WorkerOptions, World};
 
-use super::scene::{Scene, folder};
+use super::scene::{ONE, Scene, folder};
 
 const LAYERS: usize = 5;
 const WIDTH: usize = 20;
@@ -62,6 +62,23 @@ async fn two_coordinators_and_four_workers_do_a_hundred_tasks_once_each() {
     scene.completes().await;
     assert_eq!(scene.tasks.len(), LAYERS * WIDTH);
     assert_eq!(world.effects_lines().len(), LAYERS * WIDTH, "a session ran twice");
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_halted_in_a_claim_halts_no_other() {
+    let world = World::calm().await.unwrap();
+    let fault = Fault::new("claim.before_commit:stop", &folder(&world, "halted").join("once"));
+    let mut halted = world.coordinator_process("halted", Some(&fault)).unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(2).pool("one"))
+        .unwrap();
+    halted.stopped_by_fault().await.unwrap();
+    let _other = world.coordinator_process("other", None).unwrap();
+    let scene = Scene::submit(&world, "one", ONE).await;
+    scene.completes().await;
+    halted.signal(Signal::SIGCONT);
     world.check_processes().await.unwrap();
     world.stop().await;
 }
