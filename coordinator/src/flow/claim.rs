@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
+use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{Settings, context, slots};
+use super::guard::{guarded, is_away};
+use super::sent::Sent;
+use super::{Settings, Signals, apply, context, slots};
 use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
 use crate::faults;
@@ -48,7 +50,9 @@ pub struct Answered {
     /// The answers.
     pub answers: Vec<ClaimAnswer>,
     /// What was sent with them; to be kept after they went out.
-    pub sent: context::Sent,
+    pub sent: Sent,
+    /// What followed for tasks whose assignment could not be built.
+    pub signals: Signals,
 }
 
 /// Serves a batch of claims and keeps what was sent.
@@ -60,7 +64,7 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let Answered { answers, sent } = answer(db, settings, claims).await?;
+    let Answered { answers, sent, .. } = answer(db, settings, claims).await?;
     sent.keep(db).await?;
     Ok(answers)
 }
@@ -79,10 +83,18 @@ async fn answer_once(db: &PgPool, settings: &Settings, claims: &[ClaimRequest]) 
     let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
     faults::point("claim.before_commit");
     // The answers wait for both; neither waits for the other.
-    let (committed, built) = tokio::join!(tx.commit(), context::build(db, settings, &dispatches));
+    let built = guarded(context::build(db, settings, &dispatches));
+    let (committed, built) = tokio::join!(tx.commit(), built);
     committed?;
     faults::point("claim.after_commit");
-    let (mut assignments, sent) = built?;
+    let mut signals = Signals::default();
+    let (mut assignments, sent) = match built {
+        Err(error) if !is_away(&error) => {
+            tracing::warn!(%error, dispatches = dispatches.len(), "assignments could not be built; building them one by one");
+            build_each(db, settings, &dispatches, &mut signals).await?
+        }
+        built => built?,
+    };
     for (index, opened) in opened {
         if let Some(assignment) = assignments.remove(&opened.dispatch) {
             answers[index] = ClaimAnswer::Assigned {
@@ -90,7 +102,44 @@ async fn answer_once(db: &PgPool, settings: &Settings, claims: &[ClaimRequest]) 
             };
         }
     }
-    Ok(Answered { answers, sent })
+    Ok(Answered {
+        answers,
+        sent,
+        signals,
+    })
+}
+
+/// Builds assignments one by one; a dispatch whose assignment can't be built ends as an error and is left out.
+async fn build_each(
+    db: &PgPool,
+    settings: &Settings,
+    dispatches: &[Opened],
+    signals: &mut Signals,
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+    let mut assignments = HashMap::new();
+    let mut sent = Sent::default();
+    for one in dispatches {
+        match guarded(context::build(db, settings, std::slice::from_ref(one))).await {
+            Ok((built, more)) => {
+                assignments.extend(built);
+                sent.merge(more);
+            }
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, dispatch = %one.dispatch, task = %one.task, "an assignment can't be built; its attempt ends");
+                let message = format!("its assignment could not be built: {error}");
+                match apply::end_as_error(db, settings, one.dispatch, message).await {
+                    Ok(more) => signals.merge(more),
+                    Err(error) if is_away(&error) => return Err(error),
+                    // Nobody renews its lease.
+                    Err(error) => {
+                        tracing::error!(%error, dispatch = %one.dispatch, "its attempt can't be ended")
+                    }
+                }
+            }
+        }
+    }
+    Ok((assignments, sent))
 }
 
 /// Within the transaction: answers without work, and what was opened with the index of its claim.

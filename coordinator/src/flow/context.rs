@@ -17,17 +17,15 @@ use uuid::Uuid;
 
 use super::claim::Opened;
 use super::memory::{Laid, Remembered};
+use super::sent::Sent;
 use super::{Settings, distill, survey};
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
-use crate::faults;
 use crate::prompt;
 use crate::store;
 use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
-use crate::store::memory::Use;
-use crate::store::prompt::Prompts;
 
 /// A prompt above this goes in parts (DESIGN 3). Bytes.
 const INLINE_PROMPT_BYTES: usize = 200 * 1024;
@@ -53,32 +51,6 @@ struct Facts {
     operations: HashMap<TaskId, GitOperation>,
     /// Titles of what landed, of features that are merged.
     landed: HashMap<FeatureId, Vec<String>>,
-}
-
-/// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
-#[derive(Debug, Default)]
-pub struct Sent {
-    prompts: BTreeMap<Uuid, Prompts>,
-    frames: BTreeMap<String, String>,
-    uses: Vec<Use>,
-    trials: Vec<(Uuid, String, bool)>,
-}
-
-impl Sent {
-    /// Keeps them. Losing the newest in a crash costs an explanation, not work.
-    pub async fn keep(self, db: &PgPool) -> sqlx::Result<()> {
-        if self.prompts.is_empty() {
-            return Ok(());
-        }
-        let frames: Vec<_> = self.frames.into_iter().collect();
-        let mut tx = db.begin().await?;
-        sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
-        store::prompt::keep_frames(&mut tx, &frames).await?;
-        store::prompt::keep(&mut tx, &self.prompts).await?;
-        store::memory::insert_uses(&mut tx, &self.uses, &self.trials).await?;
-        faults::point("prompt.before_commit");
-        tx.commit().await
-    }
 }
 
 /// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out. Nothing that it reads

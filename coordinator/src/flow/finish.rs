@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use ralph_shared::ids::FeatureId;
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 use super::cascade::{self, Features};
+use super::guard::{guarded, is_away};
 use super::{Signals, hold, integrate, operate, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -142,27 +144,48 @@ pub async fn promise_failure(
     .await
 }
 
-/// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. Returns how many it
-/// looked at.
+/// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. One that can't be looked
+/// at keeps nobody from the others. Returns how many it looked at.
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut conn = db.acquire().await?;
     let running = store::feature::running(&mut conn).await?;
     drop(conn);
-    for id in &running {
-        let mut tx = db.begin().await?;
-        let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(*id)])).await?;
-        let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
-        // A poll makes it right: what may begin or land by now, and nobody was told of.
-        if features.values().any(|feature| feature.avoid_conflicts) {
-            hold::release(&mut tx, &[*id], &mut signals).await?;
+    let mut looked_at = 0;
+    for id in running {
+        match guarded(look(db, id)).await {
+            Ok(more) => {
+                looked_at += 1;
+                signals.merge(more);
+            }
+            // What was found before is told all the same.
+            Err(error) if is_away(&error) && looked_at > 0 => {
+                tracing::warn!(%error, "the other features are looked at later");
+                break;
+            }
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, feature = %id, "a feature can't be looked at; the others go on");
+            }
         }
-        integrate::promote(&mut tx, &BTreeSet::from([FeatureId(*id)]), &mut signals).await?;
-        check(&mut tx, &mut features, &mut signals).await?;
-        if features.values().map(|f| (f.state, f.counts)).ne(before) {
-            cascade::save_features(&mut tx, &features, &mut signals).await?;
-        }
-        tx.commit().await?;
     }
-    Ok((running.len(), signals))
+    Ok((looked_at, signals))
+}
+
+async fn look(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
+    let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
+    // A poll makes it right: what may begin or land by now, and nobody was told of.
+    if features.values().any(|feature| feature.avoid_conflicts) {
+        hold::release(&mut tx, &[id], &mut signals).await?;
+    }
+    integrate::promote(&mut tx, &BTreeSet::from([FeatureId(id)]), &mut signals).await?;
+    check(&mut tx, &mut features, &mut signals).await?;
+    if features.values().map(|f| (f.state, f.counts)).ne(before) {
+        cascade::save_features(&mut tx, &features, &mut signals).await?;
+    }
+    tx.commit().await?;
+    Ok(signals)
 }

@@ -67,8 +67,11 @@ pub mod survey;
 pub mod upkeep;
 
 mod attempts;
+mod guard;
+mod sent;
 mod settings;
 mod slots;
 
 pub use crate::bus::Signals;
+pub use sent::Sent;
 pub use settings::{Notify, Settings};

@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use ralph_shared::ids::FeatureId;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::cascade::{self, moved};
+use super::guard::{guarded, is_away};
 use super::{Signals, finish, integrate};
 use crate::domain::retry::{self, Next};
 use crate::domain::states::{Kind, Outcome, TaskState};
@@ -23,7 +25,8 @@ const BATCH: i64 = 500;
 const REASON: &str = "the worker was not heard of until the lease ended";
 
 /// Takes back what expired; with `only_ended`, only leases that were ended on purpose, since the worker itself said that it
-/// no longer has the dispatch. Returns how many dispatches were lost.
+/// no longer has the dispatch. A feature whose leases can't be taken back keeps no other from it. Returns how many dispatches
+/// were lost.
 pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let mut conn = db.acquire().await?;
     let expired = store::dispatch::expired(&mut conn, lease_ms, only_ended, BATCH).await?;
@@ -31,10 +34,40 @@ pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Resul
     if expired.is_empty() {
         return Ok((0, Signals::default()));
     }
-    store::retry_serialization(|| take_back(db, &expired)).await
+    let error = match at_once(db, &expired, &expired).await {
+        Err(error) if !is_away(&error) => error,
+        done => return done,
+    };
+    tracing::warn!(%error, leases = expired.len(), "leases could not be taken back at once; feature by feature");
+    let mut by_feature: BTreeMap<FeatureId, Vec<Expired>> = BTreeMap::new();
+    for one in &expired {
+        by_feature.entry(one.feature).or_default().push(one.clone());
+    }
+    let (mut lost, mut signals) = (0, Signals::default());
+    for (feature, of_feature) in by_feature {
+        match at_once(db, &of_feature, &expired).await {
+            Ok((n, more)) => {
+                lost += n;
+                signals.merge(more);
+            }
+            Err(error) if is_away(&error) => {
+                tracing::warn!(%error, "the other leases are taken back later");
+                break;
+            }
+            Err(error) => {
+                tracing::error!(%error, %feature, "leases of a feature can't be taken back; those of others are");
+            }
+        }
+    }
+    Ok((lost, signals))
 }
 
-async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+async fn at_once(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    guarded(store::retry_serialization(|| take_back(db, expired, with))).await
+}
+
+/// Takes back what of `expired` still is; `with` are all that expired together.
+async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let features: BTreeSet<_> = expired.iter().map(|e| e.feature).collect();
@@ -55,7 +88,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     store::dispatch::lose(&mut tx, &lost_ids, REASON).await?;
     store::integration::release_turn(&mut tx, &lost_ids).await?;
     let mut by_worker: BTreeMap<&str, usize> = BTreeMap::new();
-    for one in &lost {
+    for one in with {
         *by_worker.entry(&one.worker).or_default() += 1;
     }
     let mut again = Vec::new();

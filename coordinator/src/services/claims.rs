@@ -66,7 +66,10 @@ async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>) {
     let (claims, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
     let readable = |claim: &ClaimRequest| common_version(&claim.reads).is_some();
     let (answers, sent) = match flow::claim::answer(&deps.db, &deps.settings, &claims).await {
-        Ok(answered) => (answered.answers, Some(answered.sent)),
+        Ok(answered) => {
+            deps.bus.emit(answered.signals).await;
+            (answered.answers, Some(answered.sent))
+        }
         Err(error) => {
             tracing::warn!(%error, claims = claims.len(), "claims could not be served; the workers ask again");
             let reason = "the coordinator can't reach its database".to_owned();

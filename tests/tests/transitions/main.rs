@@ -4,6 +4,7 @@
 
 mod invariants;
 mod operations;
+mod poison;
 mod pool;
 mod random;
 mod slots;

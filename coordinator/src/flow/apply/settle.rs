@@ -1,14 +1,13 @@
 //! A batch of reports in one transaction, and what happens when that fails.
 
 use std::collections::{BTreeSet, HashMap};
-use std::panic::AssertUnwindSafe;
 
-use futures::FutureExt as _;
 use ralph_shared::ids::{DispatchId, FeatureId};
 use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::super::guard::{guarded, is_away};
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use crate::domain::states::Kind;
@@ -51,7 +50,7 @@ pub async fn apply(
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
     match at_once(db, settings, batch).await {
         Ok(applied) => Ok(applied),
-        Err(error) if is_unreachable(&error) => Err(error),
+        Err(error) if is_away(&error) => Err(error),
         Err(error) if batch.len() > 1 => {
             tracing::warn!(%error, reports = batch.len(), "batch of reports failed; applying them one by one");
             let mut fates = Vec::with_capacity(batch.len());
@@ -62,7 +61,7 @@ pub async fn apply(
                         fates.extend(fate);
                         signals.merge(more);
                     }
-                    Err(error) if is_unreachable(&error) => return Err(error),
+                    Err(error) if is_away(&error) => return Err(error),
                     Err(error) => {
                         tracing::error!(%error, dispatch = %one.report.dispatch, "report is stuck; the others go on");
                         fates.push(Fate::Stuck);
@@ -81,29 +80,12 @@ pub async fn apply(
     }
 }
 
-/// A panic is an error like others here: whatever a report triggers, it must not stop the rest.
+/// Whatever a report triggers, it must not stop the rest.
 async fn at_once(db: &PgPool, settings: &Settings, batch: &[Incoming]) -> sqlx::Result<(Vec<Fate>, Signals)> {
-    let applied = store::retry_serialization(|| in_one_transaction(db, settings, batch));
-    AssertUnwindSafe(applied)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| Err(sqlx::Error::Protocol("applying it panicked".to_owned())))
-}
-
-fn is_unreachable(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed => true,
-        // Class 57: the server shuts down or starts; 08: the connection broke; 53: out of connections, memory or disk.
-        sqlx::Error::Database(e) => e.code().is_some_and(|code| {
-            ["57", "08", "53", "40"]
-                .iter()
-                .any(|class| code.starts_with(class))
-        }),
-        _ => false,
-    }
+    guarded(store::retry_serialization(|| {
+        in_one_transaction(db, settings, batch)
+    }))
+    .await
 }
 
 /// Keeps a report raw that can't be applied, and ends its attempt with an error that says so.

@@ -1,0 +1,67 @@
+//! What keeps one row that can't be worked with from stopping the others: its panic is an error, and an error of the database
+//! as a whole is told from one of that row.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+
+/// The outcome of `step`; a panic is an error like others.
+pub(super) async fn guarded<T>(step: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    AssertUnwindSafe(step)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(sqlx::Error::Protocol("it panicked".to_owned())))
+}
+
+/// Whether nothing can be done now, whatever it is done with: the same comes again later.
+pub(super) fn is_away(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed => true,
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| says_away(&code)),
+        _ => false,
+    }
+}
+
+/// Whether a code of Postgres speaks of the server or the session, not of the statement. A statement that took too long
+/// (57014) or too much memory (53200) may do so again each time.
+fn says_away(code: &str) -> bool {
+    // 08: the connection broke; 57P0x: the server shuts down or starts; 53100, 53300: out of disk or connections; 40: others
+    // were at the same rows, again and again; 25P0x: this session's transaction was ended, since it stood still.
+    ["08", "57P0", "53100", "53300", "40", "25P0"]
+        .iter()
+        .any(|class| code.starts_with(class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_statement_can_mend_is_away() {
+        for (code, away) in [
+            ("08006", true),
+            ("57P01", true),
+            ("57P03", true),
+            ("57014", false),
+            ("53100", true),
+            ("53200", false),
+            ("53300", true),
+            ("40P01", true),
+            ("25P03", true),
+            ("22012", false),
+            ("P0001", false),
+        ] {
+            assert_eq!(says_away(code), away, "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error() {
+        let panics = async { panic!("no") };
+        let ended: sqlx::Result<()> = guarded(panics).await;
+        assert!(matches!(&ended, Err(error) if !is_away(error)), "{ended:?}");
+    }
+}

@@ -1,0 +1,47 @@
+//! What was sent with a batch of assignments, to be explained later.
+
+use std::collections::BTreeMap;
+
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::faults;
+use crate::store;
+use crate::store::memory::Use;
+use crate::store::prompt::Prompts;
+
+/// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
+#[derive(Debug, Default)]
+pub struct Sent {
+    pub(super) prompts: BTreeMap<Uuid, Prompts>,
+    pub(super) frames: BTreeMap<String, String>,
+    pub(super) uses: Vec<Use>,
+    pub(super) trials: Vec<(Uuid, String, bool)>,
+}
+
+impl Sent {
+    /// Takes up what was sent with others.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (row, prompts) in other.prompts {
+            self.prompts.entry(row).or_default().extend(prompts);
+        }
+        self.frames.extend(other.frames);
+        self.uses.extend(other.uses);
+        self.trials.extend(other.trials);
+    }
+
+    /// Keeps them. Losing the newest in a crash costs an explanation, not work.
+    pub async fn keep(self, db: &PgPool) -> sqlx::Result<()> {
+        if self.prompts.is_empty() {
+            return Ok(());
+        }
+        let frames: Vec<_> = self.frames.into_iter().collect();
+        let mut tx = db.begin().await?;
+        sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
+        store::prompt::keep_frames(&mut tx, &frames).await?;
+        store::prompt::keep(&mut tx, &self.prompts).await?;
+        store::memory::insert_uses(&mut tx, &self.uses, &self.trials).await?;
+        faults::point("prompt.before_commit");
+        tx.commit().await
+    }
+}
