@@ -135,10 +135,13 @@ fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
 }
 
 /// The report of a session that ended with its worker.
-fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot) -> Report {
-    let ended = Ended::Told {
-        reason: EndReason::OutOfContact,
+fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, alone: bool) -> Report {
+    let reason = if alone {
+        EndReason::DiedAlone
+    } else {
+        EndReason::DiedWithOthers
     };
+    let ended = Ended::Told { reason };
     Report {
         v: WRITES,
         dispatch: assignment.dispatch,
@@ -506,9 +509,11 @@ pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assi
 }
 
 /// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
-/// What that life reported itself stays as it is.
-pub async fn report_earlier_life(life: &Life, held: Vec<(Assignment, Workspace)>) {
+/// What that life reported itself stays as it is. `left` is all that ran when it died.
+pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(Assignment, Workspace)>) {
     let reported = life.spool.dispatches();
+    let lost = left.iter().filter(|one| !reported.contains(&one.dispatch));
+    let alone = lost.count() == 1;
     for (assignment, workspace) in held {
         let message = CommitMessage {
             subject: format!(
@@ -520,7 +525,7 @@ pub async fn report_earlier_life(life: &Life, held: Vec<(Assignment, Workspace)>
         let snapshot = workspace.finish(&message).await;
         let pushed = snapshot.push_error.is_none();
         if !reported.contains(&assignment.dispatch) {
-            spool(life, &broken_off(life, &assignment, snapshot)).await;
+            spool(life, &broken_off(life, &assignment, snapshot, alone)).await;
         }
         if pushed && let Err(error) = workspace.remove().await {
             tracing::warn!(%error, "a workspace of an earlier life could not be removed");

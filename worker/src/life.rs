@@ -336,7 +336,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
     life.say_hello(&held_ids).await?;
     let heart = tokio::spawn(beat::run(life.clone()));
-    errand::report_earlier_life(&life, held).await;
+    errand::report_earlier_life(&life, &left, held).await;
     for assignment in &left {
         life.home.forget_live(assignment.dispatch);
     }

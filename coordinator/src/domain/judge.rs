@@ -43,6 +43,8 @@ pub struct Judgement {
     pub reason: Option<String>,
     /// The agent promised that the feature can't be done.
     pub run_failed: bool,
+    /// The attempt may have killed its worker: only it was lost.
+    pub died_alone: bool,
     /// The graph that the agent sent, or the changes that it asks for, become tasks of the feature.
     pub grows: bool,
 }
@@ -71,6 +73,7 @@ impl Judgement {
             step,
             reason: reason.into(),
             run_failed: false,
+            died_alone: false,
             grows: false,
         }
     }
@@ -218,6 +221,17 @@ fn broke_off(ended: &Ended) -> Judgement {
             EndReason::OutOfContact => {
                 retry(Outcome::Lost, "the worker was out of contact for too long".into())
             }
+            EndReason::DiedAlone => Judgement {
+                died_alone: true,
+                ..retry(
+                    Outcome::Lost,
+                    "its worker died while it ran, and nothing else was lost".into(),
+                )
+            },
+            EndReason::DiedWithOthers => retry(
+                Outcome::Lost,
+                "its worker died while it ran, with others that were lost too".into(),
+            ),
             EndReason::Unknown => retry(Outcome::Interrupted, "it was ended from outside".into()),
         },
         Ended::Limit { limit } => retry(Outcome::Error, limit_in_words(*limit).into()),

@@ -31,6 +31,11 @@ pub fn pause(tries: i32) -> Duration {
     }
 }
 
+/// Why a task that was lost alone too often needs a person.
+pub fn lost_too_often() -> String {
+    format!("its worker died {MAX_LOST_ALONE} times while it ran, and nothing else was lost")
+}
+
 /// What a task has been through since it last went well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {

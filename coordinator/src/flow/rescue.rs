@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::cascade::{self, moved};
 use super::guard::{guarded, is_away};
 use super::{Signals, finish, integrate};
+use crate::domain::judge;
 use crate::domain::retry::{self, Next};
 use crate::domain::states::{Kind, Outcome, TaskState};
 use crate::faults;
@@ -94,6 +95,17 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
     let mut again = Vec::new();
     let mut explained = Vec::new();
     let mut changed = Vec::new();
+    let integrating: Vec<Uuid> = tasks
+        .values()
+        .filter(|task| task.next_kind == Some(Kind::Integrate))
+        .map(|task| task.id.0)
+        .collect();
+    let open = if integrating.is_empty() {
+        Vec::new()
+    } else {
+        store::integration::open_of_tasks(&mut tx, &integrating).await?
+    };
+    let mut given_up = Vec::new();
     for one in &lost {
         let Some(task) = tasks.get_mut(&one.task) else {
             continue;
@@ -102,10 +114,21 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
             continue;
         }
         changed.push(one.task);
+        let alone = by_worker.get(one.worker.as_str()) == Some(&1);
         if task.next_kind == Some(Kind::Integrate) {
+            let open = open.iter().find(|open| open.task == one.task);
+            // What was decided may be pushed by anybody, and has to be.
+            let is_used_up = open.is_some_and(|open| {
+                open.state != IntegrationState::Decided && open.tries >= judge::MAX_INTEGRATION_TRIES
+            });
+            if alone && one.worker_died && is_used_up {
+                moved(&mut features, task.feature, task.state, TaskState::NeedsReview);
+                task.state = TaskState::NeedsReview;
+                task.next_kind = Some(task.role);
+                given_up.push(one.task);
+            }
             continue;
         }
-        let alone = by_worker.get(one.worker.as_str()) == Some(&1);
         let mut next = Next::Again(std::time::Duration::ZERO);
         // A claim whose answer never arrived says nothing against its task.
         if alone && one.worker_died {
@@ -139,13 +162,30 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
     let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
     for task in explained {
-        let reason = format!(
-            "its worker died {} times while it ran, and nothing else was lost",
-            retry::MAX_LOST_ALONE
-        );
+        let reason = retry::lost_too_often();
         let nothing = Collision::default();
         let withdrawn = IntegrationState::Withdrawn;
         store::integration::close(&mut tx, task, withdrawn, None, false, Some(&reason), &nothing).await?;
+        store::task::explain(&mut tx, task, Some(&reason)).await?;
+        store::notice::person_needed(&mut tx, task, &reason).await?;
+    }
+    for task in given_up {
+        let reason = format!(
+            "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the \
+             last one",
+            judge::MAX_INTEGRATION_TRIES
+        );
+        let none = Collision::default();
+        store::integration::close(
+            &mut tx,
+            task,
+            IntegrationState::Failed,
+            None,
+            false,
+            Some(&reason),
+            &none,
+        )
+        .await?;
         store::task::explain(&mut tx, task, Some(&reason)).await?;
         store::notice::person_needed(&mut tx, task, &reason).await?;
     }

@@ -18,6 +18,10 @@ pub enum EndReason {
     Fenced,
     /// The worker was out of contact for longer than its dark limit.
     OutOfContact,
+    /// The worker's process died while it ran, and no other dispatch was lost with it.
+    DiedAlone,
+    /// The worker's process died while it ran, and other dispatches were lost with it.
+    DiedWithOthers,
     /// A reason of a later release.
     #[serde(other)]
     Unknown,

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use ralph_tests::harness::{Fault, WorkerOptions, World};
 use ralph_worker::faults::{ERRAND_POINTS, POINTS};
 
-use super::scene::{PAIR, Scene, TWO, folder, label};
+use super::scene::{ONE, PAIR, Scene, TWO, folder, label};
 
 #[derive(Debug, Clone, Copy)]
 enum Afterwards {
@@ -101,4 +101,24 @@ async fn worker_killed_while_it_integrates_and_restarted_lands_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_killed_while_it_integrates_is_replaced_and_the_task_lands_once() {
     killed_at_each(&integrations(), Afterwards::Vanished).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_killed_three_times_by_one_session_leaves_it_to_a_person() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let plain = WorkerOptions::named("killed").pool("killed");
+    let scene = Scene::submit(&world, "killed", ONE).await;
+    for n in 1..=3 {
+        let once = folder(&world, "killed").join(format!("once-{n}"));
+        let fault = Fault::new("session.ended:kill", &once);
+        let mut worker = world.worker(&plain.clone().fault(&fault)).unwrap();
+        scene.is_killed(&mut worker).await;
+    }
+    let _last = world.worker(&plain).unwrap();
+    scene
+        .until("select state = 'needs_review' and lost_alone = 3 from tasks where feature_id = $1")
+        .await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
 }

@@ -281,6 +281,7 @@ pub fn told_words(reason: EndReason) -> &'static str {
         EndReason::RunLimit => "a limit of the run is reached",
         EndReason::Fenced => "the task is no longer this session's",
         EndReason::OutOfContact => "the worker was out of contact for too long",
+        EndReason::DiedAlone | EndReason::DiedWithOthers => "the worker died",
         EndReason::Unknown => "a reason of a later release",
     }
 }

@@ -113,6 +113,24 @@ fn work_sessions() {
         Outcome::Lost,
         Step::Retry,
     );
+    for (reason, alone) in [(EndReason::DiedAlone, true), (EndReason::DiedWithOthers, false)] {
+        check(Work, told(reason), &done, plain, Outcome::Lost, Step::Retry);
+        check(
+            SessionKind::Verify,
+            told(reason),
+            &done,
+            plain,
+            Outcome::Lost,
+            Step::Repeat,
+        );
+        let judged = session(
+            Work,
+            &told(reason),
+            &ralph_shared::sigil::Sigils::default(),
+            AttemptFacts::default(),
+        );
+        assert_eq!(judged.died_alone, alone);
+    }
     check(
         Work,
         Ended::AgentExited {

@@ -206,6 +206,7 @@ impl Batch<'_> {
             step: Step::Retry,
             reason: Some(reason.to_owned()),
             run_failed: false,
+            died_alone: false,
             grows: false,
         };
         self.ends.push(end(
@@ -246,6 +247,8 @@ impl Batch<'_> {
             wrote: document.is_some(),
         };
         let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
+        // What the lease's end has counted is not counted again.
+        judgement.died_alone &= dispatch.state == DispatchState::Live;
         if judgement.outcome == Outcome::Error
             && let Some(error) = &session.snapshot.push_error
         {

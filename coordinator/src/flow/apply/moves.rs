@@ -114,11 +114,26 @@ impl Batch<'_> {
     }
 
     pub(super) fn repeat_verify(&mut self, mut task: Task, judgement: &Judgement) {
+        if judgement.outcome == Outcome::Lost && task.state == TaskState::NeedsReview {
+            // The lease's end has called a person.
+            self.tasks.insert(task.id, task);
+            return;
+        }
         self.move_to(&mut task, TaskState::InProgress);
         task.next_kind = Some(Kind::Verify);
         let mut delay = Duration::ZERO;
         match judgement.outcome {
             Outcome::NoSigil => task.verify_tries += 1,
+            Outcome::Lost if judgement.died_alone => {
+                let (next, trouble) =
+                    retry::decide(Outcome::Lost, false, 0, task.trouble, Duration::ZERO, jitter());
+                task.trouble = trouble;
+                if next == Next::NeedsReview {
+                    self.give_turn_up(&task, judgement);
+                    self.needs_person(task, retry::lost_too_often());
+                    return;
+                }
+            }
             Outcome::Door => {
                 let base = self.backoff(&task);
                 let (next, trouble) = retry::decide(Outcome::Door, false, 0, task.trouble, base, jitter());
@@ -176,11 +191,16 @@ impl Batch<'_> {
         judgement: &Judgement,
         with_changes: bool,
     ) {
+        if judgement.outcome == Outcome::Lost && task.state == TaskState::NeedsReview {
+            // The lease's end has called a person.
+            self.tasks.insert(task.id, task);
+            return;
+        }
         let base = self.runs.get(&dispatch.run).map_or(Duration::ZERO, |run| {
             Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
         });
-        // What came back by itself was not lost after all.
-        let outcome = if judgement.outcome == Outcome::Lost {
+        // What came back by itself was not lost after all, unless it may have killed its worker.
+        let outcome = if judgement.outcome == Outcome::Lost && !judgement.died_alone {
             Outcome::Interrupted
         } else {
             judgement.outcome
@@ -204,10 +224,13 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             Next::NeedsReview => {
-                let why = judgement
-                    .reason
-                    .clone()
-                    .unwrap_or_else(|| judgement.outcome.as_str().to_owned());
+                let why = match outcome {
+                    Outcome::Lost => retry::lost_too_often(),
+                    _ => judgement
+                        .reason
+                        .clone()
+                        .unwrap_or_else(|| judgement.outcome.as_str().to_owned()),
+                };
                 self.needs_person(task, why);
             }
         }

@@ -1,0 +1,133 @@
+//! What follows when a worker's process dies: for a task that may have killed it, and for those that were lost with it.
+
+use ralph_coordinator::flow::rescue;
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{EndReason, Ended, Work};
+use ralph_tests::harness::{FeatureOptions, Repository, World};
+
+use super::pool::Pool;
+
+/// State, losses alone and reason of a task.
+async fn stands(world: &World, task: TaskId) -> (String, i16, Option<String>) {
+    sqlx::query_as(
+        "select t.state::text, t.lost_alone, x.reason from tasks t join task_texts x on x.task_id = t.id where t.id = $1",
+    )
+    .bind(task.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap()
+}
+
+async fn dies(pool: &Pool<'_>, reason: EndReason) {
+    let of = pool.claim(1).await.pop().expect("nothing is ready");
+    pool.report(vec![pool.session(&of, Ended::Told { reason }, "", 0)])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let options = FeatureOptions::default();
+    let (_, _, tasks) = world
+        .submit("f", None, "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    for _ in 0..5 {
+        dies(&pool, EndReason::DiedWithOthers).await;
+    }
+    assert_eq!(stands(&world, tasks[0]).await, ("pending".into(), 0, None));
+    for deaths in 1..=2 {
+        dies(&pool, EndReason::DiedAlone).await;
+        assert_eq!(stands(&world, tasks[0]).await, ("pending".into(), deaths, None));
+    }
+    dies(&pool, EndReason::DiedAlone).await;
+    let reason = "its worker died 3 times while it ran, and nothing else was lost".to_owned();
+    assert_eq!(
+        stands(&world, tasks[0]).await,
+        ("needs_review".into(), 3, Some(reason))
+    );
+    assert!(pool.claim(1).await.is_empty());
+    world.stop().await;
+}
+
+/// Its worker was away for a whole lease before it told of its death.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_death_counts_once() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let options = FeatureOptions::default();
+    let (_, _, tasks) = world
+        .submit("f", None, "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    for deaths in 1..=3 {
+        let of = pool.claim(1).await.pop().expect("nothing is ready");
+        lose(&world).await;
+        assert_eq!(stands(&world, tasks[0]).await.1, deaths);
+        let reason = EndReason::DiedAlone;
+        pool.report(vec![pool.session(&of, Ended::Told { reason }, "", 0)])
+            .await;
+        assert_eq!(stands(&world, tasks[0]).await.1, deaths);
+        sqlx::query("update workers set seen_at = now()")
+            .execute(&world.db)
+            .await
+            .unwrap();
+    }
+    assert_eq!(stands(&world, tasks[0]).await.0, "needs_review");
+    world.stop().await;
+}
+
+/// Every worker is gone, and every lease.
+async fn lose(world: &World) {
+    for query in [
+        "update workers set seen_at = now() - interval '1 hour'",
+        "update dispatches set lease_until = '-infinity' where state = 'live'",
+    ] {
+        sqlx::query(query).execute(&world.db).await.unwrap();
+    }
+    let (lost, _) = rescue::rescue(&world.db, world.settings.lease_ms(), true)
+        .await
+        .unwrap();
+    assert_eq!(lost, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
+    let world = World::calm().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+    let options = FeatureOptions::default();
+    let (_, _, tasks) = world
+        .submit("f", Some(&repository), "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    let pool = Pool::join(&world).await;
+    let of = pool.claim(1).await.remove(0);
+    let ended = Ended::Turn {
+        stop_reason: "end_turn".into(),
+    };
+    let done = format!("<task-done>{}</task-done>", of.task);
+    pool.report(vec![pool.session(&of, ended, &done, 1)]).await;
+    for last_tries in [18, 19] {
+        sqlx::query("update integrations set tries = $1")
+            .bind(last_tries)
+            .execute(&world.db)
+            .await
+            .unwrap();
+        for query in [
+            "update workers set seen_at = now()",
+            "update ready_tasks set not_before = now()",
+        ] {
+            sqlx::query(query).execute(&world.db).await.unwrap();
+        }
+        let of = pool.claim(1).await.pop().expect("nothing is to be landed");
+        assert!(matches!(of.work, Work::Integrate(_)));
+        assert_eq!(stands(&world, tasks[0]).await.0, "in_progress");
+        lose(&world).await;
+    }
+    let (state, _, reason) = stands(&world, tasks[0]).await;
+    assert_eq!(state, "needs_review");
+    assert!(reason.unwrap().contains("20 tries came to nothing"));
+    world.stop().await;
+}
