@@ -24,7 +24,14 @@ pub fn hash_token(token: &str) -> String {
     sha256_hex(token.as_bytes())
 }
 
-/// Makes sure that `token` is known under `name` with all roles.
+/// The name of the token that a coordinator is started with. Each has its own: several may work on the same servers, and
+/// neither takes the other's away.
+pub fn operator_name(token: &str) -> String {
+    let hash = hash_token(token);
+    format!("operator-{}", &hash[..12])
+}
+
+/// Makes sure that `token` is known with all roles, under `name` if it is new.
 ///
 /// # Errors
 /// When the database can't be written.

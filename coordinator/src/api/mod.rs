@@ -36,5 +36,5 @@ mod texts;
 mod tokens;
 mod transcript;
 
-pub use access::{hash_token, register_token};
+pub use access::{hash_token, operator_name, register_token};
 pub use server::serve;

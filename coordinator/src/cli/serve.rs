@@ -88,7 +88,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(token) = token {
-        api::register_token(&db, "operator", &token)
+        api::register_token(&db, &api::operator_name(&token), &token)
             .await
             .context("failed to store the token's hash")?;
     }

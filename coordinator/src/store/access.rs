@@ -70,8 +70,19 @@ pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<
     }))
 }
 
-/// Makes sure that a named token stands with this hash and role, without an end.
+/// Makes sure that a token stands with this hash and role; a new one gets this name, and takes the place of the one that
+/// had it. Neither ends by itself.
 pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Role) -> sqlx::Result<()> {
+    let known = sqlx::query!(
+        "update api_tokens set role = $2, expires_at = null, revoked_at = null where sha256 = $1",
+        sha256,
+        role as Role,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if known.rows_affected() > 0 {
+        return Ok(());
+    }
     sqlx::query!(
         "insert into api_tokens (id, name, sha256, role) values ($1, $2, $3, $4)
          on conflict (name) do update set sha256 = $3, role = $4, expires_at = null, revoked_at = null",
