@@ -73,19 +73,15 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let db = store::connect(&database_url()?, args.db_connections)
         .await
         .context("failed to connect to Postgres; is DATABASE_URL right?")?;
+    let pending = store::pending_migrations(&db).await?;
     if args.migrate {
         store::migrate(&db)
             .await
             .context("failed to migrate the database")?;
-    } else {
-        let pending = store::pending_migrations(&db)
-            .await
-            .context("failed to read the schema's version")?;
-        if pending > 0 {
-            bail!(
-                "the database lacks {pending} migration(s); run `ralph-coordinator migrate`, or serve with --migrate"
-            );
-        }
+    } else if pending > 0 {
+        bail!(
+            "the database lacks {pending} migration(s); run `ralph-coordinator migrate`, or serve with --migrate"
+        );
     }
     if let Some(token) = token {
         api::register_token(&db, &api::operator_name(&token), &token)
@@ -144,9 +140,7 @@ pub async fn migrate(args: MigrateArgs) -> anyhow::Result<ExitCode> {
     let db = store::connect(&database_url()?, 1)
         .await
         .context("failed to connect to Postgres; is DATABASE_URL right?")?;
-    let pending = store::pending_migrations(&db)
-        .await
-        .context("failed to read the schema's version")?;
+    let pending = store::pending_migrations(&db).await?;
     if args.check {
         output::text(&format!("{pending} migration(s) missing\n"))?;
         return Ok(ExitCode::from(u8::from(pending > 0)));

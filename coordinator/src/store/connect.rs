@@ -60,25 +60,48 @@ pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
     MIGRATOR.run(pool).await
 }
 
+/// Why a database can't be used as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// It has steps that this release doesn't know.
+    #[error(
+        "the database was made by a later release: its schema has step {found}, this release knows those up to {known}; \
+         use that release, or another database (DATABASE_URL) or data folder (--data)"
+    )]
+    Later {
+        /// The last step that it has.
+        found: i64,
+        /// The last one of this release.
+        known: i64,
+    },
+    /// It could not be asked.
+    #[error("failed to read the schema's version")]
+    Database(#[from] sqlx::Error),
+}
+
 /// How many steps are not applied yet.
 ///
 /// # Errors
-/// When the database can't be asked.
-pub async fn pending_migrations(pool: &PgPool) -> Result<usize, sqlx::Error> {
+/// When the database can't be asked, or a later release made it.
+pub async fn pending_migrations(pool: &PgPool) -> Result<usize, SchemaError> {
     let known = sqlx::query_scalar::<_, bool>("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(pool)
         .await?;
-    let applied: i64 = if known {
-        sqlx::query_scalar("select count(*) from _sqlx_migrations where success")
-            .fetch_one(pool)
+    let applied: Vec<i64> = if known {
+        sqlx::query_scalar("select version from _sqlx_migrations where success order by version")
+            .fetch_all(pool)
             .await?
     } else {
-        0
+        Vec::new()
     };
-    Ok(MIGRATOR
-        .iter()
-        .count()
-        .saturating_sub(usize::try_from(applied).unwrap_or(0)))
+    let ours: Vec<i64> = MIGRATOR.iter().map(|step| step.version).collect();
+    if let Some(found) = applied.iter().rfind(|version| !ours.contains(*version)) {
+        return Err(SchemaError::Later {
+            found: *found,
+            known: ours.last().copied().unwrap_or(0),
+        });
+    }
+    Ok(ours.len() - applied.len())
 }
 
 /// Repeats `step` while Postgres ends it with a deadlock or a serialization failure (DESIGN 2, graph transactions).

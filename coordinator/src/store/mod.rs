@@ -32,4 +32,4 @@ pub mod worker;
 
 mod connect;
 
-pub use connect::{connect, migrate, pending_migrations, retry_serialization};
+pub use connect::{SchemaError, connect, migrate, pending_migrations, retry_serialization};

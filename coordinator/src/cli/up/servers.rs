@@ -81,9 +81,7 @@ impl Servers {
         let db = store::connect(&self.database_url, 1)
             .await
             .context("failed to connect to Postgres; is DATABASE_URL right?")?;
-        let pending = store::pending_migrations(&db)
-            .await
-            .context("failed to read the schema's version")?;
+        let pending = store::pending_migrations(&db).await?;
         store::migrate(&db)
             .await
             .context("failed to migrate the database")?;
