@@ -358,7 +358,18 @@ pub async fn expired(
     limit: i64,
 ) -> sqlx::Result<Vec<Expired>> {
     let rows = sqlx::query!(
-        r#"select d.id, d.task_id, d.feature_id, d.worker,
+        r#"with clamped as (
+             update dispatches
+             set lease_until = now() + $3 * interval '1 millisecond'
+             where id in (
+               select id
+               from dispatches
+               where state = 'live' and lease_until > now() + $3 * interval '1 millisecond' + interval '1 second'
+               order by id
+               for no key update skip locked
+             )
+           )
+           select d.id, d.task_id, d.feature_id, d.worker,
                   not exists (
                     select 1 from workers w
                     where w.name = d.worker and w.incarnation = d.incarnation

@@ -4,6 +4,7 @@
 
 mod deaths;
 mod invariants;
+mod leases;
 mod operations;
 mod poison;
 mod pool;

@@ -1,0 +1,41 @@
+//! Leases and the database's clock.
+
+use std::time::Duration;
+
+use ralph_coordinator::flow::rescue;
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+
+/// The server's clock was set back after the claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_from_the_future_ends_one_lease_from_now() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let options = FeatureOptions::default();
+    let (feature, ..) = world
+        .submit("f", None, "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    assert_eq!(pool.claim(1).await.len(), 1);
+    sqlx::query("update dispatches set lease_until = now() + interval '1 hour'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let lease = world.settings.lease;
+    rescue::rescue(&world.db, world.settings.lease_ms(), false)
+        .await
+        .unwrap();
+    let left_ms: f64 = sqlx::query_scalar(
+        "select extract(epoch from lease_until - now())::float8 * 1000 from dispatches where feature_id = $1",
+    )
+    .bind(feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert!(
+        Duration::from_millis(left_ms.max(0.0) as u64) <= lease,
+        "{left_ms} ms of {lease:?}"
+    );
+    world.stop().await;
+}
