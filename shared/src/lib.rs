@@ -16,6 +16,7 @@ pub mod faults;
 pub mod ids;
 pub mod kind;
 pub mod logging;
+pub mod requires;
 pub mod sigil;
 pub mod subjects;
 pub mod tls;

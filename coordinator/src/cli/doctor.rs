@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ralph_shared::broker;
+use ralph_shared::requires::OLDEST_GIT;
 use serde::Serialize;
 use sqlx::Connection as _;
 use tokio::process::Command;
@@ -23,8 +24,6 @@ use crate::store::view::{Page, WorkerStatus, WorkerView};
 
 /// How long a server that is named may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// `git push --force-with-lease` with an explicit old head, and atomic fetches, as workers use them. SPEC 9.2.
-const OLDEST_GIT: [u32; 2] = [2, 30];
 
 /// Look at what this machine has for Ralph, and what is missing
 #[derive(Debug, Args)]
@@ -136,12 +135,16 @@ async fn git() -> Finding {
     let Ok(output) = output else {
         return Finding::other("git", Status::Missing, "not found", advice);
     };
-    let said = String::from_utf8_lossy(&output.stdout);
-    let version = said.trim().trim_start_matches("git version ").to_owned();
+    git_of(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+/// What `git --version` said.
+fn git_of(said: &str) -> Finding {
+    let version = said.trim_start_matches("git version ").to_owned();
     let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
-    let found = [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)];
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if found < OLDEST_GIT {
-        let [major, minor] = OLDEST_GIT;
+        let (major, minor) = OLDEST_GIT;
         return Finding::other(
             "git",
             Status::Missing,
@@ -293,4 +296,23 @@ async fn running(globals: &Globals) -> Finding {
 
 fn named(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_git_that_workers_refuse_is_missing_here_too() {
+        for (said, status) in [
+            ("git version 2.30.2", Status::Missing),
+            ("git version 2.37.9", Status::Missing),
+            ("git version 2.38.0", Status::Ok),
+            ("git version 2.47.3 (Apple Git-1)", Status::Ok),
+            ("git version 3.0", Status::Ok),
+            ("something else", Status::Missing),
+        ] {
+            assert_eq!(git_of(said).status, status, "{said}");
+        }
+    }
 }

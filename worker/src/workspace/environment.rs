@@ -4,11 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_shared::requires::OLDEST_GIT;
+
 use super::error::{GitError, WorkspaceError};
 use super::{git, lfs};
-
-/// The oldest release that can `merge-tree --write-tree`.
-const OLDEST: (u32, u32) = (2, 38);
 
 /// `GIT_…` variables of the user's that go on working: programs, keys, proxies, certificates, places of configuration,
 /// identity. All others (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_TRACE`, …) are not handed on.
@@ -88,7 +87,7 @@ impl Environment {
                 None => WorkspaceError::NoGit(format!("git could not be started ({})", error.words)),
                 Some(_) => WorkspaceError::Git(error),
             })?;
-        if version_of(&version).is_none_or(|found| found < OLDEST) {
+        if version_of(&version).is_none_or(|found| found < OLDEST_GIT) {
             return Err(WorkspaceError::NoGit(format!(
                 "`git version` says `{}`",
                 version.trim()
