@@ -129,6 +129,21 @@ struct FeatureChanged {
     feature: FeatureId,
 }
 
+/// Why the streams can't be made, and what to do.
+async fn unusable(url: &str) -> String {
+    let at = broker::addresses(url);
+    match broker::refusal(url, "ralph-coordinator").await {
+        Some(why) => format!(
+            "no connection to NATS at {at}: {why}; is a server running there, and does NATS_URL name it with its user and \
+             password?"
+        ),
+        None => format!(
+            "NATS at {at} was reached, but keeps no streams for this user; start the server with JetStream \
+             (`nats-server --jetstream`), and let the user use it"
+        ),
+    }
+}
+
 impl Bus {
     /// Connects and makes sure that the streams are there.
     ///
@@ -142,7 +157,9 @@ impl Bus {
             jetstream,
             subjects,
         };
-        bus.ensure_streams().await?;
+        if let Err(error) = bus.ensure_streams().await {
+            return Err(error.context(unusable(url).await));
+        }
         Ok(bus)
     }
 

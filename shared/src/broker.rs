@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 
 /// Longest pause between tries to connect.
@@ -23,12 +23,53 @@ pub enum BrokerError {
     Connect(#[source] async_nats::ConnectError),
 }
 
+/// Hosts and ports of `url`, without users and passwords.
+pub fn addresses(url: &str) -> String {
+    let shown = |address: &str| match address.trim().parse::<ServerAddr>() {
+        Ok(server) => format!("{}:{}", server.host(), server.port()),
+        Err(_) => "an address that can't be read".to_owned(),
+    };
+    url.split(',').map(shown).collect::<Vec<_>>().join(", ")
+}
+
+/// Tries once to connect, and says why it fails; `None` when it doesn't.
+pub async fn refusal(url: &str, name: &str) -> Option<String> {
+    let (options, servers) = match options(url) {
+        Ok(read) => read,
+        Err(error) => return Some(error.to_string()),
+    };
+    let error = options.name(name).connect(servers).await.err()?;
+    Some(match error.kind() {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            "it refused the user or the password".to_owned()
+        }
+        _ => error.to_string(),
+    })
+}
+
 /// Connects as `name`. `url` is one address or several with commas between them; user and password stand in the first
 /// that has any, percent-encoded.
 ///
 /// # Errors
 /// When the address is none. A broker that can't be reached is waited for.
 pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
+    let (options, servers) = options(url)?;
+    options
+        .name(name)
+        .retry_on_initial_connect()
+        .max_reconnects(None)
+        .reconnect_delay_callback(|tries| {
+            let tries = u32::try_from(tries.min(100)).unwrap_or(100);
+            (Duration::from_millis(50) * tries).min(MAX_PAUSE)
+        })
+        .ping_interval(PING)
+        .connect(servers)
+        .await
+        .map_err(BrokerError::Connect)
+}
+
+/// The servers that `url` names, and how to log in there.
+fn options(url: &str) -> Result<(ConnectOptions, Vec<ServerAddr>), BrokerError> {
     let servers: Vec<ServerAddr> = url
         .split(',')
         .map(|address| address.trim().parse())
@@ -43,16 +84,5 @@ pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
     if let Some(server) = servers.iter().find(|server| server.has_user_pass()) {
         options = options.user_and_password(decoded(server.username()), decoded(server.password()));
     }
-    options
-        .name(name)
-        .retry_on_initial_connect()
-        .max_reconnects(None)
-        .reconnect_delay_callback(|tries| {
-            let tries = u32::try_from(tries.min(100)).unwrap_or(100);
-            (Duration::from_millis(50) * tries).min(MAX_PAUSE)
-        })
-        .ping_interval(PING)
-        .connect(servers)
-        .await
-        .map_err(BrokerError::Connect)
+    Ok((options, servers))
 }

@@ -14,6 +14,7 @@ mod long_result;
 mod races;
 mod reports;
 mod scene;
+mod serve;
 mod server_killed;
 mod side_by_side;
 mod soak;
