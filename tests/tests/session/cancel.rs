@@ -6,7 +6,7 @@ use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate};
 
 use ralph_worker::sandbox::{SandboxMode, bubblewrap};
 
-use super::scene::{Scene, scene, shell};
+use super::scene::{Played, Scene, scene, shell, turn};
 
 fn limit(limit: SessionLimit) -> Ended {
     Ended::Limit { limit }
@@ -128,6 +128,50 @@ async fn output_is_limited() {
         "{}",
         played.end.text.len()
     );
+}
+
+/// An agent that takes its prompt, does this, and then says more than it may, whatever it is told.
+fn flooding(first: &str) -> Scene {
+    let chunk = |text: &str| {
+        format!(
+            r#"{{"method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}"#
+        )
+    };
+    let flood = chunk(&"x".repeat(200));
+    let script = format!(
+        "trap '' TERM; up() {{ echo '{}'; }}; read -r l; echo '{{\"id\":0,\"result\":{{\"protocolVersion\":1}}}}'; \
+         read -r l; echo '{{\"id\":1,\"result\":{{\"sessionId\":\"s\"}}}}'; read -r l; {first}; exec yes '{flood}'",
+        chunk("up")
+    );
+    shell(&script).limits(|limits| {
+        limits.output_bytes = 256 * 1024;
+        limits.grace_ms = 500;
+    })
+}
+
+fn is_cut(played: &Played) {
+    assert!(played.end.text_truncated);
+    let said = played.end.text.len();
+    assert!(said <= 256 * 1024, "{said} bytes");
+}
+
+#[tokio::test]
+async fn output_is_limited_after_the_turn_too() {
+    let played = flooding(r#"echo '{"id":2,"result":{"stopReason":"end_turn"}}'"#)
+        .play()
+        .await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    is_cut(&played);
+}
+
+#[tokio::test]
+async fn output_is_limited_while_the_session_is_cancelled() {
+    let mut running = flooding("up; read -r l").start();
+    running.until_said("up").await;
+    running.tell(EndReason::Interrupted);
+    let played = running.finish().await;
+    assert_eq!(played.end.ended, INTERRUPTED);
+    is_cut(&played);
 }
 
 #[tokio::test]

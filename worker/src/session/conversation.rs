@@ -82,7 +82,7 @@ pub enum Stop {
 pub enum Bounds {
     /// The session's limits, the orders from outside, and a deadline of its own if it has one.
     Session(Option<Instant>),
-    /// Only this deadline: the session is ending already.
+    /// This deadline, and how much the agent may say: the session is ending already.
     Until(Instant),
 }
 
@@ -198,11 +198,12 @@ impl<'a> Conversation<'a> {
     /// Waits until the process is gone, or the deadline; whether it is gone.
     pub async fn gone(&mut self, until: Instant) -> bool {
         while self.agent.exit().is_none() {
-            match self.step(None, Bounds::Until(until)).await {
-                Ok(_) | Err(Stop::Closed { .. }) => {}
+            let over = match self.step(None, Bounds::Until(until)).await {
+                Ok(_) | Err(Stop::Closed { .. }) => false,
+                Err(Stop::Limit(_)) => true,
                 Err(_) => break,
-            }
-            if self.broken.is_some() && self.agent.exit().is_none() {
+            };
+            if (over || self.broken.is_some()) && self.agent.exit().is_none() {
                 // Nothing more will be read: only the exit matters.
                 let exited = tokio::time::timeout_at(until.into(), self.agent.exited()).await;
                 return exited.is_ok_and(|exit| exit.is_some());
@@ -216,14 +217,14 @@ impl<'a> Conversation<'a> {
         self.voice = None;
     }
 
-    /// Collects no more text: the output limit cut it.
-    pub fn cut_text(&mut self) {
-        self.record.text_truncated = true;
-    }
-
     /// Waits for one event and handles it. Gives the awaited answer when it came.
     async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<Answer>, Stop> {
         let now = now();
+        if self.output_bytes() > self.limits.output_bytes {
+            // Whoever says more than it may is not read any more, however the session goes on.
+            self.record.text_truncated = true;
+            return Err(Stop::Limit(SessionLimit::Output));
+        }
         let (until, open) = match bounds {
             Bounds::Until(until) => (until, false),
             Bounds::Session(own) => match limits::judge(&self.limits, &self.facts(), now) {
@@ -267,7 +268,7 @@ impl<'a> Conversation<'a> {
             started: self.started,
             heard: self.heard,
             progressed: self.progressed,
-            output_bytes: self.lines.total_bytes(),
+            output_bytes: self.output_bytes(),
             tool_calls: self.record.tool_calls,
             disk_filled: *self.disk.borrow(),
         }

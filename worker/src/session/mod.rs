@@ -16,7 +16,7 @@
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
 //! | [`logins`] | files that are copied into the private home, and back |
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
-//! | [`record`], [`content`], [`usage`] | what updates add up to; what they hold, as text; tokens and cost |
+//! | [`record`], [`content`], [`tools`], [`usage`] | what updates add up to; what they hold, as text; tool calls; tokens and cost |
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
 //! | [`requests`], [`files`], [`terminal`], [`tail`], [`permissions`], [`pattern`] | what the agent asks for, and what it may |
 //! | [`disk`] | whether a session fills the disk |
@@ -54,6 +54,7 @@ mod story;
 mod tail;
 mod talk;
 mod terminal;
+mod tools;
 mod transcript;
 mod usage;
 

@@ -1,7 +1,7 @@
 //! What a session's updates add up to: the text, the tools, the plan, the usage. Everything also goes into the
 //! transcript.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use agent_client_protocol::v1::schema::{
     ContentChunk, Plan, SessionNotification, SessionUpdate, ToolCallStatus, ToolCallUpdate, ToolKind,
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
 use super::introduction::Introduction;
+use super::tools::Tools;
 use super::transcript::{TranscriptSender, bounded};
 use super::usage;
 
@@ -51,8 +52,7 @@ pub struct Record {
     used_before: Usage,
     /// Whether updates tell an earlier session again.
     muted: bool,
-    /// Kind of each tool call, by its id.
-    tools: HashMap<String, ToolKind>,
+    tools: Tools,
     /// The last output that a call showed, in case it fails without a word.
     last_output: Option<(String, String)>,
     plan: Vec<String>,
@@ -82,7 +82,7 @@ impl Record {
             resumed: false,
             used_before: Usage::default(),
             muted: false,
-            tools: HashMap::new(),
+            tools: Tools::default(),
             last_output: None,
             plan: Vec::new(),
             titles: VecDeque::new(),
@@ -169,7 +169,7 @@ impl Record {
 
     /// The kind of a tool call that was announced before.
     pub fn tool_kind(&self, id: &str) -> Option<ToolKind> {
-        self.tools.get(&bounded(id, TITLE_BYTES)).copied()
+        self.tools.kind(&bounded(id, TITLE_BYTES))
     }
 
     /// Usage from the answer to the prompt.
@@ -215,12 +215,10 @@ impl Record {
     fn tool(&mut self, update: ToolCallUpdate) {
         let id = bounded(&update.tool_call_id.0, TITLE_BYTES);
         let fields = update.fields;
-        if !self.tools.contains_key(&id) {
+        if self.tools.told(&id, fields.kind) {
             self.tool_calls = self.tool_calls.saturating_add(1);
             self.after_tool = true;
         }
-        let kind = self.tools.entry(id.clone()).or_default();
-        *kind = fields.kind.unwrap_or(*kind);
         let title = fields.title.map(|title| bounded(&title, TITLE_BYTES));
         if let Some(title) = title.as_ref().filter(|title| self.titles.back() != Some(title)) {
             self.titles.push_back(title.clone());

@@ -57,9 +57,6 @@ pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversat
             ended
         }
         Err(Break::Stop(stop)) => {
-            if let Stop::Limit(SessionLimit::Output) = stop {
-                conversation.cut_text();
-            }
             let answered = cancel(spec, conversation, prompted.as_ref(), &stop).await;
             let grace = Duration::from_millis(spec.limits.grace_ms);
             finish(spec, conversation, if answered { grace } else { Duration::ZERO }).await;

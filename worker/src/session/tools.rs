@@ -1,0 +1,65 @@
+//! The tool calls of a session: which were told of, and of what kind each is. Bounded, whatever an agent sends.
+
+use std::collections::{HashMap, VecDeque};
+
+use agent_client_protocol::v1::schema::ToolKind;
+
+/// How many calls are known by their ids; of more, the oldest are forgotten, which ended long ago.
+const MOST_CALLS: usize = 1024;
+
+/// The calls that are known, by their ids.
+#[derive(Debug, Default)]
+pub struct Tools {
+    kinds: HashMap<String, ToolKind>,
+    /// The same ids, oldest first.
+    ids: VecDeque<String>,
+}
+
+impl Tools {
+    /// Takes news of a call; whether it is a new one. Its kind stays as it was where the news don't name it.
+    pub fn told(&mut self, id: &str, kind: Option<ToolKind>) -> bool {
+        if let Some(known) = self.kinds.get_mut(id) {
+            *known = kind.unwrap_or(*known);
+            return false;
+        }
+        if self.ids.len() == MOST_CALLS
+            && let Some(oldest) = self.ids.pop_front()
+        {
+            self.kinds.remove(&oldest);
+        }
+        self.ids.push_back(id.to_owned());
+        self.kinds.insert(id.to_owned(), kind.unwrap_or_default());
+        true
+    }
+
+    /// The kind of a call that is known.
+    pub fn kind(&self, id: &str) -> Option<ToolKind> {
+        self.kinds.get(id).copied()
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_known_by_their_ids_and_the_oldest_forgotten() {
+        let mut tools = Tools::default();
+        assert!(tools.told("a", Some(ToolKind::Edit)));
+        assert!(!tools.told("a", None));
+        assert_eq!(tools.kind("a"), Some(ToolKind::Edit));
+        assert!(!tools.told("a", Some(ToolKind::Read)));
+        assert_eq!(tools.kind("a"), Some(ToolKind::Read));
+        for call in 0..10 * MOST_CALLS {
+            assert!(tools.told(&format!("call-{call}"), None));
+        }
+        assert_eq!(tools.kind("a"), None);
+        assert_eq!((tools.kinds.len(), tools.ids.len()), (MOST_CALLS, MOST_CALLS));
+        assert!(!tools.told(&format!("call-{}", 10 * MOST_CALLS - 1), None));
+    }
+}
