@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ralph_shared::wire::{Ended, SessionLimits};
+use ralph_shared::wire::{Door, Ended, SessionLimit, SessionLimits};
 
 use super::introduction::Capabilities;
 use super::record::Record;
@@ -41,6 +41,19 @@ pub fn second(spec: &SessionSpec, ended: &Ended, record: &Record, spent: Spent) 
     })
 }
 
+/// Whether how the second process ended is how the session did. One that could not take up the session changes nothing
+/// about the first one's end, unless it was ended from outside, or something else than the agent keeps it from its work:
+/// the provider, or a full disk.
+pub fn is_end(later: &Ended, resumed: bool) -> bool {
+    let from_outside = match later {
+        Ended::Told { .. } => true,
+        Ended::Door { door, .. } => matches!(door, Door::RateLimit | Door::Overload | Door::Authentication),
+        Ended::Limit { limit } => *limit == SessionLimit::Disk,
+        _ => false,
+    };
+    resumed || from_outside
+}
+
 /// What is left of the limits; `None` when that is nothing.
 fn left(limits: SessionLimits, spent: Spent) -> Option<SessionLimits> {
     let spent_ms = u64::try_from(spent.time.as_millis()).ok()?;
@@ -54,7 +67,43 @@ fn left(limits: SessionLimits, spent: Spent) -> Option<SessionLimits> {
 
 #[cfg(test)]
 mod tests {
+    use ralph_shared::wire::EndReason;
+
     use super::*;
+
+    #[test]
+    fn a_second_process_counts_when_it_resumed_or_was_kept_from_it() {
+        let door = |door| Ended::Door {
+            door,
+            message: String::new(),
+        };
+        let limit = |limit| Ended::Limit { limit };
+        let rows = [
+            (
+                Ended::Told {
+                    reason: EndReason::Fenced,
+                },
+                true,
+            ),
+            (door(Door::RateLimit), true),
+            (door(Door::Authentication), true),
+            (door(Door::ExitsAtOnce), false),
+            (door(Door::Silent), false),
+            (limit(SessionLimit::Disk), true),
+            (limit(SessionLimit::Session), false),
+            (
+                Ended::AgentExited {
+                    code: Some(1),
+                    signal: None,
+                },
+                false,
+            ),
+        ];
+        for (later, expected) in rows {
+            assert_eq!(is_end(&later, false), expected, "{later:?}");
+            assert!(is_end(&later, true), "{later:?}");
+        }
+    }
 
     #[test]
     fn limits_hold_for_both_processes_together() {

@@ -162,15 +162,20 @@ async fn hold(
     };
     let second = resume::second(spec, &process.ended, record, spent);
     if let (Some(second), Some(aim)) = (second, second_aim) {
-        let note = format!(
-            "{}: it is started again, to resume its session",
-            words(&process.ended)
-        );
-        record.transcript.note(note);
-        let later = self::process(&second, &environment, aim, record, end).await;
-        // A process that could not take up the session changes nothing.
-        if record.resumed() {
-            process = later;
+        let told = *end.borrow();
+        if let Some(reason) = told {
+            // An order that came while the first process was cleaned up.
+            process.ended = Ended::Told { reason };
+        } else {
+            let note = format!(
+                "{}: it is started again, to resume its session",
+                words(&process.ended)
+            );
+            record.transcript.note(note);
+            let later = self::process(&second, &environment, aim, record, end).await;
+            if resume::is_end(&later.ended, record.resumed()) {
+                process = later;
+            }
         }
     }
     for note in blocking(move || logins.copy_back()).await.unwrap_or_default() {
