@@ -7,7 +7,7 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentCapabilities, AuthMethod, AuthMethodAgent, CancelNotification, ContentBlock, Error as SchemaError,
     Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, LoadSessionResponse,
-    NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, SessionId,
+    NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, SessionId, SessionNotification,
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
@@ -79,14 +79,14 @@ pub(super) async fn serve(
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: NewSessionRequest, responder: Responder<NewSessionResponse>, _cx| {
-                responder.respond_with_result(opening.open_session(request))
+            async move |request: NewSessionRequest, responder: Responder<NewSessionResponse>, cx| {
+                opening.open_session(request, responder, &cx)
             },
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: LoadSessionRequest, responder: Responder<LoadSessionResponse>, _cx| {
-                responder.respond_with_result(loading.load_session(request))
+            async move |request: LoadSessionRequest, responder: Responder<LoadSessionResponse>, cx| {
+                responder.respond_with_result(loading.load_session(request, &cx))
             },
             on_receive_request!(),
         )
@@ -162,26 +162,43 @@ impl Agent {
         }
     }
 
-    fn open_session(&self, request: NewSessionRequest) -> Result<NewSessionResponse, Error> {
+    fn open_session(
+        &self,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        cx: &ConnectionTo<Client>,
+    ) -> Result<(), Error> {
         if self.options.handshake == Handshake::AuthRequired {
-            return Err(Error::auth_required());
+            return responder.respond_with_error(Error::auth_required());
         }
         let session = self.sessions.open(request.cwd);
-        let response = NewSessionResponse::new(session.id.clone());
-        Ok(if self.options.no_model_option {
-            response
-        } else {
-            response.config_options(session.options())
-        })
+        let mut response = NewSessionResponse::new(session.id.clone());
+        if !self.options.no_model_option {
+            response = response.config_options(session.options());
+        }
+        if !self.options.set_model {
+            return responder.respond(response);
+        }
+        let mut response = serde_json::to_value(response)?;
+        response["models"] = session.models();
+        self.stdout.answer(cx, responder, &response)
     }
 
-    fn load_session(&self, request: LoadSessionRequest) -> Result<LoadSessionResponse, Error> {
+    /// Tells the session again before it answers, as the protocol asks.
+    fn load_session(
+        &self,
+        request: LoadSessionRequest,
+        cx: &ConnectionTo<Client>,
+    ) -> Result<LoadSessionResponse, Error> {
         let id = request.session_id;
         let session = self.sessions.load(&id, request.cwd).map_err(|error| {
             let error = format!("the session {id} can't be loaded: {error}");
-            Error::from(SchemaError::session_not_found(id).data(error))
+            Error::from(SchemaError::session_not_found(id.clone()).data(error))
         })?;
-        Ok(if self.options.no_model_option {
+        for update in session.told() {
+            cx.send_notification(SessionNotification::new(id.clone(), update))?;
+        }
+        Ok(if self.options.no_model_option || self.options.bare_load {
             LoadSessionResponse::new()
         } else {
             LoadSessionResponse::new().config_options(session.options())

@@ -21,13 +21,17 @@ pub struct Options {
     #[arg(long)]
     pub no_model_option: bool,
 
-    /// Understand the withdrawn method `session/set_model`.
+    /// Understand the withdrawn method `session/set_model`, and offer `models` as agents that know it do.
     #[arg(long)]
     pub set_model: bool,
 
     /// Keep sessions below HOME, and offer to load them.
     #[arg(long)]
     pub keep_sessions: bool,
+
+    /// Say nothing of options and models when a session is loaded.
+    #[arg(long)]
+    pub bare_load: bool,
 
     /// Go on when standard input ends.
     #[arg(long)]

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId,
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId, SessionUpdate,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 /// The id of the option by which a client chooses the model.
@@ -30,6 +31,8 @@ pub(super) struct Session {
     assigned: Mutex<Option<String>>,
     /// How many actions of a turn that didn't end were begun.
     begun: AtomicUsize,
+    /// What was told of it, as far as it is kept.
+    told: Mutex<Vec<SessionUpdate>>,
     /// Where it is kept, if it is.
     kept: Option<PathBuf>,
 }
@@ -39,6 +42,7 @@ pub(super) struct Session {
 struct Kept {
     description: String,
     begun: usize,
+    told: Vec<SessionUpdate>,
 }
 
 /// What the session spent so far.
@@ -60,6 +64,7 @@ impl Session {
             ignores_cancel: AtomicBool::new(false),
             assigned: Mutex::default(),
             begun: AtomicUsize::new(0),
+            told: Mutex::default(),
             kept,
         }
     }
@@ -70,6 +75,7 @@ impl Session {
         let kept: Kept = serde_json::from_slice(&std::fs::read(kept)?)?;
         *lock(&self.assigned) = Some(kept.description);
         self.begun.store(kept.begun, Ordering::Relaxed);
+        *lock(&self.told) = kept.told;
         Ok(())
     }
 
@@ -87,9 +93,22 @@ impl Session {
         let kept = Kept {
             description: lock(&self.assigned).clone().unwrap_or_default(),
             begun: actions,
+            told: lock(&self.told).clone(),
         };
         std::fs::create_dir_all(path.parent().unwrap_or(path))?;
         std::fs::write(path, serde_json::to_vec(&kept)?)
+    }
+
+    /// Notes what is told, for who loads the session; without a place to keep it, nothing.
+    pub(super) fn note(&self, update: &SessionUpdate) {
+        if self.kept.is_some() {
+            lock(&self.told).push(update.clone());
+        }
+    }
+
+    /// What was told of the session, in its order.
+    pub(super) fn told(&self) -> Vec<SessionUpdate> {
+        lock(&self.told).clone()
     }
 
     /// Forgets the cancellation of an earlier turn. Called where messages arrive, so that no later one is forgotten.
@@ -135,6 +154,15 @@ impl Session {
             name.clone_into(&mut lock(&self.model));
         }
         known
+    }
+
+    /// The models as agents offered them before there were options.
+    pub(super) fn models(&self) -> Value {
+        let available: Vec<Value> = MODELS
+            .iter()
+            .map(|model| json!({ "modelId": model, "name": model }))
+            .collect();
+        json!({ "availableModels": available, "currentModelId": self.model() })
     }
 
     /// The options that a client may set, with their current values.

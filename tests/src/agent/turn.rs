@@ -84,6 +84,10 @@ impl Turn {
             kind: self.kind(),
             elsewhere: &assignment.elsewhere,
         };
+        self.session
+            .note(&SessionUpdate::UserMessageChunk(ContentChunk::new(
+                self.prompt.clone().into(),
+            )));
         let actions: Vec<&Action> = script.applicable(facts).collect();
         let mut stop = None;
         let before = if assignment.description.trim().is_empty() {
@@ -152,6 +156,7 @@ impl Turn {
 
     /// Sends a session update.
     pub(super) fn update(&self, update: SessionUpdate) -> Result<(), Error> {
+        self.session.note(&update);
         self.cx
             .send_notification(SessionNotification::new(self.session.id.clone(), update))
     }

@@ -6,14 +6,7 @@ use ralph_shared::wire::Ended;
 use ralph_worker::sandbox::{Cgroup, Resources};
 use ralph_worker::session::kill_leftovers;
 
-use super::scene::{scene, turn};
-
-fn lives(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')')
-        .next()
-        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
-}
+use super::scene::{lives, orphan, scene, turn, until};
 
 #[tokio::test]
 async fn exits_are_told_with_code_or_signal() {
@@ -58,14 +51,7 @@ async fn closed_pipes_end_the_session_long_before_it_is_idle() {
 async fn detached_children_do_not_outlive_the_session() {
     let played = scene("@orphan 600\n@done").play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    let pid = played
-        .end
-        .text
-        .lines()
-        .next()
-        .unwrap()
-        .strip_prefix("orphan ")
-        .unwrap();
+    let pid = orphan(&played.end.text);
     assert!(!lives(pid), "{pid}");
     assert!(played.transcript().contains("outlived the session"));
 }
@@ -123,24 +109,22 @@ async fn children_of_a_crashed_agent_go_as_well() {
         played.end.ended,
         Ended::AgentExited { code: Some(101), .. }
     ));
-    let pid = played
-        .end
-        .text
-        .lines()
-        .next()
-        .unwrap()
-        .strip_prefix("orphan ")
-        .unwrap();
+    let pid = orphan(&played.end.text);
     assert!(!lives(pid), "{pid}");
 }
 
 #[tokio::test]
 async fn a_dropped_session_takes_its_processes_along() {
-    let mut running = scene("@orphan 600\n@run echo $PPID\n@say up\n@hang").start();
+    let mut running = scene("@orphan 600\n@run echo $PPID > agent\n@say up\n@hang").start();
     running.until_said("up").await;
-    let dispatch = running.abort().await;
-    kill_leftovers(&dispatch);
+    let agent = std::fs::read_to_string(running.work().join("agent")).unwrap();
+    let pids = [agent.trim().to_owned(), orphan(&running.said()).to_owned()];
+    assert!(pids.iter().all(|pid| lives(pid)), "{pids:?}");
+    // Nobody but the session itself kills them.
+    let (dispatch, folder) = running.abort().await;
+    until(|| !pids.iter().any(|pid| lives(pid))).await;
     assert_eq!(kill_leftovers(&dispatch), 0);
+    drop(folder);
 }
 
 #[tokio::test]

@@ -1,8 +1,11 @@
 //! Agents whose process ends in the middle of a turn, and who can resume their session.
 
-use ralph_shared::wire::{Ended, SessionLimit};
+use std::sync::{Arc, Mutex};
 
-use super::scene::{Scene, scene, turn};
+use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit};
+use ralph_worker::session::Check;
+
+use super::scene::{Scene, lives, orphan, scene, turn, until};
 
 const AFTER_EXIT: &str = "Your process was started again.";
 
@@ -46,6 +49,93 @@ async fn a_killed_agent_goes_on_where_it_was() {
         "{}",
         played.transcript()
     );
+}
+
+/// The same, with a second process that does this first.
+fn restarting(script: &str, first: &str) -> Scene {
+    let mut scene = keeping(script);
+    let line = format!("if [ -e started ]; then {first}; fi; touch started; exec \"$0\" \"$@\"");
+    scene
+        .spec
+        .agent
+        .argv
+        .splice(0..0, ["sh".to_owned(), "-c".to_owned(), line]);
+    scene
+}
+
+#[tokio::test]
+async fn an_order_while_the_agent_starts_again_is_how_it_ended() {
+    let hangs = "touch hangs; set -- \"$@\" --handshake hang";
+    let running = restarting("@say one\n@kill\n@say two\n@done", hangs).start();
+    let hangs = running.work().join("hangs");
+    until(|| hangs.exists()).await;
+    running.tell(EndReason::Drain);
+    let played = running.finish().await;
+    let reason = EndReason::Drain;
+    assert_eq!(played.end.ended, Ended::Told { reason });
+    assert_eq!(played.end.text, "one\n");
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_the_second_process_is_no_crash() {
+    let refused = "echo 'API Error: 429 Too Many Requests' >&2; exit 1";
+    let played = restarting("@say one\n@kill\n@done", refused).play().await;
+    assert!(
+        matches!(
+            played.end.ended,
+            Ended::Door {
+                door: Door::RateLimit,
+                ..
+            }
+        ),
+        "{:?}",
+        played.end.ended
+    );
+    let exits = restarting("@say one\n@kill\n@done", "exit 1").play().await;
+    assert_eq!(exits.end.ended, killed());
+}
+
+#[tokio::test]
+async fn the_model_is_set_again_where_a_loaded_session_does_not_tell_of_it() {
+    let played = keeping("@model\n@kill\n@model\n@done")
+        .arguments(&["--bare-load"])
+        .model("Opus")
+        .play()
+        .await;
+    assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());
+    assert_eq!(
+        played.end.text.matches("model opus").count(),
+        2,
+        "{}",
+        played.end.text
+    );
+    assert_eq!(played.end.agent.model.as_deref(), Some("opus"));
+}
+
+#[tokio::test]
+async fn a_graph_that_was_refused_stays_behind_when_the_correction_crashes() {
+    let mut stage = keeping(
+        "@unless-prompt-has Correct : @say <task-graph>old</task-graph>\n\
+         @if-prompt-has Correct : @say <task-graph>new</task-graph>\n@if-prompt-has Correct : @kill",
+    );
+    let looked = Arc::new(Mutex::new(Vec::new()));
+    let seen = looked.clone();
+    stage.check = Some(Check::new(move |text| {
+        let mut seen = seen.lock().unwrap();
+        seen.push(text);
+        let first = seen.len() == 1;
+        Box::pin(async move { first.then(|| "Correct it.".to_owned()) })
+    }));
+    let played = stage.play().await;
+    assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());
+    let looked = looked.lock().unwrap();
+    assert_eq!(looked.len(), 2);
+    for text in [&looked[1], &played.end.text] {
+        assert!(
+            text.contains("<task-graph>new") && !text.contains("<task-graph>old"),
+            "{text}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -99,11 +189,23 @@ async fn limits_hold_for_both_processes_together() {
 }
 
 #[tokio::test]
+async fn what_a_loaded_session_tells_again_is_no_output() {
+    let played = keeping("@flood 60K\n@kill\n@flood 20K\n@done")
+        .limits(|limits| limits.output_bytes = 100 * 1024)
+        .play()
+        .await;
+    assert_eq!(played.end.ended, turn("end_turn"), "{:?}", played.end.ended);
+    assert_eq!(played.end.text.matches('x').count(), 80 * 1024);
+}
+
+#[tokio::test]
 async fn nothing_of_the_first_process_is_left_to_the_second() {
-    let script = "@orphan 600\n@kill\n@run for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | \
-                  grep -q -- '[-]-orphan-live' && tr '\\0' '\\n' < $p/environ | grep -qx \"RALPH_DISPATCH=$RALPH_DISPATCH\" && \
-                  echo alive >> found; done; touch looked\n@done";
-    let played = keeping(script).play().await;
+    let script = "@orphan 600\n@kill\n@say second\n@wait-for looked\n@done";
+    let mut running = keeping(script).start();
+    running.until_said("second").await;
+    let said = running.said();
+    assert!(!lives(orphan(&said)), "{said}");
+    std::fs::write(running.work().join("looked"), "").unwrap();
+    let played = running.finish().await;
     assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());
-    assert!(played.path("looked").exists() && !played.path("found").exists());
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{
@@ -9,8 +10,8 @@ use ralph_shared::wire::{
 };
 use ralph_worker::sandbox::Sandbox;
 use ralph_worker::session::{
-    AgentCommand, Redactor, SessionEnd, SessionSpec, TranscriptReceiver, channel, kill_leftovers, run,
-    secret_values,
+    AgentCommand, Check, Redactor, SessionEnd, SessionSpec, TranscriptReceiver, channel, kill_leftovers,
+    run_checked, secret_values,
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
 pub struct Scene {
     folder: TempDir,
     pub spec: SessionSpec,
+    /// Who looks at what the agent said.
+    pub check: Option<Check>,
 }
 
 /// A session that runs.
@@ -77,7 +80,11 @@ pub fn scene(description: &str) -> Scene {
         },
         env: BTreeMap::new(),
     };
-    Scene { folder, spec }
+    Scene {
+        folder,
+        spec,
+        check: None,
+    }
 }
 
 /// A scene with an agent that is a shell script.
@@ -123,7 +130,7 @@ impl Scene {
     }
 
     pub fn start(self) -> Running {
-        let Self { folder, spec } = self;
+        let Self { folder, spec, check } = self;
         let dispatch = spec.dispatch.clone();
         let secrets = secret_values(spec.agent.env.clone());
         let (transcript, receiver) = channel(Redactor::new(secrets));
@@ -132,7 +139,7 @@ impl Scene {
             folder,
             dispatch,
             end,
-            session: tokio::spawn(run(spec, transcript, told)),
+            session: tokio::spawn(run_checked(spec, transcript, told, check)),
             receiver,
             entries: Vec::new(),
         }
@@ -158,6 +165,15 @@ impl Running {
             .await;
     }
 
+    /// What the agent said so far, as far as it was waited for.
+    pub fn said(&self) -> String {
+        let texts = self.entries.iter().filter_map(|entry| match &entry.update {
+            TranscriptUpdate::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
     /// The workspace.
     pub fn work(&self) -> std::path::PathBuf {
         self.folder.path().join("work")
@@ -167,11 +183,11 @@ impl Running {
         self.end.send_replace(Some(reason));
     }
 
-    /// Ends the session without any order, as a dropped slot does.
-    pub async fn abort(self) -> String {
+    /// Ends the session without any order, as a dropped slot does. Gives the mark of its processes, and its folder.
+    pub async fn abort(self) -> (String, TempDir) {
         self.session.abort();
         let _ = self.session.await;
-        self.dispatch
+        (self.dispatch, self.folder)
     }
 
     pub async fn finish(mut self) -> Played {
@@ -206,6 +222,33 @@ impl Played {
     pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join("work").join(name)
     }
+}
+
+/// Whether a process lives; one that nobody has waited for yet does not.
+pub fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+/// The process that `@orphan` left, as the agent said.
+pub fn orphan(text: &str) -> &str {
+    text.lines()
+        .find_map(|line| line.strip_prefix("orphan "))
+        .unwrap()
+}
+
+/// Looks again and again until it holds, for at most half a minute.
+pub async fn until(holds: impl Fn() -> bool) {
+    let looks = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), looks)
+        .await
+        .expect("it did not come to hold");
 }
 
 /// A turn that ended for this reason.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use ralph_shared::sigil;
 
 /// Looks at an agent's text, redacted; gives what the agent is to be told when it gets one more turn.
 #[derive(Clone)]
@@ -24,5 +25,15 @@ impl Check {
 impl fmt::Debug for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Check")
+    }
+}
+
+/// A task graph of the second turn, which begins at `before`, takes the place of those before it.
+pub fn supersede(text: &mut String, before: usize) {
+    let Some((first, second)) = text.split_at_checked(before) else {
+        return;
+    };
+    if second.contains("<task-graph") {
+        *text = format!("{}\n{second}", sigil::defuse_graphs(first));
     }
 }

@@ -14,7 +14,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
 use super::agent::Agent;
-use super::limits::{self, Facts, Verdict};
+use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::lines::{Line, Lines};
 use super::peer::{self, Incoming, Outbox};
 use super::record::Record;
@@ -44,6 +44,10 @@ pub struct Conversation<'a> {
     disk: watch::Receiver<bool>,
     /// When the rest of a broken conversation is given up.
     broken: Option<Instant>,
+    /// What was told again of an earlier session. Bytes.
+    replayed_bytes: u64,
+    /// How much had come before the agent began to tell an earlier session again, while it does. Bytes.
+    replay_from: Option<u64>,
 }
 
 /// What speaks to the agent.
@@ -114,6 +118,8 @@ impl<'a> Conversation<'a> {
             input_open: true,
             disk,
             broken: None,
+            replayed_bytes: 0,
+            replay_from: None,
         }
     }
 
@@ -127,9 +133,35 @@ impl<'a> Conversation<'a> {
         self.agent
     }
 
-    /// All that the agent sent. Bytes.
+    /// All that the agent sent, what it told again left out. Bytes.
     pub fn output_bytes(&self) -> u64 {
-        self.lines.total_bytes()
+        self.replay_from.unwrap_or(self.lines.total_bytes()) - self.replayed_bytes
+    }
+
+    /// What comes now tells an earlier session again: it is no part of this one, and bounded by itself.
+    pub fn replay_begins(&mut self) {
+        self.record.mute(true);
+        let from = self.lines.total_bytes();
+        self.replay_from = Some(from);
+        self.lines.set_budget(from + REPLAY_LIMIT_BYTES);
+    }
+
+    /// What comes now is new again.
+    pub fn replay_ends(&mut self) {
+        self.record.mute(false);
+        if let Some(from) = self.replay_from.take() {
+            self.replayed_bytes += self.lines.total_bytes() - from;
+        }
+        let budget = self.limits.output_bytes.saturating_add(self.replayed_bytes);
+        self.lines.set_budget(budget);
+    }
+
+    /// Whether the agent said more than it may.
+    fn is_over(&self) -> bool {
+        match self.replay_from {
+            Some(from) => self.lines.total_bytes() - from > REPLAY_LIMIT_BYTES,
+            None => self.output_bytes() > self.limits.output_bytes,
+        }
     }
 
     /// When it began.
@@ -220,9 +252,9 @@ impl<'a> Conversation<'a> {
     /// Waits for one event and handles it. Gives the awaited answer when it came.
     async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<Answer>, Stop> {
         let now = now();
-        if self.output_bytes() > self.limits.output_bytes {
-            // Whoever says more than it may is not read any more, however the session goes on.
-            self.record.text_truncated = true;
+        if self.is_over() {
+            // It is not read any more, however the session goes on.
+            self.record.text_truncated |= self.replay_from.is_none();
             return Err(Stop::Limit(SessionLimit::Output));
         }
         let (until, open) = match bounds {

@@ -48,9 +48,8 @@ pub(super) async fn shake(spec: &SessionSpec, conversation: &mut Conversation<'_
     let bounds = Bounds::Session(Some(conversation.started() + HANDSHAKE_LIMIT));
     initialize(spec, conversation, bounds).await?;
     let (session, answer) = open(spec, conversation, bounds).await?;
-    let (models, modes) = (Offer::models(&answer), Offer::modes(&answer));
     let record = conversation.record();
-    record.introduction.opened(&models, &modes);
+    let (models, modes) = record.offered(Offer::models(&answer), Offer::modes(&answer));
     record.session_began(&session);
     set_mode(spec, conversation, bounds, &session, &modes).await?;
     let model = set_model(spec, conversation, bounds, &session, &models).await?;
@@ -185,9 +184,9 @@ async fn resume(
     if let Some(params) = params.as_object_mut() {
         params.entry("mcpServers").or_insert_with(|| json!([]));
     }
-    conversation.record().mute(true);
+    conversation.replay_begins();
     let answer = ask(conversation, method, &params, bounds).await;
-    conversation.record().mute(false);
+    conversation.replay_ends();
     match answer? {
         Ok(answer) => Ok(Some(answer)),
         Err(error) => {

@@ -56,6 +56,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// Reads at most so many bytes in all from here on.
+    pub fn set_budget(&mut self, budget_bytes: u64) {
+        self.budget_bytes = budget_bytes;
+    }
+
     /// All that was read so far. Bytes.
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes

@@ -99,6 +99,18 @@ impl Offer {
         self.current.as_deref()
     }
 
+    /// This one, or an earlier one where it offers nothing: what is in use is then not known.
+    pub fn or_again(self, earlier: &Self) -> Self {
+        if self.choices.is_empty() {
+            Self {
+                current: self.current,
+                ..earlier.clone()
+            }
+        } else {
+            self
+        }
+    }
+
     fn config(answer: &Value, category: &SessionConfigOptionCategory) -> Option<Self> {
         let options = answer.get("configOptions")?.as_array()?;
         options

@@ -10,8 +10,10 @@ use agent_client_protocol::v1::schema::{
 use ralph_shared::wire::{AgentInfo, TranscriptUpdate, Usage};
 use serde_json::Value;
 
+use super::check;
 use super::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
 use super::introduction::Introduction;
+use super::offer::Offer;
 use super::tools::Tools;
 use super::transcript::{TranscriptSender, bounded};
 use super::usage;
@@ -60,6 +62,10 @@ pub struct Record {
     message: Option<String>,
     after_tool: bool,
     oddities: u32,
+    /// Where the text of the turn begins that is to correct what was said before.
+    corrected_from: Option<usize>,
+    /// What the agent offered last: models and modes.
+    offers: (Offer, Offer),
 }
 
 impl Record {
@@ -89,6 +95,8 @@ impl Record {
             message: None,
             after_tool: false,
             oddities: 0,
+            corrected_from: None,
+            offers: Default::default(),
         }
     }
 
@@ -116,6 +124,31 @@ impl Record {
         self.last_output = None;
         self.message = None;
         self.after_tool = true;
+    }
+
+    /// Takes the models and modes that the agent offers. A session that an earlier process began is offered what was, where
+    /// the agent does not say it again.
+    pub fn offered(&mut self, models: Offer, modes: Offer) -> (Offer, Offer) {
+        self.offers = if self.resumed {
+            (models.or_again(&self.offers.0), modes.or_again(&self.offers.1))
+        } else {
+            (models, modes)
+        };
+        self.introduction.opened(&self.offers.0, &self.offers.1);
+        self.offers.clone()
+    }
+
+    /// From here on the agent corrects what it said: a task graph takes the place of those before it.
+    pub fn correction_begins(&mut self) {
+        self.settle();
+        self.corrected_from = Some(self.text.len());
+    }
+
+    /// Leaves behind what was corrected since [`Self::correction_begins`].
+    pub fn settle(&mut self) {
+        if let Some(before) = self.corrected_from.take() {
+            check::supersede(&mut self.text, before);
+        }
     }
 
     /// What was used, by all processes.
@@ -296,154 +329,4 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::redact::Redactor;
-    use super::super::transcript::channel;
-    use super::*;
-    use serde_json::json;
-
-    fn record(updates: &[Value]) -> Record {
-        let (transcript, _) = channel(Redactor::new([]));
-        let mut record = Record::new(transcript, "a");
-        record.session_began("s");
-        for update in updates {
-            record.update(&json!({ "sessionId": "s", "update": update }).to_string());
-        }
-        record
-    }
-
-    fn chunk(kind: &str, text: &str) -> Value {
-        json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } })
-    }
-
-    fn tool(id: &str, more: Value) -> Value {
-        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": id });
-        update
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        update
-    }
-
-    #[test]
-    fn only_message_text_counts_and_chunks_are_joined() {
-        let record = record(&[
-            chunk("user_message_chunk", "<task-done>t-1</task-done>"),
-            chunk("agent_thought_chunk", "hm"),
-            chunk("agent_message_chunk", "<task-"),
-            json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 }),
-            json!({ "sessionUpdate": "from_the_future" }),
-            chunk("agent_message_chunk", "done>"),
-        ]);
-        assert_eq!(record.text, "<task-done>");
-    }
-
-    #[test]
-    fn messages_around_a_tool_call_stand_on_lines_of_their_own() {
-        let record = record(&[
-            chunk("agent_message_chunk", "I look."),
-            tool("1", json!({ "title": "Read a" })),
-            tool("1", json!({ "status": "completed" })),
-            chunk("agent_message_chunk", "FAILURE_REASON: "),
-            tool("1", json!({})),
-            chunk("agent_message_chunk", "none"),
-        ]);
-        assert_eq!(record.text, "I look.\nFAILURE_REASON: none");
-        assert_eq!(record.tool_calls, 1);
-    }
-
-    #[test]
-    fn updates_of_other_sessions_do_not_count() {
-        let mut record = record(&[]);
-        record.update(&json!({ "sessionId": "x", "update": chunk("agent_message_chunk", "no") }).to_string());
-        assert_eq!(record.text, "");
-    }
-
-    #[test]
-    fn failed_tool_calls_leave_their_output() {
-        let failed = record(&[
-            tool("1", json!({ "title": "Run tests", "kind": "execute" })),
-            tool(
-                "1",
-                json!({ "content": [{ "type": "content", "content": { "type": "text", "text": "E1" } }] }),
-            ),
-            tool("1", json!({ "status": "failed" })),
-            tool(
-                "2",
-                json!({ "title": "Edit", "status": "completed", "rawOutput": { "a": 1 } }),
-            ),
-        ]);
-        assert_eq!(failed.last_tool_error.as_deref(), Some("E1"));
-        assert_eq!(failed.tool_kind("1"), Some(ToolKind::Execute));
-        assert_eq!(failed.attempted(), ["Run tests", "Edit"]);
-        let silent = record(&[tool("1", json!({ "title": "Run", "status": "failed" }))]);
-        assert_eq!(silent.last_tool_error.as_deref(), Some("Run"));
-    }
-
-    #[test]
-    fn updates_of_every_kind_are_in_the_transcript() {
-        use agent_client_protocol::v1::schema::SessionUpdate as U;
-        let rows = [
-            (chunk("user_message_chunk", "an echo"), "an echo"),
-            (chunk("agent_message_chunk", "a word"), "a word"),
-            (chunk("agent_thought_chunk", "a thought"), "a thought"),
-            (
-                json!({ "sessionUpdate": "tool_call", "toolCallId": "1", "title": "a tool", "rawInput": { "x": 1 } }),
-                "a tool",
-            ),
-            (tool("1", json!({ "rawOutput": "a result" })), "a result"),
-            (
-                json!({ "sessionUpdate": "plan", "entries": [{ "content": "a plan", "priority": "low", "status": "pending" }] }),
-                "a plan",
-            ),
-            (
-                json!({ "sessionUpdate": "available_commands_update",
-                        "availableCommands": [{ "name": "go", "description": "a command" }] }),
-                "a command",
-            ),
-            (
-                json!({ "sessionUpdate": "current_mode_update", "currentModeId": "a-mode" }),
-                "a-mode",
-            ),
-            (
-                json!({ "sessionUpdate": "config_option_update", "configOptions": [
-                    { "id": "an-option", "name": "n", "type": "select", "currentValue": "v", "options": [] }] }),
-                "an-option",
-            ),
-            (
-                json!({ "sessionUpdate": "session_info_update", "title": "a title" }),
-                "a title",
-            ),
-            (
-                json!({ "sessionUpdate": "usage_update", "used": 41, "size": 42 }),
-                "41 of 42",
-            ),
-            (
-                json!({ "sessionUpdate": "from_the_future", "said": "a surprise" }),
-                "a surprise",
-            ),
-        ];
-        for (update, shown) in rows {
-            let known = serde_json::from_value::<U>(update.clone()).is_ok();
-            let (transcript, mut receiver) = channel(Redactor::new([]));
-            let mut record = Record::new(transcript.clone(), "a");
-            record.update(&json!({ "sessionId": "s", "update": update }).to_string());
-            transcript.flush();
-            let entries = serde_json::to_string(&receiver.take()).unwrap();
-            assert!(entries.contains(shown), "{update} in {entries}");
-            let odd = entries.contains("a kind that is not known");
-            assert_eq!(odd, !known, "{entries}");
-            assert_eq!(odd, shown == "a surprise", "{entries}");
-        }
-    }
-
-    #[test]
-    fn cost_is_the_newest_sum_and_other_currencies_are_unknown() {
-        let usage = |amount: f64, currency: &str| {
-            json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2,
-                    "cost": { "amount": amount, "currency": currency } })
-        };
-        let both = record(&[usage(0.5, "USD"), usage(0.75, "USD"), usage(9.0, "EUR")]);
-        assert_eq!(both.usage.cost_usd, Some(0.75));
-    }
-}
+mod tests;

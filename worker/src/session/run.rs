@@ -68,6 +68,7 @@ pub async fn converse(
 
 /// What a session leaves behind.
 async fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEnd {
+    record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
     let ended = redact_end(redactor, ended);

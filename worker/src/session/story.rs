@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
-use ralph_shared::sigil;
 use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::{Value, json};
 
@@ -79,6 +78,9 @@ struct Prompted {
 /// Says in the transcript that the session began.
 pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
     let record = conversation.record();
+    let before = record.agent.model.take();
+    // An agent may say nothing of its model when it takes up a session.
+    let model = model.or(before.filter(|_| record.resumed()));
     record.agent.model.clone_from(&model);
     let agent = record
         .agent
@@ -110,6 +112,7 @@ async fn work(
         return Ok(ended);
     };
     let record = conversation.record();
+    record.settle();
     let said = record.transcript.redactor().text(&record.text);
     let Some(prompt) = conversation.meanwhile(check.look(said)).await? else {
         return Ok(ended);
@@ -118,20 +121,8 @@ async fn work(
     record
         .transcript
         .note(format!("one more turn: {}", bounded(&prompt, MESSAGE_BYTES)));
-    let before = record.text.len();
-    let ended = turn(conversation, session, prompt, prompted).await?;
-    supersede(&mut conversation.record().text, before);
-    Ok(ended)
-}
-
-/// A task graph of the second turn takes the place of those before it.
-fn supersede(text: &mut String, before: usize) {
-    let Some((first, second)) = text.split_at_checked(before) else {
-        return;
-    };
-    if second.contains("<task-graph") {
-        *text = format!("{}\n{second}", sigil::defuse_graphs(first));
-    }
+    record.correction_begins();
+    turn(conversation, session, prompt, prompted).await
 }
 
 async fn turn(
