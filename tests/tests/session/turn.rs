@@ -94,20 +94,24 @@ async fn stop_reasons_are_told_as_they_came() {
 #[tokio::test]
 async fn the_model_is_set_by_every_way_and_recorded() {
     let rows: [(&[&str], &str, Option<&str>); 3] = [
-        (&[], "model opus", Some("opus")),
-        (&["--no-model-option", "--set-model"], "model ", None),
-        (&["--no-model-option"], "model ", None),
+        (&[], "model opus, environment -", Some("opus")),
+        (
+            &["--no-model-option", "--set-model"],
+            "model opus, environment -",
+            Some("opus"),
+        ),
+        // Such an agent has only its environment to go by.
+        (&["--no-model-option"], "model sonnet, environment -", None),
     ];
     for (arguments, said, recorded) in rows {
         let played = scene("@model").arguments(arguments).model("Opus").play().await;
-        assert!(
-            played.end.text.starts_with(said),
-            "{arguments:?} {}",
-            played.end.text
-        );
-        if recorded.is_some() {
-            assert_eq!(played.end.agent.model.as_deref(), recorded, "{arguments:?}");
-        }
+        assert_eq!(played.end.text.trim_end(), said, "{arguments:?}");
+        assert_eq!(played.end.agent.model.as_deref(), recorded, "{arguments:?}");
+        let mut stage = scene("@model").arguments(arguments).model("Opus");
+        let variable = ("RALPH_MODEL".to_owned(), "Opus".to_owned());
+        stage.spec.env.extend([variable]);
+        let text = stage.play().await.end.text;
+        assert!(text.ends_with("environment Opus\n"), "{arguments:?} {text}");
     }
 }
 

@@ -228,9 +228,16 @@ async fn set_mode(
         }
         Chosen::Set(request) => request,
     };
-    if let Err(error) = ask(conversation, request.method, &request.params, bounds).await? {
-        let note = format!("the agent refused the mode {}: {error}", request.choice);
-        conversation.record().transcript.note(note);
+    match ask(conversation, request.method, &request.params, bounds).await? {
+        Ok(answer) => {
+            let set = Offer::modes(&answer).current().map(str::to_owned);
+            let set = really_set(conversation, "mode", set, request.choice);
+            conversation.record().mode_is(set);
+        }
+        Err(error) => {
+            let note = format!("the agent refused the mode {}: {error}", request.choice);
+            conversation.record().transcript.note(note);
+        }
     }
     Ok(())
 }
@@ -260,14 +267,36 @@ async fn set_model(
         }
         Chosen::Set(request) => request,
     };
+    let before = conversation.record().agent.model.take();
     match ask(conversation, request.method, &request.params, bounds).await? {
-        Ok(_) => Ok(Some(request.choice)),
+        Ok(answer) => {
+            // What an update said meanwhile, where the answer says nothing.
+            let updated = conversation.record().agent.model.take();
+            let told = Offer::models(&answer).current().map(str::to_owned).or(updated);
+            Ok(Some(really_set(conversation, "model", told, request.choice)))
+        }
         Err(error) => {
             let note = format!("the agent refused the model {}: {error}", request.choice);
             conversation.record().transcript.note(note);
-            Ok(current)
+            Ok(current.or(before))
         }
     }
+}
+
+/// What was set when this was asked for: what the agent told of it, if it did.
+fn really_set(
+    conversation: &mut Conversation<'_>,
+    what: &str,
+    told: Option<String>,
+    asked: String,
+) -> String {
+    let set = told.unwrap_or_else(|| asked.clone());
+    let set = bounded(&set, MESSAGE_BYTES);
+    if set != asked {
+        let note = format!("the agent was told the {what} {asked} and set {set}");
+        conversation.record().transcript.note(note);
+    }
+    set
 }
 
 /// A request of the handshake.

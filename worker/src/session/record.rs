@@ -138,6 +138,13 @@ impl Record {
         self.offers.clone()
     }
 
+    /// The mode that is in use.
+    pub fn mode_is(&mut self, mode: String) {
+        if let Some(session) = &mut self.introduction.session {
+            session.mode = Some(mode);
+        }
+    }
+
     /// From here on the agent corrects what it said: a task graph takes the place of those before it.
     pub fn correction_begins(&mut self) {
         self.settle();
@@ -196,7 +203,12 @@ impl Record {
             U::Plan(plan) => self.plan(&plan),
             U::UsageUpdate(update) => self.usage_update(&update),
             // The prompt's echo, commands, modes, titles.
-            _ => self.transcript.push(told(params)),
+            other => {
+                self.transcript.push(told(params));
+                if matches!(other, U::ConfigOptionUpdate(_) | U::CurrentModeUpdate(_)) {
+                    self.settings(params);
+                }
+            }
         }
     }
 
@@ -310,6 +322,19 @@ impl Record {
         self.transcript.push(TranscriptUpdate::Plan {
             entries: self.plan.clone(),
         });
+    }
+
+    /// What the agent says is set now.
+    fn settings(&mut self, params: &str) {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let update = &params["update"];
+        if let Some(model) = Offer::models(update).current() {
+            self.agent.model = Some(bounded(model, TITLE_BYTES));
+        }
+        let modes = Offer::modes(update);
+        if let Some(mode) = modes.current().or(update["currentModeId"].as_str()) {
+            self.mode_is(bounded(mode, TITLE_BYTES));
+        }
     }
 
     fn usage_update(&mut self, update: &UsageUpdate) {
