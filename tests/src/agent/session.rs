@@ -99,9 +99,9 @@ impl Session {
         std::fs::write(path, serde_json::to_vec(&kept)?)
     }
 
-    /// Notes what is told, for who loads the session; without a place to keep it, nothing.
+    /// Notes what is told, for who loads the session; without a place to keep it, nothing. What was used is no history.
     pub(super) fn note(&self, update: &SessionUpdate) {
-        if self.kept.is_some() {
+        if self.kept.is_some() && !matches!(update, SessionUpdate::UsageUpdate(_)) {
             lock(&self.told).push(update.clone());
         }
     }

@@ -31,7 +31,7 @@ fn killed() -> Ended {
 async fn a_killed_agent_goes_on_where_it_was() {
     let script = format!(
         "@say one\n@write a.txt first\n@usage 100 10 0.5\n@kill\n@if-prompt-has {AFTER_EXIT} : @say two\n\
-         @run cat a.txt\n@usage 20 5 0.25\n@done"
+         @run cat a.txt\n@usage 20 5 0.75\n@done"
     );
     let played = keeping(&script).play().await;
     assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());
@@ -41,7 +41,7 @@ async fn a_killed_agent_goes_on_where_it_was() {
     );
     // What both processes called and used.
     assert_eq!(played.end.tool_calls, 2);
-    assert_eq!(played.end.usage.cost_usd, Some(0.75));
+    assert_eq!(played.end.usage.cost_usd, Some(1.25));
     assert!(
         played
             .transcript()

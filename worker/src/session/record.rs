@@ -16,7 +16,7 @@ use super::introduction::Introduction;
 use super::offer::Offer;
 use super::tools::Tools;
 use super::transcript::{TranscriptSender, bounded};
-use super::usage;
+use super::usage::{self, Meter};
 
 /// How many tool titles and how many plan entries are remembered.
 const REMEMBERED: usize = 20;
@@ -35,8 +35,6 @@ pub struct Record {
     pub text: String,
     /// Whether text was left out.
     pub text_truncated: bool,
-    /// What was used.
-    pub usage: Usage,
     /// How many tools were called.
     pub tool_calls: u32,
     /// What is known of the agent.
@@ -50,8 +48,8 @@ pub struct Record {
     session: Option<String>,
     /// Whether it was begun by an earlier process.
     resumed: bool,
-    /// What processes before this one used.
-    used_before: Usage,
+    /// What was used.
+    meter: Meter,
     /// Whether updates tell an earlier session again.
     muted: bool,
     tools: Tools,
@@ -75,7 +73,6 @@ impl Record {
             transcript,
             text: String::new(),
             text_truncated: false,
-            usage: Usage::default(),
             tool_calls: 0,
             steps: 0,
             agent: AgentInfo {
@@ -86,7 +83,7 @@ impl Record {
             last_tool_error: None,
             session: None,
             resumed: false,
-            used_before: Usage::default(),
+            meter: Meter::default(),
             muted: false,
             tools: Tools::default(),
             last_output: None,
@@ -116,10 +113,9 @@ impl Record {
     }
 
     /// The agent took up a session that an earlier process began. What comes now stands on lines of its own, and the
-    /// process may count its calls and its tokens from the start.
+    /// process may count its calls from the start.
     pub fn session_resumed(&mut self) {
         self.resumed = true;
-        self.used_before = std::mem::take(&mut self.usage);
         self.tools.clear();
         self.last_output = None;
         self.message = None;
@@ -160,18 +156,26 @@ impl Record {
 
     /// What was used, by all processes.
     pub fn used(&self) -> Usage {
-        usage::add_up(&self.used_before, &self.usage)
+        self.meter.total()
     }
 
     /// Updates that tell an earlier session again are no part of this one.
     pub fn mute(&mut self, muted: bool) {
+        if muted {
+            self.meter.process_begins();
+        }
         self.muted = muted;
+    }
+
+    /// The agent is given a prompt.
+    pub fn prompted(&mut self) {
+        self.meter.prompted();
     }
 
     /// Takes the parameters of a `session/update`.
     pub fn update(&mut self, params: &str) {
         if self.muted {
-            return;
+            return self.told_again(params);
         }
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
             self.odd("an update of a kind that is not known", params);
@@ -212,6 +216,22 @@ impl Record {
         }
     }
 
+    /// Takes an update of an earlier session. Of all that, only the cost counts, where it is told last: it is what the
+    /// agent counts on from.
+    fn told_again(&mut self, params: &str) {
+        let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
+            return;
+        };
+        match notification.update {
+            SessionUpdate::UsageUpdate(update) => {
+                if let Some(cost) = cost(&update) {
+                    self.meter.taken_over(cost);
+                }
+            }
+            _ => self.meter.told_again(),
+        }
+    }
+
     /// The kind of a tool call that was announced before.
     pub fn tool_kind(&self, id: &str) -> Option<ToolKind> {
         self.tools.kind(&bounded(id, TITLE_BYTES))
@@ -219,8 +239,8 @@ impl Record {
 
     /// Usage from the answer to the prompt.
     pub fn answered(&mut self, answer: &Value) {
-        usage::merge(&mut self.usage, usage::of_answer(answer));
-        let text = usage::words(&self.usage);
+        self.meter.answer(usage::of_answer(answer));
+        let text = usage::words(&self.used());
         if !text.is_empty() {
             self.transcript.push(TranscriptUpdate::Usage { text });
         }
@@ -338,12 +358,10 @@ impl Record {
     }
 
     fn usage_update(&mut self, update: &UsageUpdate) {
+        if let Some(cost) = cost(update) {
+            self.meter.update(cost);
+        }
         let cost = update.cost.as_ref();
-        let newer = Usage {
-            cost_usd: cost.and_then(|cost| usage::dollars(cost.amount, &cost.currency)),
-            ..Usage::default()
-        };
-        usage::merge(&mut self.usage, newer);
         let cost = cost.map_or(String::new(), |cost| {
             format!(", {:.4} {}", cost.amount, cost.currency)
         });
@@ -351,6 +369,12 @@ impl Record {
             text: format!("context {} of {} tokens{cost}", update.used, update.size),
         });
     }
+}
+
+/// The cost that an update tells, if it is in US dollars.
+fn cost(update: &UsageUpdate) -> Option<f64> {
+    let cost = update.cost.as_ref()?;
+    usage::dollars(cost.amount, &cost.currency)
 }
 
 #[cfg(test)]

@@ -132,6 +132,7 @@ async fn turn(
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
+    conversation.record().prompted();
     let id = conversation.ask("session/prompt", &PromptRequest::new(session.clone(), content));
     *prompted = Some(Prompted { id, session });
     let answer = conversation.answer(id, Bounds::Session(None)).await?;

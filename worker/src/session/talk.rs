@@ -62,6 +62,7 @@ async fn prompt(
 ) -> Result<(Answer, bool), Break> {
     let content = vec![ContentBlock::Text(TextContent::new(text))];
     let request = PromptRequest::new(session.to_owned(), content);
+    conversation.record().prompted();
     let id = conversation.ask("session/prompt", &request);
     let mut bounds = Bounds::Session(None);
     let mut leaves = false;

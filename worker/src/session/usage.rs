@@ -6,6 +6,146 @@ use serde_json::Value;
 /// How deep numbers are looked for.
 const DEPTH: usize = 4;
 
+/// What a session used so far, by all its processes and turns.
+///
+/// The protocol wants sums over all turns, yet some agents count their tokens from zero in each, and a second process may
+/// go on counting where the first one ended, or not. In doubt money is rather counted twice than left out.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// What the processes before this one used.
+    before: Usage,
+    tokens: Tokens,
+    /// The cost by the session's updates.
+    updated: Cost,
+    /// The cost by the answers to prompts.
+    answered: Cost,
+    /// Whether this process was given a prompt.
+    prompted: bool,
+}
+
+impl Meter {
+    /// A further process takes up the session.
+    pub fn process_begins(&mut self) {
+        *self = Self {
+            before: self.total(),
+            ..Self::default()
+        };
+    }
+
+    /// The process is given a prompt: what it tells from here on, it used.
+    pub fn prompted(&mut self) {
+        self.prompted = true;
+    }
+
+    /// Takes the cost that an update tells. What a process that took up a session tells before it is prompted, it took
+    /// over.
+    pub fn update(&mut self, cost_usd: f64) {
+        if self.before.cost_usd.is_some() && !self.prompted {
+            self.taken_over(cost_usd);
+        } else {
+            self.updated.told(cost_usd);
+        }
+    }
+
+    /// The process counts on from this cost of the session.
+    pub fn taken_over(&mut self, cost_usd: f64) {
+        self.before.cost_usd = self.before.cost_usd.map(|before| before.max(cost_usd));
+        self.updated = Cost {
+            settled: 0.0,
+            base: cost_usd,
+            newest: Some(cost_usd),
+        };
+    }
+
+    /// What looked like a cost that the process took over was an earlier one, told again.
+    pub fn told_again(&mut self) {
+        self.updated = Cost::default();
+    }
+
+    /// Takes the figures of an answer to a prompt.
+    pub fn answer(&mut self, usage: Usage) {
+        self.tokens
+            .told([usage.input_tokens, usage.output_tokens, usage.cached_tokens]);
+        if let Some(cost) = usage.cost_usd {
+            self.answered.told(cost);
+        }
+    }
+
+    /// All that was used, as far as it was told.
+    pub fn total(&self) -> Usage {
+        let [input, output, cached] = self.tokens.used();
+        let cost = match (self.updated.used(), self.answered.used()) {
+            (Some(updated), Some(answered)) => Some(updated.max(answered)),
+            (updated, answered) => updated.or(answered),
+        };
+        Usage {
+            input_tokens: both(self.before.input_tokens, input, u64::saturating_add),
+            output_tokens: both(self.before.output_tokens, output, u64::saturating_add),
+            cached_tokens: both(self.before.cached_tokens, cached, u64::saturating_add),
+            cost_usd: both(self.before.cost_usd, cost, |before, cost| before + cost),
+        }
+    }
+}
+
+/// Tokens read, written and cached, by the answers of one process.
+#[derive(Debug, Default)]
+struct Tokens {
+    sum: [Option<u64>; 3],
+    most: [Option<u64>; 3],
+    newest: [Option<u64>; 3],
+    /// Whether each turn counts from zero: a figure fell.
+    anew: bool,
+}
+
+impl Tokens {
+    fn told(&mut self, counts: [Option<u64>; 3]) {
+        for (at, count) in counts.into_iter().enumerate() {
+            // A turn that was given up may tell zeros.
+            let fell = |newest| count.is_some_and(|count| 0 < count && count < newest);
+            self.anew |= self.newest[at].is_some_and(fell);
+            self.sum[at] = both(self.sum[at], count, u64::saturating_add);
+            self.most[at] = self.most[at].max(count);
+            self.newest[at] = count.or(self.newest[at]);
+        }
+    }
+
+    fn used(&self) -> [Option<u64>; 3] {
+        if self.anew { self.sum } else { self.most }
+    }
+}
+
+/// A cost that one process tells as a running sum. US dollars.
+#[derive(Debug, Default)]
+struct Cost {
+    /// What was used before the sum began anew.
+    settled: f64,
+    /// What the sum held before anything of it was used.
+    base: f64,
+    newest: Option<f64>,
+}
+
+impl Cost {
+    fn told(&mut self, sum: f64) {
+        if let Some(newest) = self.newest.filter(|newest| sum < *newest) {
+            self.settled += newest - self.base;
+            self.base = 0.0;
+        }
+        self.newest = Some(sum);
+    }
+
+    fn used(&self) -> Option<f64> {
+        self.newest.map(|newest| self.settled + newest - self.base)
+    }
+}
+
+/// Both together; what is not known is nothing.
+fn both<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(add(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Reads the answer to a prompt: its `usage`, and what agents put into `_meta` instead.
 pub fn of_answer(answer: &Value) -> Usage {
     let mut usage = Usage::default();
@@ -18,31 +158,11 @@ pub fn of_answer(answer: &Value) -> Usage {
 }
 
 /// The newer figures win, where there are any.
-pub fn merge(usage: &mut Usage, newer: Usage) {
+fn merge(usage: &mut Usage, newer: Usage) {
     usage.input_tokens = newer.input_tokens.or(usage.input_tokens);
     usage.output_tokens = newer.output_tokens.or(usage.output_tokens);
     usage.cached_tokens = newer.cached_tokens.or(usage.cached_tokens);
     usage.cost_usd = newer.cost_usd.or(usage.cost_usd);
-}
-
-/// What a session used that two processes worked on. One that counts on from where the first ended says at least as much
-/// as it; one that says less began at zero.
-pub fn add_up(before: &Usage, after: &Usage) -> Usage {
-    fn sum<T: PartialOrd + std::ops::Add<Output = T> + Copy>(
-        before: Option<T>,
-        after: Option<T>,
-    ) -> Option<T> {
-        match (before, after) {
-            (Some(before), Some(after)) if after < before => Some(before + after),
-            (before, after) => after.or(before),
-        }
-    }
-    Usage {
-        input_tokens: sum(before.input_tokens, after.input_tokens),
-        output_tokens: sum(before.output_tokens, after.output_tokens),
-        cached_tokens: sum(before.cached_tokens, after.cached_tokens),
-        cost_usd: sum(before.cost_usd, after.cost_usd),
-    }
 }
 
 /// A cost, if it is one and in US dollars.
@@ -145,6 +265,72 @@ mod tests {
             None,
         );
         check(json!({ "usage": 5, "_meta": null }), None, None, None, None);
+    }
+
+    #[test]
+    fn tokens_of_turns_are_added_where_each_begins_at_zero() {
+        let check = |turns: &[(u64, u64)], input, output| {
+            let mut meter = Meter::default();
+            for (input, output) in turns {
+                meter.answer(Usage {
+                    input_tokens: Some(*input),
+                    output_tokens: Some(*output),
+                    ..Usage::default()
+                });
+            }
+            let total = meter.total();
+            let expected = (Some(input), Some(output), None);
+            let got = (total.input_tokens, total.output_tokens, total.cached_tokens);
+            assert_eq!(got, expected, "{turns:?}");
+        };
+        check(&[(100, 10)], 100, 10);
+        // Sums over all turns.
+        check(&[(100, 10), (120, 15), (120, 15)], 120, 15);
+        // Each turn for itself.
+        check(&[(100, 10), (20, 5)], 120, 15);
+        check(&[(100, 10), (150, 4), (200, 20)], 450, 34);
+        check(&[(100, 10), (0, 0)], 100, 10);
+    }
+
+    #[test]
+    fn cost_of_two_processes_is_never_too_low() {
+        use Told::*;
+        enum Told {
+            Update(f64),
+            Prompt,
+            Process,
+            Again(f64),
+        }
+        let check = |told: &[Told], expected: f64| {
+            let mut meter = Meter::default();
+            for told in told {
+                match told {
+                    Update(cost) => meter.update(*cost),
+                    Prompt => meter.prompted(),
+                    Process => meter.process_begins(),
+                    Again(cost) => {
+                        meter.taken_over(*cost);
+                        meter.told_again();
+                    }
+                }
+            }
+            assert_eq!(meter.total().cost_usd, Some(expected));
+        };
+        check(&[Update(0.0), Prompt, Update(0.25), Update(0.5)], 0.5);
+        check(&[Prompt, Update(0.5), Update(0.25)], 0.75);
+        let first = || [Prompt, Update(0.5), Process];
+        let and = |more: Vec<Told>| first().into_iter().chain(more).collect::<Vec<_>>();
+        check(&and(vec![]), 0.5);
+        // From zero, at once beyond what the first used.
+        check(&and(vec![Prompt, Update(0.25), Update(0.75)]), 1.25);
+        check(&and(vec![Prompt, Update(0.75)]), 1.25);
+        check(&and(vec![Update(0.0), Prompt, Update(0.75)]), 1.25);
+        // Counting on, also from what the first could not tell any more.
+        check(&and(vec![Update(0.5), Prompt, Update(0.75)]), 0.75);
+        check(&and(vec![Update(0.625), Prompt, Update(0.75)]), 0.75);
+        check(&and(vec![Update(0.625)]), 0.625);
+        // A history that says what was used then.
+        check(&and(vec![Again(0.5), Prompt, Update(0.75)]), 1.25);
     }
 
     #[test]

@@ -147,5 +147,5 @@ fn cost_is_the_newest_sum_and_other_currencies_are_unknown() {
                 "cost": { "amount": amount, "currency": currency } })
     };
     let both = record(&[usage(0.5, "USD"), usage(0.75, "USD"), usage(9.0, "EUR")]);
-    assert_eq!(both.usage.cost_usd, Some(0.75));
+    assert_eq!(both.used().cost_usd, Some(0.75));
 }
