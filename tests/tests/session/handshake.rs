@@ -166,6 +166,54 @@ async fn the_providers_errors_are_told_apart() {
     );
 }
 
+#[tokio::test]
+async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
+    let crashed = Ended::AgentExited {
+        code: Some(3),
+        signal: None,
+    };
+    let idle = Ended::Limit {
+        limit: SessionLimit::Idle,
+    };
+    let rows = [
+        (
+            "@read a\n@say API Error: 429 Too Many Requests",
+            Err(Door::RateLimit),
+        ),
+        (
+            "@read a\n@say The API answers 429 Too Many Requests now.",
+            Ok(turn("end_turn")),
+        ),
+        ("@say API Error: 429\n@read a\n@say over", Ok(turn("end_turn"))),
+        (
+            "@read a\n@stderr Error: 429 Too Many Requests\n@exit 3",
+            Err(Door::RateLimit),
+        ),
+        (
+            "@read a\n@stderr Error: no such module\n@exit 3",
+            Ok(crashed.clone()),
+        ),
+        // That one was got over.
+        (
+            "@stderr Error: 429 Too Many Requests\n@read a\n@wait 1500\n@say on\n@exit 3",
+            Ok(crashed),
+        ),
+        (
+            "@read a\n@stderr Error: 429 Too Many Requests\n@silent",
+            Err(Door::RateLimit),
+        ),
+        ("@read a\n@stderr a word\n@silent", Ok(idle)),
+    ];
+    for (script, expected) in rows {
+        let stage = scene(script).limits(|limits| limits.idle_ms = 3_000);
+        let ended = match stage.play().await.end.ended {
+            Ended::Door { door, .. } => Err(door),
+            other => Ok(other),
+        };
+        assert_eq!(ended, expected, "{script}");
+    }
+}
+
 /// A shell script that answers one request with this result, after `before`, to which the request is `$l`.
 fn answering(before: &str, result: &str) -> String {
     format!(

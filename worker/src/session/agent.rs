@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use ralph_shared::wire::{Door, Ended};
@@ -161,6 +161,12 @@ impl Agent {
     /// The last lines on standard error so far.
     pub fn stderr_tail(&self) -> String {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+
+    /// What it wrote on standard error since then, as far as it is kept.
+    pub fn stderr_since(&self, since: Instant) -> String {
+        let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        stderr.text_since(since)
     }
 }
 

@@ -23,6 +23,9 @@ use super::requests::Desk;
 /// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// How much earlier than what the agent says its standard error may be read.
+const STDERR_SLACK: Duration = Duration::from_secs(1);
+
 /// A conversation.
 pub struct Conversation<'a> {
     agent: &'a mut Agent,
@@ -225,6 +228,12 @@ impl<'a> Conversation<'a> {
                 step = self.step(None, Bounds::Session(None)) => step?,
             };
         }
+    }
+
+    /// What the agent wrote on standard error since it last got on, or shortly before: it comes by a way of its own.
+    pub fn stderr_since_progress(&self) -> String {
+        let since = self.progressed.checked_sub(STDERR_SLACK);
+        self.agent.stderr_since(since.unwrap_or(self.progressed))
     }
 
     /// Waits until the process is gone, or the deadline; whether it is gone.

@@ -9,6 +9,9 @@ const AUTH_REQUIRED: i64 = -32000;
 /// Longest message of an agent that may be nothing but an error. Characters.
 const SHORT_MESSAGE_CHARS: usize = 400;
 
+/// How many of the last lines on standard error are looked at: an error and its stack trace.
+const STDERR_LINES: usize = 20;
+
 const AUTHENTICATION: &[&str] = &[
     "log in first",
     "login first",
@@ -82,16 +85,33 @@ pub fn of_error(code: Option<i64>, text: &str) -> Option<Door> {
     words
 }
 
-/// What a turn that ended well says about the door: some agents end their turn with nothing but the provider's error.
-/// Only a short text without a sigil, of a session that called no tool, is taken for one.
-pub fn of_turn(text: &str, tool_calls: u32) -> Option<Door> {
-    let bare = tool_calls == 0
-        && text.chars().count() <= SHORT_MESSAGE_CHARS
-        && !["<task-", "<promise", "<verify-", "<review-", "</"]
-            .iter()
-            .any(|sigil| text.contains(sigil));
+/// What a turn that ended well says about the door: some agents end their turn with nothing but the provider's error, or
+/// after some work with a last message that is nothing else. `text` is all that was said, `last` what was said after the
+/// last tool call.
+///
+/// Only a short text without a sigil is taken for one; of an agent that worked, which may well tell of errors that it
+/// dealt with, only one that has the shape of an error itself.
+pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Door> {
+    let concluded = ["<task-", "<promise", "<verify-", "<review-", "<document"]
+        .iter()
+        .any(|sigil| text.contains(sigil));
+    if concluded {
+        return None;
+    }
+    let bare = |text: &str| text.chars().count() <= SHORT_MESSAGE_CHARS && !text.contains("</");
+    if tool_calls == 0 && bare(text) && speaks_of_error(text) {
+        return of_words(text);
+    }
+    if bare(last) && is_error(last) {
+        return of_words(last);
+    }
+    None
+}
+
+/// Whether a text that is all that an agent said begins like an error.
+fn speaks_of_error(text: &str) -> bool {
     let lower = text.trim_start().to_ascii_lowercase();
-    let speaks_of_error = [
+    [
         "error",
         "api error",
         "failed",
@@ -104,12 +124,93 @@ pub fn of_turn(text: &str, tool_calls: u32) -> Option<Door> {
         "5",
     ]
     .iter()
-    .any(|start| lower.starts_with(start));
-    if bare && speaks_of_error {
-        of_words(text)
-    } else {
-        None
-    }
+    .any(|start| lower.starts_with(start))
+}
+
+/// Whether a message is an error as providers and agents write them, and no tale of one.
+fn is_error(message: &str) -> bool {
+    const STARTS: &[&str] = &[
+        "api error",
+        "apierror",
+        "error:",
+        "error code",
+        "internal error",
+        "provider error",
+        "request failed",
+        "http 4",
+        "http 5",
+        "401 ",
+        "402 ",
+        "403 ",
+        "429 ",
+        "503 ",
+        "529 ",
+        "{\"error\"",
+        "{\"type\":\"error\"",
+        "rate limit exceeded",
+        "rate limit reached",
+        "rate_limit_error",
+        "overloaded_error",
+        "resource_exhausted",
+        "too many requests",
+        "quota exceeded",
+        "usage limit reached",
+        "claude ai usage limit reached",
+        "claude usage limit reached",
+        "credit balance is too low",
+        "you've hit your",
+        "you've reached your",
+        "you have hit your",
+        "you have reached your",
+        "you exceeded your",
+        "you have exceeded your",
+        "please run /login",
+        "invalid api key",
+        "not logged in",
+    ];
+    /// Words of somebody who tells of work.
+    const TALE: &[&str] = &[
+        " i ",
+        " i'",
+        "fixed",
+        "added",
+        "implement",
+        "changed",
+        "updated",
+        "handled",
+        " test",
+    ];
+    let lower = message.to_lowercase();
+    let begins = lower.trim_start_matches(|c: char| !(c.is_alphanumeric() || c == '{'));
+    STARTS.iter().any(|start| begins.starts_with(start)) && !TALE.iter().any(|word| lower.contains(word))
+}
+
+/// What the end of an agent's standard error says about the door: its last lines that tell of an error do, of an agent
+/// that worked as of one that did not.
+pub fn of_stderr(stderr: &str) -> Option<Door> {
+    const OF_ERRORS: &[&str] = &[
+        "error",
+        "fail",
+        "exceeded",
+        "too many requests",
+        "exhausted",
+        "overloaded",
+        "unavailable",
+        "insufficient",
+        "unauthorized",
+        "forbidden",
+        "expired",
+        "log in",
+        "/login",
+    ];
+    let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
+    lines
+        .take(STDERR_LINES)
+        .filter(|line| {
+            let lower = line.to_lowercase();
+            OF_ERRORS.iter().any(|word| lower.contains(word))
+        })
+        .find_map(of_words)
 }
 
 /// What words say about the door, if anything.
@@ -187,17 +288,61 @@ mod tests {
 
     #[test]
     fn turns_that_are_only_an_error_are_recognised() {
-        let check = |text: &str, tools, expected| assert_eq!(of_turn(text, tools), expected, "{text}");
-        check("API Error: 529 Overloaded", 0, Some(Door::Overload));
-        check("Please run /login", 0, Some(Door::Authentication));
+        let check = |text: &str, expected| assert_eq!(of_turn(text, text, 0), expected, "{text}");
+        check("API Error: 529 Overloaded", Some(Door::Overload));
+        check("Please run /login", Some(Door::Authentication));
+        check("Invalid API key · Please run /login", Some(Door::Authentication));
+        check("I added the rate limit. <task-done>t-1</task-done>", None);
+        check("The rate limit is now configurable.", None);
+        check(&format!("error: rate limit {}", "x".repeat(400)), None);
+    }
+
+    #[test]
+    fn work_that_ends_with_an_error_is_told_from_a_tale_of_one() {
+        let said = "I look at the tests.\nThe API answers 429 at times.\n";
+        let check = |last: &str, expected| {
+            assert_eq!(of_turn(&format!("{said}{last}"), last, 20), expected, "{last}");
+        };
+        check("\nAPI Error: 429 Too Many Requests", Some(Door::RateLimit));
+        check("API Error: 529 Overloaded", Some(Door::Overload));
+        check("**Error:** 429 rate_limit_error", Some(Door::RateLimit));
+        check("⚠ Error: 401 Unauthorized", Some(Door::Authentication));
+        check("429 {\"type\":\"error\"} rate_limit_error", Some(Door::RateLimit));
         check(
-            "Invalid API key · Please run /login",
-            0,
-            Some(Door::Authentication),
+            "{\"error\":{\"code\":429,\"message\":\"slow down\"}}",
+            Some(Door::RateLimit),
         );
-        check("API Error: 529 Overloaded", 1, None);
-        check("I added the rate limit. <task-done>t-1</task-done>", 0, None);
-        check("The rate limit is now configurable.", 0, None);
-        check(&format!("error: rate limit {}", "x".repeat(400)), 0, None);
+        check("You've hit your usage limit · resets 3pm", Some(Door::RateLimit));
+        check("Claude AI usage limit reached|1760000000", Some(Door::RateLimit));
+        check("", None);
+        check("API Error: 400 prompt is too long", None);
+        check("You can set the rate limit by RATE_LIMIT now.", None);
+        check("Error handling for 429 Too Many Requests is in place.", None);
+        check("Error: 429 was not retried; I fixed that.", None);
+        check("The server answers HTTP 429 when it is overloaded.", None);
+        check("429 responses are retried, as the tests say.", None);
+        check("API Error: 429 <task-done>t-1</task-done>", None);
+        let long = format!("API Error: 429 {}", "x".repeat(400));
+        check(&long, None);
+        let done = "<task-done>t-1</task-done>\n";
+        assert_eq!(
+            of_turn(&format!("{done}{said}API Error: 429"), "API Error: 429", 20),
+            None
+        );
+    }
+
+    #[test]
+    fn standard_error_of_who_worked_is_looked_at_where_it_tells_of_errors() {
+        let check = |stderr: &str, expected| assert_eq!(of_stderr(stderr), expected, "{stderr}");
+        check(
+            "Error: 429 Too Many Requests\n    at fetch (a.js:1)\n\n",
+            Some(Door::RateLimit),
+        );
+        check("retrying: overloaded_error (529)", Some(Door::Overload));
+        check("error: token expired", Some(Door::Authentication));
+        check("rate limit: 50 requests left", None);
+        check("error: cannot read a.js", None);
+        check(&format!("Error: HTTP 429\n{}", "on we go\n".repeat(20)), None);
+        check("", None);
     }
 }

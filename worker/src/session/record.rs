@@ -62,6 +62,8 @@ pub struct Record {
     oddities: u32,
     /// Where the text of the turn begins that is to correct what was said before.
     corrected_from: Option<usize>,
+    /// Where the text of the agent's last message begins: after the last tool call at least.
+    message_from: usize,
     /// What the agent offered last: models and modes.
     offers: (Offer, Offer),
 }
@@ -93,6 +95,7 @@ impl Record {
             after_tool: false,
             oddities: 0,
             corrected_from: None,
+            message_from: 0,
             offers: Default::default(),
         }
     }
@@ -150,7 +153,9 @@ impl Record {
     /// Leaves behind what was corrected since [`Self::correction_begins`].
     pub fn settle(&mut self) {
         if let Some(before) = self.corrected_from.take() {
+            let message_bytes = self.text.len() - self.message_from;
             check::supersede(&mut self.text, before);
+            self.message_from = self.text.len().saturating_sub(message_bytes);
         }
     }
 
@@ -169,6 +174,7 @@ impl Record {
 
     /// The agent is given a prompt.
     pub fn prompted(&mut self) {
+        self.message_from = self.text.len();
         self.meter.prompted();
     }
 
@@ -246,6 +252,11 @@ impl Record {
         }
     }
 
+    /// What the agent said last: in this turn, and after its last tool call.
+    pub fn last_message(&self) -> &str {
+        self.text.get(self.message_from..).unwrap_or_default()
+    }
+
     /// Notes something that no well-behaved agent sends; only the first few are shown.
     pub fn odd(&mut self, what: &str, sample: &str) {
         self.oddities += 1;
@@ -265,6 +276,9 @@ impl Record {
         let mut text = words(&chunk.content);
         let message = chunk.message_id.as_ref().map(|id| bounded(&id.0, TITLE_BYTES));
         let another = message.is_some() && self.message.is_some() && message != self.message;
+        if another {
+            self.message_from = self.text.len();
+        }
         let apart = (another || self.after_tool) && !self.text.is_empty() && !self.text.ends_with('\n');
         if apart {
             text.insert(0, '\n');
@@ -283,6 +297,7 @@ impl Record {
         if self.tools.told(&id, fields.kind) {
             self.tool_calls = self.tool_calls.saturating_add(1);
             self.after_tool = true;
+            self.message_from = self.text.len();
         }
         let title = fields.title.map(|title| bounded(&title, TITLE_BYTES));
         if let Some(title) = title.as_ref().filter(|title| self.titles.back() != Some(title)) {

@@ -206,20 +206,32 @@ async fn broken(
     let words = stop_words(&stop);
     match stop {
         Stop::Told(reason) => return Ended::Told { reason },
+        // Agents that their provider refuses may say nothing of it but on standard error.
+        Stop::Limit(SessionLimit::Idle | SessionLimit::Stall) => {}
         Stop::Limit(limit) => return Ended::Limit { limit },
         Stop::Exited(_) | Stop::Closed { .. } | Stop::Due => {}
     }
     conversation.agent().hear_out().await;
     let stderr = conversation.agent().stderr_tail();
-    let idle = conversation.record().tool_calls == 0;
-    let door = if idle { door::of_words(&stderr) } else { None };
-    let door = if prompted {
+    let limited = matches!(stop, Stop::Limit(_));
+    let door = if limited || conversation.record().tool_calls > 0 {
+        door::of_stderr(&conversation.stderr_since_progress())
+    } else {
+        door::of_words(&stderr)
+    };
+    let door = if prompted || limited {
         door
     } else {
         door.or(Some(Door::ExitsAtOnce))
     };
     if let Some(door) = door {
-        let message = format!("the agent `{}` {words}: {}", spec.agent.name, last_lines(&stderr));
+        let agent = &spec.agent.name;
+        let words = if limited {
+            format!("the agent `{agent}` was ended ({words})")
+        } else {
+            format!("the agent `{agent}` {words}")
+        };
+        let message = format!("{words}: {}", last_lines(&stderr));
         return Ended::Door {
             door,
             message: bounded(&message, MESSAGE_BYTES),
@@ -230,6 +242,7 @@ async fn broken(
             code: exit.code(),
             signal: std::os::unix::process::ExitStatusExt::signal(&exit),
         },
+        Stop::Limit(limit) => Ended::Limit { limit },
         _ => Ended::Protocol {
             message: format!("the agent {words} in the middle of its turn"),
         },
@@ -240,10 +253,10 @@ async fn broken(
 fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
     let record = conversation.record();
     match &ended {
-        Ended::Turn { .. } => match door::of_turn(&record.text, record.tool_calls) {
+        Ended::Turn { .. } => match door::of_turn(&record.text, record.last_message(), record.tool_calls) {
             Some(door) => Ended::Door {
                 door,
-                message: record.text.trim().to_owned(),
+                message: record.last_message().trim().to_owned(),
             },
             None => ended,
         },

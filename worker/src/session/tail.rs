@@ -1,6 +1,13 @@
 //! The newest bytes of a stream that may be endless.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Pushes that come so soon after another share its time.
+const SAME_TIME: Duration = Duration::from_millis(50);
+
+/// How many times are known; before the oldest, bytes have its time.
+const MOST_TIMES: usize = 1024;
 
 /// Keeps the last `limit_bytes` of what is pushed.
 #[derive(Debug)]
@@ -8,6 +15,10 @@ pub struct Tail {
     bytes: VecDeque<u8>,
     limit_bytes: usize,
     cut: bool,
+    /// All that was ever pushed.
+    total_bytes: u64,
+    /// When bytes were pushed, and how many were before them; oldest first.
+    times: VecDeque<(Instant, u64)>,
 }
 
 impl Tail {
@@ -17,11 +28,23 @@ impl Tail {
             bytes: VecDeque::new(),
             limit_bytes,
             cut: false,
+            total_bytes: 0,
+            times: VecDeque::new(),
         }
     }
 
     /// Adds bytes, and forgets as many of the oldest as are over the limit.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.push_at(Instant::now(), bytes);
+    }
+
+    fn push_at(&mut self, now: Instant, bytes: &[u8]) {
+        let newest = self.times.back().map(|(at, _)| *at);
+        if newest.is_none_or(|newest| now.saturating_duration_since(newest) >= SAME_TIME) {
+            self.times.push_back((now, self.total_bytes));
+            self.times.drain(..self.times.len().saturating_sub(MOST_TIMES));
+        }
+        self.total_bytes += bytes.len() as u64;
         let kept = &bytes[bytes.len().saturating_sub(self.limit_bytes)..];
         let over = (self.bytes.len() + kept.len()).saturating_sub(self.limit_bytes);
         self.cut |= over > 0 || kept.len() < bytes.len();
@@ -32,6 +55,19 @@ impl Tail {
     /// Whether anything was forgotten.
     pub fn is_cut(&self) -> bool {
         self.cut
+    }
+
+    /// What is kept of that which was pushed since then, with what came a moment before; bytes that are no UTF-8 are
+    /// replaced.
+    pub fn text_since(&self, since: Instant) -> String {
+        let later = self.times.iter().find(|(at, _)| *at + SAME_TIME >= since);
+        let Some((_, from)) = later else {
+            return String::new();
+        };
+        let kept_from = self.total_bytes - self.bytes.len() as u64;
+        let skipped = usize::try_from(from.saturating_sub(kept_from)).unwrap_or(usize::MAX);
+        let bytes: Vec<u8> = self.bytes.iter().skip(skipped).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// What is kept, from a character's boundary on; bytes that are no UTF-8 are replaced.
@@ -64,6 +100,22 @@ mod tests {
         check(5, &["a", "😀", "b"], "😀b", true);
         check(4, &["😀", "b"], "b", true);
         check(0, &["ab"], "", true);
+    }
+
+    #[test]
+    fn what_came_since_then_is_told_apart() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut tail = Tail::new(6);
+        tail.push_at(at(1), b"one");
+        tail.push_at(at(2), b"two");
+        tail.push_at(at(3), b"3");
+        let check = |since, expected: &str| assert_eq!(tail.text_since(at(since)), expected, "{since}");
+        check(0, "netwo3");
+        check(1, "netwo3");
+        check(2, "two3");
+        check(3, "3");
+        check(4, "");
     }
 
     #[test]

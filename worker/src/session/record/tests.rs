@@ -56,6 +56,26 @@ fn messages_around_a_tool_call_stand_on_lines_of_their_own() {
 }
 
 #[test]
+fn last_message_is_what_came_after_the_last_call() {
+    let mut record = record(&[
+        chunk("agent_message_chunk", "I look."),
+        tool("1", json!({ "title": "Read a" })),
+        chunk("agent_message_chunk", "API "),
+        tool("1", json!({ "status": "completed" })),
+        chunk("agent_message_chunk", "Error"),
+    ]);
+    assert_eq!(record.last_message(), "\nAPI Error");
+    let update = json!({ "sessionId": "s", "update": tool("2", json!({ "title": "Read b" })) });
+    record.update(&update.to_string());
+    assert_eq!(record.last_message(), "");
+    let said = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
+    record.update(&said.to_string());
+    assert_eq!(record.last_message(), "\nover");
+    record.prompted();
+    assert_eq!(record.last_message(), "");
+}
+
+#[test]
 fn updates_of_other_sessions_do_not_count() {
     let mut record = record(&[]);
     record.update(&json!({ "sessionId": "x", "update": chunk("agent_message_chunk", "no") }).to_string());
