@@ -214,6 +214,39 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
     }
 }
 
+#[tokio::test]
+async fn what_was_really_set_is_recorded() {
+    let options = |model: &str| {
+        format!(
+            r#"{{"sessionId":"s-1","configOptions":[{{"id":"m","name":"Model","category":"model","type":"select","currentValue":"{model}","options":[{{"value":"small","name":"Small"}},{{"value":"large","name":"Large"}},{{"value":"large-2","name":"Newer"}}]}}]}}"#
+        )
+    };
+    let update = format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s-1","update":{}}}}}"#,
+        options("small").replace(
+            r#""sessionId":"s-1""#,
+            r#""sessionUpdate":"config_option_update""#
+        )
+    );
+    for (before_end, recorded) in [(":".to_owned(), "large-2"), (format!("echo '{update}'"), "small")] {
+        let script = [
+            "i=0".to_owned(),
+            answering(":", r#"{"protocolVersion":1}"#),
+            answering(":", &options("small")),
+            answering(":", &options("large-2")),
+            answering(&before_end, r#"{"stopReason":"end_turn"}"#),
+        ];
+        let played = shell(&script.join("; ")).model("Large").play().await;
+        assert_eq!(played.end.ended, turn("end_turn"));
+        assert_eq!(played.end.agent.model.as_deref(), Some(recorded));
+        assert!(
+            played
+                .transcript()
+                .contains("was told the model large and set large-2")
+        );
+    }
+}
+
 /// A shell script that answers one request with this result, after `before`, to which the request is `$l`.
 fn answering(before: &str, result: &str) -> String {
     format!(
