@@ -3,7 +3,7 @@
 use agent_client_protocol::v1::schema::{McpServer, McpServerHttp, McpServerStdio};
 
 use ralph_shared::wire::{Door, Ended, SessionLimit};
-use ralph_worker::session::Resume;
+use ralph_worker::session::{Check, Resume};
 use serde_json::Value;
 
 use super::scene::{Scene, scene, shell, turn};
@@ -212,6 +212,20 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
         };
         assert_eq!(ended, expected, "{script}");
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_exits_while_its_words_are_looked_at_has_ended_its_turn() {
+    let script = [
+        "i=0".to_owned(),
+        answering(":", r#"{"protocolVersion":1}"#),
+        answering(":", r#"{"sessionId":"s-1"}"#),
+        answering(":", r#"{"stopReason":"end_turn"}"#),
+        "exit 0".to_owned(),
+    ];
+    let mut stage = shell(&script.join("; "));
+    stage.check = Some(Check::new(|_| Box::pin(std::future::pending())));
+    assert_eq!(stage.play().await.end.ended, turn("end_turn"));
 }
 
 #[tokio::test]

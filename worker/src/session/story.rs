@@ -114,7 +114,12 @@ async fn work(
     let record = conversation.record();
     record.settle();
     let said = record.transcript.redactor().text(&record.text);
-    let Some(prompt) = conversation.meanwhile(check.look(said)).await? else {
+    let looked = match conversation.meanwhile(check.look(said)).await {
+        Err(stop @ Stop::Told(_)) => return Err(stop.into()),
+        // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
+        other => other.unwrap_or_default(),
+    };
+    let Some(prompt) = looked else {
         return Ok(ended);
     };
     let record = conversation.record();
