@@ -115,6 +115,38 @@ fn a_chat_that_is_told_to_stop_takes_its_agent_along() {
     assert!(!std::path::Path::new("/proc").join(agent.trim()).exists());
 }
 
+#[test]
+fn the_third_ctrl_c_takes_the_agent_along() {
+    let bench = Bench::new(CONFIGURATION);
+    let mut child = chat(&bench, &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let stubborn = [
+        "@ignore-eof",
+        "@ignore-term",
+        "@run echo $PPID > pid",
+        "@say begun",
+        "@hang",
+    ];
+    keys.write_all(prompt(&stubborn).as_bytes()).unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for shown in ["begun", "cancelling the turn", "leaving"] {
+        assert!(lines.any(|line| line.unwrap().contains(shown)), "{shown}");
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    }
+    let status = child.wait().unwrap();
+    let agent = std::fs::read_to_string(bench.path("project/pid")).unwrap();
+    let left = std::path::Path::new("/proc").join(agent.trim()).exists();
+    if left {
+        let _ = kill(Pid::from_raw(agent.trim().parse().unwrap()), Signal::SIGKILL);
+    }
+    assert!(!left);
+    assert_eq!(status.code(), Some(130));
+}
+
 /// A chat at a terminal of its own, which `script` makes.
 struct Terminal {
     child: Child,

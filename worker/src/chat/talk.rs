@@ -13,8 +13,8 @@ use super::reader::{Input, Reader};
 use super::screen::Screen;
 use crate::paint::{Paint, Tone};
 use crate::session::{
-    Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, login_secrets,
-    own_secrets, words,
+    Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
+    login_secrets, own_secrets, words,
 };
 use crate::stop;
 
@@ -63,6 +63,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         turns,
         questions,
         interrupt: signal(SignalKind::interrupt())?,
+        mark: spec.dispatch.clone(),
         session: None,
         instructions,
     };
@@ -98,6 +99,8 @@ struct Table {
     turns: mpsc::UnboundedReceiver<Turn>,
     questions: mpsc::UnboundedReceiver<Question>,
     interrupt: Signal,
+    /// What the session's processes are marked with.
+    mark: String,
     /// The agent's id of the session, once there is one.
     session: Option<String>,
     /// What the agent is told before the person says anything.
@@ -164,10 +167,16 @@ impl Table {
         let (said, words) = match times {
             1 => (Said::Cancel, "cancelling the turn; Ctrl+C again leaves"),
             2 => (Said::Leave, "leaving; Ctrl+C again leaves at once"),
-            _ => std::process::exit(INTERRUPTED.into()),
+            _ => self.leave_at_once(),
         };
         self.screen.say(Tone::Warn, words);
         let _ = self.said.send(said).await;
+    }
+
+    /// Ends the program without waiting for the session, and takes the session's processes along.
+    fn leave_at_once(&self) -> ! {
+        kill_leftovers(&self.mark);
+        std::process::exit(INTERRUPTED.into())
     }
 
     /// Shows the rest of a session that ends.
@@ -178,7 +187,7 @@ impl Table {
                     Some(entries) => self.screen.show(&entries),
                     None => return,
                 },
-                _ = self.interrupt.recv() => std::process::exit(INTERRUPTED.into()),
+                _ = self.interrupt.recv() => self.leave_at_once(),
             }
         }
     }
