@@ -1,6 +1,6 @@
 //! Agents that speak badly: the session goes on.
 
-use ralph_shared::wire::Ended;
+use ralph_shared::wire::{Ended, SessionLimit, TranscriptUpdate};
 
 use super::scene::{scene, shell, turn};
 
@@ -96,4 +96,35 @@ async fn a_flood_of_requests_by_one_who_reads_no_answer_is_survived() {
     .join("; ");
     let played = shell(&script).play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
+}
+
+#[tokio::test]
+async fn small_requests_wait_for_an_agent_that_reads_no_answer() {
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#;
+    let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");
+    let script = [
+        reply(0, r#"{"protocolVersion":1}"#),
+        reply(1, r#"{"sessionId":"s"}"#),
+        "read -r l".to_owned(),
+        format!("exec yes '{request}'"),
+    ]
+    .join("; ");
+    let played = shell(&script)
+        .limits(|limits| {
+            limits.idle_ms = 1000;
+            limits.grace_ms = 300;
+        })
+        .play()
+        .await;
+    let ended = Ended::Limit {
+        limit: SessionLimit::Idle,
+    };
+    assert_eq!(played.end.ended, ended);
+    let answered = played
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.update, TranscriptUpdate::Request { .. }))
+        .count();
+    // Those that wait, and what fits into the pipe that it doesn't read.
+    assert!((1000..8000).contains(&answered), "{answered}");
 }

@@ -286,13 +286,17 @@ impl<'a> Conversation<'a> {
         }
         let wake = self.broken.map_or(until, |broken| broken.min(until));
         let probe = self.voice.as_ref().map(|voice| &voice.probe);
+        // An agent that asks and doesn't read the answers is not read either.
+        let outbox = self.voice.as_ref().map(|voice| &voice.outbox);
+        let room = outbox.is_none_or(Outbox::has_room);
         tokio::select! {
             biased;
             reason = told(&mut self.end), if open && self.told => match reason {
                 Some(reason) => return Err(Stop::Told(reason)),
                 None => self.told = false,
             },
-            line = self.lines.next(), if self.output_open => return Ok(self.line(line, awaited)),
+            line = self.lines.next(), if self.output_open && room => return Ok(self.line(line, awaited)),
+            () = room_in(outbox), if !room => {}
             _ = self.agent.exited(), if exited.is_none() => self.last_words(),
             () = closed(probe), if self.input_open => {
                 self.input_open = false;
@@ -396,6 +400,13 @@ async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason>
 async fn filled(disk: &mut watch::Receiver<bool>) {
     if disk.wait_for(|filled| *filled).await.is_err() {
         std::future::pending().await
+    }
+}
+
+/// Becomes ready when one more request may be opened.
+async fn room_in(outbox: Option<&Outbox>) {
+    if let Some(outbox) = outbox {
+        outbox.room().await;
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The messages' types are the protocol crate's. The connection is our own, because both queues of the crate's are
 //! without a bound, and an agent is untrusted: one that asks faster than it reads answers would fill the worker's
-//! memory. Here large answers are few at a time, and lines are bounded before they are parsed.
+//! memory. Here lines are bounded before they are parsed, large answers are few at a time, and of an agent with many open
+//! requests no more is read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,6 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How many answers that can be large (files, terminal output) are made and not yet written at a time.
 pub const LARGE_ANSWERS: usize = 4;
+
+/// How many requests may be open: neither answered nor forgotten, or answered and the answer not yet written. With this many
+/// nothing more is read from the agent, which is given up as idle if it doesn't read its answers. It takes far more than any
+/// agent asks at once, and a few megabytes.
+pub const OPEN_REQUESTS: usize = 4096;
 
 /// One message of the agent's.
 #[derive(Debug)]
@@ -102,6 +108,8 @@ struct Outgoing {
     line: Vec<u8>,
     /// Given back when the line is written.
     _slot: Option<OwnedSemaphorePermit>,
+    /// The same.
+    _open: Option<Open>,
 }
 
 /// Sends to the agent; never waits. Cheap to clone; the agent's input is closed with the last clone.
@@ -109,7 +117,11 @@ struct Outgoing {
 pub struct Outbox {
     lines: mpsc::UnboundedSender<Outgoing>,
     large: Arc<Semaphore>,
+    open: Arc<Semaphore>,
 }
+
+/// An open request: one of [`OPEN_REQUESTS`] until it is dropped.
+pub struct Open(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
 /// The right to give one large answer.
 pub struct LargeSlot(OwnedSemaphorePermit);
@@ -120,6 +132,7 @@ pub fn outbox<W: AsyncWrite + Unpin>(mut sink: W) -> (Outbox, impl Future<Output
     let outbox = Outbox {
         lines,
         large: Arc::new(Semaphore::new(LARGE_ANSWERS)),
+        open: Arc::new(Semaphore::new(OPEN_REQUESTS)),
     };
     let write = async move {
         while let Some(outgoing) = queue.recv().await {
@@ -137,10 +150,26 @@ impl Outbox {
         self.large.clone().acquire_owned().await.ok().map(LargeSlot)
     }
 
+    /// Opens a request of the agent's; `None` when there is no room for one.
+    pub fn open(&self) -> Option<Open> {
+        self.open.clone().try_acquire_owned().ok().map(Open)
+    }
+
+    /// Whether one more request may be opened.
+    pub fn has_room(&self) -> bool {
+        self.open.available_permits() > 0
+    }
+
+    /// Waits until one more request may be opened.
+    pub async fn room(&self) {
+        let _ = self.open.acquire().await;
+    }
+
     /// Asks.
     pub fn request(&self, id: u64, method: &str, params: &impl Serialize) {
         self.send(
             &serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }),
+            None,
             None,
         );
     }
@@ -149,6 +178,7 @@ impl Outbox {
     pub fn notify(&self, method: &str, params: &impl Serialize) {
         self.send(
             &serde_json::json!({ "jsonrpc": "2.0", "method": method, "params": params }),
+            None,
             None,
         );
     }
@@ -159,6 +189,7 @@ impl Outbox {
         id: &RawValue,
         result: Result<serde_json::Value, RpcError>,
         slot: Option<LargeSlot>,
+        open: Option<Open>,
     ) {
         #[derive(Serialize)]
         struct Response<'a> {
@@ -181,10 +212,11 @@ impl Outbox {
                 error,
             },
             slot,
+            open,
         );
     }
 
-    fn send(&self, message: &impl Serialize, slot: Option<LargeSlot>) {
+    fn send(&self, message: &impl Serialize, slot: Option<LargeSlot>, open: Option<Open>) {
         let Ok(mut line) = serde_json::to_vec(message) else {
             return;
         };
@@ -193,6 +225,7 @@ impl Outbox {
         let _ = self.lines.send(Outgoing {
             line,
             _slot: slot.map(|slot| slot.0),
+            _open: open,
         });
     }
 }
@@ -255,7 +288,7 @@ mod tests {
         let id = RawValue::from_string("1".to_owned()).unwrap();
         for _ in 0..LARGE_ANSWERS {
             let slot = outbox.large_slot().await;
-            outbox.answer(&id, Ok("x".repeat(1000).into()), slot);
+            outbox.answer(&id, Ok("x".repeat(1000).into()), slot, None);
         }
         let next = outbox.large.clone().acquire_owned();
         tokio::pin!(next);
@@ -267,6 +300,32 @@ mod tests {
         drop(next.await.unwrap());
         drop(reader);
         drop(outbox);
+        writer.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn requests_are_open_until_their_answers_are_written() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let (outbox, write) = outbox(near);
+        let writer = tokio::spawn(write);
+        let id = RawValue::from_string("1".to_owned()).unwrap();
+        for _ in 0..OPEN_REQUESTS {
+            let open = outbox.open();
+            assert!(open.is_some());
+            outbox.answer(&id, Ok("x".repeat(100).into()), None, open);
+        }
+        assert!(!outbox.has_room() && outbox.open().is_none());
+        {
+            let room = outbox.room();
+            tokio::pin!(room);
+            assert!(futures::poll!(&mut room).is_pending());
+            tokio::io::AsyncReadExt::read_exact(&mut far, &mut vec![0; 300])
+                .await
+                .unwrap();
+            room.await;
+        }
+        assert!(outbox.has_room());
+        drop((far, outbox));
         writer.await.unwrap();
     }
 }

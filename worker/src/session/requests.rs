@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use super::files::{Files, refused};
 use super::leftovers::Group;
-use super::peer::{LargeSlot, Outbox};
+use super::peer::{LargeSlot, Open, Outbox};
 use super::permissions::Policy;
 use super::person::Question;
 use super::record::Record;
@@ -53,6 +53,8 @@ struct Ticket {
     detail: String,
     outbox: Outbox,
     transcript: TranscriptSender,
+    /// Counts it among the open ones until its answer is written.
+    open: Option<Open>,
 }
 
 impl Desk {
@@ -91,6 +93,7 @@ impl Desk {
             detail: String::new(),
             outbox: self.outbox.clone(),
             transcript: record.transcript.clone(),
+            open: self.outbox.open(),
         };
         match method {
             "session/request_permission" => {
@@ -295,7 +298,7 @@ impl Ticket {
     }
 
     fn answer(self, result: Result<Value, RpcError>, words: String, slot: Option<LargeSlot>) {
-        self.outbox.answer(&self.id, result, slot);
+        self.outbox.answer(&self.id, result, slot, self.open);
         self.transcript.push(TranscriptUpdate::Request {
             method: self.method,
             detail: self.detail,
