@@ -1,0 +1,23 @@
+//! Tasks: rows, texts, edges, and the counters that make readiness an index lookup (DESIGN 4).
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `new` | new tasks, many at once |
+//! | `row` | a task by itself |
+//! | `blockers` | what a task's end means for those that wait for it |
+//! | `family` | what it means for those above and below |
+
+mod blockers;
+mod family;
+mod new;
+mod row;
+
+pub use blockers::{Unblocked, block_dependents, open_children_of, unblock_dependents};
+pub use family::{
+    ClosedParent, Reopened, become_parent, depth, fail_ancestors, failed_leaves_below, hold_below,
+    release_below, reopen_parents, resolve_parents, unfail_ancestors,
+};
+pub use new::{NewTask, insert};
+pub use row::{
+    Claimed, Moved, Task, claim, explain, feature_of, lock, log, pool_of, save, set_model, state_of,
+};

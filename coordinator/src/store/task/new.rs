@@ -1,0 +1,132 @@
+//! New tasks: rows, texts and edges, many at once.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::GitOperation;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use uuid::Uuid;
+
+use crate::domain::states::{Kind, TaskState};
+
+/// What a new task is made of. Parents stand before their children.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct NewTask {
+    pub id: TaskId,
+    pub parent: Option<TaskId>,
+    pub key: String,
+    pub title: String,
+    pub description: String,
+    pub priority: i32,
+    pub pool: String,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub max_retries: i32,
+    pub verify: bool,
+    /// What it is declared to change.
+    pub paths: Vec<String>,
+    pub open_blockers: i32,
+    pub children: i32,
+    pub start_commit: Option<String>,
+    pub start_ref: Option<String>,
+    /// What its own sessions are.
+    pub role: Kind,
+    /// What it does to a branch, with the role [`Kind::Git`].
+    pub operation: Option<GitOperation>,
+}
+
+impl NewTask {
+    /// The state it begins in.
+    pub fn state(&self) -> TaskState {
+        if self.open_blockers > 0 {
+            TaskState::Blocked
+        } else {
+            TaskState::Pending
+        }
+    }
+}
+
+/// Rows of one insert; keeps statements and their memory bounded.
+const INSERT_ROWS: usize = 5_000;
+
+/// Inserts tasks and their edges (task, blocker).
+pub async fn insert(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    tasks: &[NewTask],
+    edges: &[(TaskId, TaskId)],
+) -> sqlx::Result<()> {
+    for chunk in tasks.chunks(INSERT_ROWS) {
+        let ids: Vec<Uuid> = chunk.iter().map(|task| task.id.0).collect();
+        let next: Vec<Option<Kind>> = chunk
+            .iter()
+            .map(|task| (task.children == 0).then_some(task.role))
+            .collect();
+        sqlx::query!(
+            "insert into tasks
+               (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
+                open_children, start_commit, start_ref, role)
+             select $1, t.id, t.parent_id, t.state, t.next_kind, t.verify, t.priority, t.max_retries, t.open_blockers,
+                    t.children, t.children, t.start_commit, t.start_ref, t.role
+             from unnest($2::uuid[], $3::uuid[], $4::task_state[], $5::session_kind[], $6::bool[], $7::int[],
+                         $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[])
+               as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
+                    start_commit, start_ref, role)",
+            feature.0,
+            &ids,
+            &chunk.iter().map(|task| task.parent.map(|p| p.0)).collect::<Vec<_>>() as &[Option<Uuid>],
+            &chunk.iter().map(NewTask::state).collect::<Vec<_>>() as &[TaskState],
+            &next as &[Option<Kind>],
+            &chunk.iter().map(|task| task.verify).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.priority).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.max_retries).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.open_blockers).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.children).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.role).collect::<Vec<_>>() as &[Kind],
+        )
+        .execute(&mut *conn)
+        .await?;
+        sqlx::query!(
+            "insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths)
+             select t.task_id, t.key, t.title, t.description, t.pool, t.agent, t.model, t.operation,
+                    array(select jsonb_array_elements_text(t.paths))
+             from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                         $8::jsonb[], $9::jsonb[])
+               as t(task_id, key, title, description, pool, agent, model, operation, paths)",
+            &ids,
+            &chunk.iter().map(|task| task.key.clone()).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.title.clone()).collect::<Vec<_>>(),
+            &chunk
+                .iter()
+                .map(|task| task.description.clone())
+                .collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.pool.clone()).collect::<Vec<_>>(),
+            &chunk.iter().map(|task| task.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk.iter().map(|task| task.model.clone()).collect::<Vec<_>>() as &[Option<String>],
+            &chunk
+                .iter()
+                .map(|task| task.operation.clone().map(Json))
+                .collect::<Vec<_>>() as &[Option<Json<GitOperation>>],
+            &chunk
+                .iter()
+                .map(|task| Json(task.paths.clone()))
+                .collect::<Vec<_>>() as &[Json<Vec<String>>],
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    for chunk in edges.chunks(INSERT_ROWS * 4) {
+        sqlx::query!(
+            "insert into dependencies (task_id, blocker_id)
+             select * from unnest($1::uuid[], $2::uuid[])
+             on conflict do nothing",
+            &chunk.iter().map(|(task, _)| task.0).collect::<Vec<_>>(),
+            &chunk.iter().map(|(_, blocker)| blocker.0).collect::<Vec<_>>(),
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}

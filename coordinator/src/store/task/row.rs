@@ -1,0 +1,245 @@
+//! A task by itself: its row while a step holds it, and single facts of it.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::retry::Trouble;
+use crate::domain::states::{Kind, TaskState, Verification};
+
+/// A task's row.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Task {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    pub parent: Option<TaskId>,
+    pub state: TaskState,
+    pub role: Kind,
+    pub next_kind: Option<Kind>,
+    pub verify: bool,
+    pub verification: Verification,
+    pub held: bool,
+    pub priority: i32,
+    pub max_retries: i32,
+    pub open_blockers: i32,
+    pub children: i32,
+    pub attempt: i32,
+    pub dispatch: Option<Uuid>,
+    pub trouble: Trouble,
+    pub verify_tries: i16,
+    pub start_commit: Option<String>,
+    pub start_ref: Option<String>,
+}
+
+/// Locks tasks in the order of their ids. The caller holds their features, unless it only claims.
+pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Task>> {
+    let rows = sqlx::query!(
+        r#"select id, feature_id, parent_id, state as "state: TaskState", role as "role: Kind", next_kind as "next_kind: Kind", verify,
+                  verification as "verification: Verification", held, priority, max_retries, open_blockers, children,
+                  attempt, dispatch_id, failures, no_sigils, door_failures, lost_alone, conflicts, verify_tries,
+                  start_commit, start_ref
+           from tasks
+           where id = any($1)
+           order by id
+           for no key update"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Task {
+            id: TaskId(row.id),
+            feature: FeatureId(row.feature_id),
+            parent: row.parent_id.map(TaskId),
+            state: row.state,
+            role: row.role,
+            next_kind: row.next_kind,
+            verify: row.verify,
+            verification: row.verification,
+            held: row.held,
+            priority: row.priority,
+            max_retries: row.max_retries,
+            open_blockers: row.open_blockers,
+            children: row.children,
+            attempt: row.attempt,
+            dispatch: row.dispatch_id,
+            trouble: Trouble {
+                failures: row.failures,
+                no_sigils: row.no_sigils,
+                door_failures: row.door_failures,
+                lost_alone: row.lost_alone,
+                conflicts: row.conflicts,
+            },
+            verify_tries: row.verify_tries,
+            start_commit: row.start_commit,
+            start_ref: row.start_ref,
+        })
+        .collect())
+}
+
+/// A claimed task, as its dispatch needs it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Claimed {
+    pub id: TaskId,
+    /// Number of the attempt that begins.
+    pub attempt: i32,
+    pub failures: i16,
+    pub start_commit: Option<String>,
+}
+
+/// Moves the fences of tasks that were taken out of the queue: task, dispatch, and whether a new attempt begins. Locks them
+/// in the order of their ids.
+pub async fn claim(conn: &mut PgConnection, claims: &[(Uuid, Uuid, bool)]) -> sqlx::Result<Vec<Claimed>> {
+    let rows = sqlx::query!(
+        r#"with mine as (
+             select t.id, c.dispatch_id, c.is_attempt
+             from unnest($1::uuid[], $2::uuid[], $3::bool[]) as c(task_id, dispatch_id, is_attempt)
+             join tasks t on t.id = c.task_id
+             order by t.id
+             for no key update of t
+           )
+           update tasks t
+           set state = 'in_progress', dispatch_id = mine.dispatch_id, attempt = t.attempt + mine.is_attempt::int
+           from mine
+           where t.id = mine.id
+           returning t.id, t.attempt, t.failures, t.start_commit"#,
+        &claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>(),
+        &claims
+            .iter()
+            .map(|(_, dispatch, _)| *dispatch)
+            .collect::<Vec<_>>(),
+        &claims
+            .iter()
+            .map(|(.., is_attempt)| *is_attempt)
+            .collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Claimed {
+            id: TaskId(row.id),
+            attempt: row.attempt,
+            failures: row.failures,
+            start_commit: row.start_commit,
+        })
+        .collect())
+}
+
+/// Writes what steps change on locked tasks. Parents, counters of blockers and children stay as they are.
+pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "update tasks
+         set state = t.state, next_kind = t.next_kind, verification = t.verification, attempt = t.attempt,
+             dispatch_id = t.dispatch_id, failures = t.failures, no_sigils = t.no_sigils,
+             door_failures = t.door_failures, lost_alone = t.lost_alone, conflicts = t.conflicts,
+             verify_tries = t.verify_tries, start_commit = t.start_commit, start_ref = t.start_ref
+         from unnest($1::uuid[], $2::task_state[], $3::session_kind[], $4::verification[], $5::int[], $6::uuid[],
+                     $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[],
+                     $12::smallint[], $13::text[], $14::text[])
+           as t(id, state, next_kind, verification, attempt, dispatch_id, failures, no_sigils, door_failures,
+                lost_alone, conflicts, verify_tries, start_commit, start_ref)
+         where tasks.id = t.id",
+        &tasks.iter().map(|t| t.id.0).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.state).collect::<Vec<_>>() as &[TaskState],
+        &tasks.iter().map(|t| t.next_kind).collect::<Vec<_>>() as &[Option<Kind>],
+        &tasks.iter().map(|t| t.verification).collect::<Vec<_>>() as &[Verification],
+        &tasks.iter().map(|t| t.attempt).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.dispatch).collect::<Vec<_>>() as &[Option<Uuid>],
+        &tasks.iter().map(|t| t.trouble.failures).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.no_sigils).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.door_failures).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.lost_alone).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.trouble.conflicts).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.verify_tries).collect::<Vec<_>>(),
+        &tasks.iter().map(|t| t.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &tasks.iter().map(|t| t.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Says on screens why a task failed or needs a person.
+pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts set reason = $2 where task_id = $1",
+        task.0,
+        reason
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// A task that another one's change moved: what it was.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Moved {
+    pub id: TaskId,
+    pub feature: FeatureId,
+    pub was: TaskState,
+}
+
+/// Sets the model that an agent asked for its task's next attempt (SPEC 4.1, `next-model`).
+pub async fn set_model(conn: &mut PgConnection, task: TaskId, model: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts set model = $2 where task_id = $1",
+        task.0,
+        model
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The pool that a task asks for.
+pub async fn pool_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<String> {
+    sqlx::query_scalar!("select pool from task_texts where task_id = $1", task.0)
+        .fetch_one(conn)
+        .await
+}
+
+/// The feature of a task.
+pub async fn feature_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<FeatureId>> {
+    let id = sqlx::query_scalar!("select feature_id from tasks where id = $1", task.0)
+        .fetch_optional(conn)
+        .await?;
+    Ok(id.map(FeatureId))
+}
+
+/// Notes what was done to a task, by whom and why.
+pub async fn log(
+    conn: &mut PgConnection,
+    task: TaskId,
+    actor: &str,
+    what: &str,
+    why: Option<&str>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into task_logs (task_id, actor, what, why) values ($1, $2, $3, $4)",
+        task.0,
+        actor,
+        what,
+        why,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The state of a task.
+pub async fn state_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskState>> {
+    sqlx::query_scalar!(
+        r#"select state as "state: TaskState" from tasks where id = $1"#,
+        task.0
+    )
+    .fetch_optional(conn)
+    .await
+}
