@@ -11,8 +11,8 @@ use super::{Signals, cascade, circle};
 use crate::domain::graph::Graph;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
-use crate::store::deps::Moment;
 use crate::store::task::Task;
+use crate::store::waits::Moment;
 
 /// What is added.
 #[derive(Debug, Clone)]
@@ -134,11 +134,15 @@ async fn refusal(
         return Ok(Some(format!("can't add a part to {id}, which is {state}{tried}")));
     }
     let blockers: Vec<Uuid> = addition.after.iter().map(|task| task.0).collect();
-    if store::waits::any_waits_for(conn, &blockers, id).await? {
-        let mut targets = BTreeSet::from([id.0]);
-        targets.extend(store::deps::above(conn, id).await?);
-        let ends = targets.into_iter().map(|task| Moment { task, is_end: true });
-        let words = circle::describe(conn, id, &blockers, &ends.collect()).await?;
+    // A part can't wait for what waits for the end of a task above it.
+    let mut above = store::deps::above(conn, id).await?;
+    above.push(id.0);
+    let ends: Vec<Moment> = above
+        .into_iter()
+        .map(|task| Moment { task, is_end: true })
+        .collect();
+    if store::waits::any_waits_for(conn, &blockers, &ends).await? {
+        let words = circle::describe(conn, id, &blockers, &ends.into_iter().collect()).await?;
         return Ok(Some(format!("{words}, of which it is to be a part")));
     }
     Ok(None)

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::store;
-use crate::store::deps::Moment;
+use crate::store::waits::Moment;
 
 /// Steps that are looked at before a circle is told without its middle.
 const MOST_STEPS: usize = 200;
@@ -63,7 +63,7 @@ async fn way(
             return Ok(tasks);
         }
         let mut next = Vec::new();
-        for (from, to) in store::deps::awaited(conn, &frontier).await? {
+        for (from, to) in store::waits::awaited(conn, &frontier).await? {
             if let std::collections::btree_map::Entry::Vacant(new) = came_from.entry(to) {
                 new.insert(Some(from));
                 next.push(to);

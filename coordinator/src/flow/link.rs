@@ -11,8 +11,8 @@ use super::steer::Steered;
 use super::{Signals, circle, finish};
 use crate::domain::states::TaskState;
 use crate::store;
-use crate::store::deps::Moment;
 use crate::store::task::Task;
+use crate::store::waits::Moment;
 
 /// What is done to an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,11 +102,11 @@ async fn refusal(conn: &mut PgConnection, task: &Task, blocker: &Task) -> sqlx::
             )
         }));
     }
-    if store::deps::waits_for_start(conn, blocker.id, task.id).await? {
-        let start = Moment {
-            task: task.id.0,
-            is_end: false,
-        };
+    let start = Moment {
+        task: task.id.0,
+        is_end: false,
+    };
+    if store::waits::any_waits_for(conn, &[blocker.id.0], &[start]).await? {
         let targets = BTreeSet::from([start]);
         let words = circle::describe(conn, task.id, &[blocker.id.0], &targets).await?;
         return Ok(Some(words));

@@ -1,4 +1,4 @@
-//! Edges between tasks that stand: added, taken away, and what they would close to a circle (SPEC 2.5).
+//! Edges between tasks that stand: added and taken away (SPEC 2.5).
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -6,15 +6,6 @@ use uuid::Uuid;
 
 use super::task::{Moved, Unblocked};
 use crate::domain::states::TaskState;
-
-/// A moment of a task, for what waits for what: its end, or its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment {
-    /// The task.
-    pub task: Uuid,
-    /// Its end; else its start.
-    pub is_end: bool,
-}
 
 /// Adds an edge; `false` when it stands already.
 pub async fn insert(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
@@ -142,62 +133,6 @@ pub async fn above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Uu
     )
     .fetch_all(conn)
     .await
-}
-
-/// Whether the end of `blocker` waits for the start of `task`: then that can't wait for the end of `blocker`. The start of a
-/// task waits for the end of its blockers and for its parent's start, its end for its own start and for the ends of its
-/// parts.
-pub async fn waits_for_start(conn: &mut PgConnection, blocker: TaskId, task: TaskId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"with recursive waits as (
-             select $1::uuid as id, true as is_end
-             union
-             select n.id, n.is_end
-             from waits w
-             cross join lateral (
-               select w.id, false as is_end where w.is_end
-               union all
-               select t.id, true from tasks t where w.is_end and t.parent_id = w.id
-               union all
-               select d.blocker_id, true from dependencies d where not w.is_end and d.task_id = w.id
-               union all
-               select t.parent_id, false from tasks t where not w.is_end and t.id = w.id and t.parent_id is not null
-             ) n
-           )
-           select exists (select 1 from waits where id = $2 and not is_end) as "any!""#,
-        blocker.0,
-        task.0,
-    )
-    .fetch_one(conn)
-    .await
-}
-
-/// What each of these moments waits for directly: (who waits, for what).
-pub async fn awaited(conn: &mut PgConnection, moments: &[Moment]) -> sqlx::Result<Vec<(Moment, Moment)>> {
-    let rows = sqlx::query!(
-        r#"select w.id as "from!", w.is_end as "from_end!", n.id as "to!", n.is_end as "to_end!"
-           from unnest($1::uuid[], $2::bool[]) as w(id, is_end)
-           cross join lateral (
-             select w.id, false as is_end where w.is_end
-             union all
-             select t.id, true from tasks t where w.is_end and t.parent_id = w.id
-             union all
-             select d.blocker_id, true from dependencies d where not w.is_end and d.task_id = w.id
-             union all
-             select t.parent_id, false from tasks t where not w.is_end and t.id = w.id and t.parent_id is not null
-           ) n"#,
-        &moments.iter().map(|moment| moment.task).collect::<Vec<_>>(),
-        &moments.iter().map(|moment| moment.is_end).collect::<Vec<_>>(),
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            let moment = |task, is_end| Moment { task, is_end };
-            (moment(row.from, row.from_end), moment(row.to, row.to_end))
-        })
-        .collect())
 }
 
 /// The titles of tasks.

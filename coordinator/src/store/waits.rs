@@ -1,37 +1,57 @@
-//! What waits for what, through blockers and parents together (SPEC 2.5).
+//! What waits for what, through blockers and parents together (SPEC 2.5). The step from one moment to the next is the database's
+//! function `awaited`.
 
-use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Whether the end of one of `blockers` waits for the end of `parent` or of a task above it: then a part of `parent` can't
-/// wait for them. The start of a task waits for the end of its blockers and for its parent's start, its end for its own
-/// start and for the ends of its parts.
-pub async fn any_waits_for(conn: &mut PgConnection, blockers: &[Uuid], parent: TaskId) -> sqlx::Result<bool> {
+/// A moment of a task: its end, or its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    /// The task.
+    pub task: Uuid,
+    /// Its end; else its start.
+    pub is_end: bool,
+}
+
+/// Whether the end of one of `blockers` waits for one of `moments`, directly or not: then that can't wait for them.
+pub async fn any_waits_for(
+    conn: &mut PgConnection,
+    blockers: &[Uuid],
+    moments: &[Moment],
+) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
-        r#"with recursive above as (
-             select id, parent_id from tasks where id = $2
-             union
-             select t.id, t.parent_id from tasks t join above a on t.id = a.parent_id
-           ), waits as (
+        r#"with recursive waits as (
              select id, true as is_end from unnest($1::uuid[]) as b(id)
              union
-             select n.id, n.is_end
-             from waits w
-             cross join lateral (
-               select w.id, false as is_end where w.is_end
-               union all
-               select t.id, true from tasks t where w.is_end and t.parent_id = w.id
-               union all
-               select d.blocker_id, true from dependencies d where not w.is_end and d.task_id = w.id
-               union all
-               select t.parent_id, false from tasks t where not w.is_end and t.id = w.id and t.parent_id is not null
-             ) n
+             select n.id, n.is_end from waits w cross join lateral awaited(w.id, w.is_end) n
            )
-           select exists (select 1 from waits w join above a on a.id = w.id where w.is_end) as "any!""#,
+           select exists (
+             select 1 from waits w join unnest($2::uuid[], $3::bool[]) as m(id, is_end) on (m.id, m.is_end) = (w.id, w.is_end)
+           ) as "any!""#,
         blockers,
-        parent.0,
+        &moments.iter().map(|moment| moment.task).collect::<Vec<_>>(),
+        &moments.iter().map(|moment| moment.is_end).collect::<Vec<_>>(),
     )
     .fetch_one(conn)
     .await
+}
+
+/// What each of these moments waits for directly: (who waits, for what).
+pub async fn awaited(conn: &mut PgConnection, moments: &[Moment]) -> sqlx::Result<Vec<(Moment, Moment)>> {
+    let rows = sqlx::query!(
+        r#"select w.id as "from!", w.is_end as "from_end!", n.id as "to!", n.is_end as "to_end!"
+           from unnest($1::uuid[], $2::bool[]) as w(id, is_end)
+           cross join lateral awaited(w.id, w.is_end) n"#,
+        &moments.iter().map(|moment| moment.task).collect::<Vec<_>>(),
+        &moments.iter().map(|moment| moment.is_end).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let moment = |task, is_end| Moment { task, is_end };
+            (moment(row.from, row.from_end), moment(row.to, row.to_end))
+        })
+        .collect())
 }
