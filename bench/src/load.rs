@@ -109,6 +109,7 @@ pub async fn submit_on(
             review_rounds: 0,
             merge: None,
             avoid_conflicts: false,
+            dir: None,
         },
         graph,
         defaults: TaskDefaults {

@@ -6,6 +6,7 @@
 //! | [`faults`] | points at which a test may kill or stop a process |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
+//! | [`machine`] | which machine this is |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
 //! | [`wire`] | the messages, one file a message |
@@ -16,6 +17,7 @@ pub mod faults;
 pub mod ids;
 pub mod kind;
 pub mod logging;
+pub mod machine;
 pub mod requires;
 pub mod sigil;
 pub mod subjects;

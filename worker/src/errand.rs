@@ -1,5 +1,7 @@
 //! One dispatch, from its assignment to its report in the spool: prepare, run or integrate, push, report.
 
+mod branches;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +11,9 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
-    Access, Assignment, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Decided, Door, EndReason,
-    Ended, Finished, GitOperationOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Report,
-    SessionLimit, SessionOrder, SessionReport, Snapshot, Text, TranscriptBatch, WRITES, Work, WorkspaceOrder,
+    Access, Assignment, CheckAnswer, CheckRequest, Door, EndReason, Ended, Finished, IntegrationEnd,
+    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, TranscriptBatch,
+    WRITES, Work, WorkspaceOrder,
 };
 use tokio::sync::watch;
 
@@ -21,10 +23,7 @@ use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
-use crate::workspace::{CommitMessage, Decision, Workspace};
-
-/// Tries to get an answer on a decision before it is left to whoever resumes it.
-const DECIDE_TRIES: u32 = 12;
+use crate::workspace::{CommitMessage, Workspace};
 
 /// Runs a dispatch and leaves its report in the spool. Returns at which door its agent failed, if it did.
 pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
@@ -39,8 +38,8 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
         Err(error) => (unnoted(&assignment, &error), None),
         Ok(()) => match &assignment.work {
             Work::Session(order) => session(life, &assignment, order, end).await,
-            Work::Integrate(order) => (integrate(life, &assignment, order, end).await, None),
-            Work::Git(order) => (operate(life, &assignment, order, end).await, None),
+            Work::Integrate(order) => (branches::integrate(life, &assignment, order, end).await, None),
+            Work::Git(order) => (branches::operate(life, &assignment, order, end).await, None),
         },
     };
     let door = match &finished {
@@ -184,14 +183,26 @@ async fn session(
         }
     };
     let throw_away = order.access != Access::Workspace;
-    let prepared = if throw_away {
-        life.workspaces
-            .prepare_throw_away(&folder(assignment.dispatch), &assignment.workspace)
-            .await
-    } else {
-        life.workspaces
-            .prepare(&folder(assignment.dispatch), &assignment.workspace)
-            .await
+    let name = folder(assignment.dispatch);
+    let prepare = async {
+        if throw_away {
+            life.workspaces
+                .prepare_throw_away(&name, &assignment.workspace)
+                .await
+        } else {
+            life.workspaces.prepare(&name, &assignment.workspace).await
+        }
+    };
+    let mut waits = end.clone();
+    let is_shared = matches!(assignment.workspace, WorkspaceOrder::Dir(_));
+    let prepared = tokio::select! {
+        biased;
+        // A folder may be another session's for hours; a clone is there soon.
+        told = waits.wait_for(Option::is_some), if is_shared => {
+            let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
+            return (unstarted(Ended::Told { reason }, Snapshot::default()), None);
+        }
+        prepared = prepare => prepared,
     };
     let workspace = match prepared {
         Ok(workspace) => workspace,
@@ -411,87 +422,6 @@ async fn publish(life: Arc<Life>, dispatch: DispatchId, mut receiver: Transcript
             }
         }
     }
-}
-
-async fn integrate(
-    life: &Arc<Life>,
-    assignment: &Assignment,
-    order: &IntegrateOrder,
-    end: watch::Receiver<Option<EndReason>>,
-) -> Finished {
-    let WorkspaceOrder::Git(git) = &assignment.workspace else {
-        return without_repository();
-    };
-    let dispatch = assignment.dispatch;
-    let decide = |decided: Decided| {
-        let life = life.clone();
-        async move { ask(&life, dispatch, &decided).await }
-    };
-    let end = life
-        .workspaces
-        .integrate(&folder(dispatch), git, order, decide, end)
-        .await;
-    Finished::Integration(IntegrationReport { end })
-}
-
-async fn operate(
-    life: &Arc<Life>,
-    assignment: &Assignment,
-    order: &GitOperationOrder,
-    end: watch::Receiver<Option<EndReason>>,
-) -> Finished {
-    let WorkspaceOrder::Git(git) = &assignment.workspace else {
-        return without_repository();
-    };
-    let dispatch = assignment.dispatch;
-    let decide = |decided: Decided| {
-        let life = life.clone();
-        async move { ask(&life, dispatch, &decided).await }
-    };
-    let end = life
-        .workspaces
-        .operate(&folder(dispatch), git, order, decide, end)
-        .await;
-    // It may quote what a command with the worker's whole environment printed.
-    let end = match end {
-        IntegrationEnd::Failed { message, retry } => IntegrationEnd::Failed {
-            message: life.redactor.text(&message),
-            retry,
-        },
-        end => end,
-    };
-    Finished::Integration(IntegrationReport { end })
-}
-
-fn without_repository() -> Finished {
-    let message = "changing a branch needs a repository".to_owned();
-    Finished::Integration(IntegrationReport {
-        end: IntegrationEnd::Failed {
-            message,
-            retry: false,
-        },
-    })
-}
-
-/// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.
-async fn ask(life: &Life, dispatch: DispatchId, decided: &Decided) -> Decision {
-    let request = DecideRequest {
-        dispatch,
-        incarnation: life.incarnation,
-        old: decided.old.clone(),
-        new: decided.new.clone(),
-    };
-    let mut last = String::new();
-    for _ in 0..DECIDE_TRIES {
-        match life.link.decide(&request).await {
-            Ok(DecideAnswer::Decided) => return Decision::Push,
-            Ok(DecideAnswer::Refused { reason }) => return Decision::Refused { reason },
-            Ok(DecideAnswer::Failed { reason }) => last = reason,
-            Err(error) => last = format!("{error:#}"),
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    }
-    Decision::Unanswered { reason: last }
 }
 
 /// What the life before left with work in it: its workspaces, and the assignments they belong to.

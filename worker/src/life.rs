@@ -292,6 +292,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             disk_budget_bytes: config.disk_budget_bytes,
             setup: config.setup.clone(),
             on_complete: config.on_complete.clone(),
+            dirs: config.dirs.clone(),
             command_env: config.command_env.clone(),
             sandbox: config.sandbox.clone(),
             ..workspace::Settings::default()
@@ -332,6 +333,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier life left running");
         }
     }
+    life.workspaces.confirm_dirs_ended();
     let held = errand::held_by_earlier_life(&life, &left).await;
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
     life.say_hello(&held_ids).await?;

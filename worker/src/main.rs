@@ -13,6 +13,7 @@ use ralph_worker::paint::Paint;
 use ralph_worker::sandbox::Sandbox;
 use ralph_worker::session;
 use ralph_worker::stop;
+use ralph_worker::workspace::free_dir;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -44,13 +45,23 @@ enum Command {
         ralph-worker chat --read-only\n  echo 'What is this?' | ralph-worker chat --read-only"
     )]
     Chat(Box<ChatArgs>),
+    /// Free a folder that the session of a worker held which died (`--workspace dir`)
+    #[command(
+        after_help = "Only when nothing works there any more: the worker that died ends what it left as soon as it is started \
+        again, and frees the folder itself.\n\nExample:\n  ralph-worker free ~/notes"
+    )]
+    Free {
+        /// The folder
+        #[arg(value_name = "DIR")]
+        dir: std::path::PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let default_filter = match cli.command {
         Command::Run(_) => "info,async_nats=warn",
-        Command::Doctor(_) | Command::Chat(_) => "warn,async_nats=off",
+        Command::Doctor(_) | Command::Chat(_) | Command::Free { .. } => "warn,async_nats=off",
     };
     logging::init(default_filter, LogFormat::Text);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -59,8 +70,17 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Run(args) => work(*args).await,
             Command::Chat(args) => chat::chat(*args).await,
             Command::Doctor(args) => examine(&args).await,
+            Command::Free { dir } => free(&dir),
         }
     })
+}
+
+fn free(dir: &std::path::Path) -> anyhow::Result<ExitCode> {
+    match free_dir(dir)? {
+        Some(holder) => println!("{} is free; it was held by {holder}", dir.display()),
+        None => println!("nobody held {}", dir.display()),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {

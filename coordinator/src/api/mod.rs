@@ -10,6 +10,7 @@ mod app;
 pub mod body;
 mod deps;
 mod described;
+mod dirs;
 mod docs;
 mod features;
 mod feed;

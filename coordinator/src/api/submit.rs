@@ -8,6 +8,7 @@ use ralph_shared::subjects::is_label;
 
 use super::app::App;
 use super::body::{Accepted, BadWish, GraphText, RepoRef, SubmitFeature, SubmitTask};
+use super::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
 use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
@@ -64,20 +65,34 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     };
     let approve = approved(&request.approve)?;
     let tasks = graph.nodes.len();
-    let warnings = graph
+    let warnings: Vec<String> = graph
         .warnings
         .iter()
         .map(|w| w.describe(&graph.source_name))
         .collect();
     let settings = request.run.settings(tasks).map_err(unfit)?;
-    let max_parallel = request.max_parallel.unwrap_or(DEFAULT_MAX_PARALLEL);
-    if max_parallel < 1 {
-        return Err(Problem::invalid("`max_parallel` must be at least 1"));
+    let max_parallel = match (&request.dir, request.max_parallel) {
+        (Some(_), None | Some(1)) => 1,
+        (Some(_), Some(2..)) => {
+            let why = "in a folder itself one session works at a time; leave out `max_parallel`, or give it a repository";
+            return Err(Problem::refused(why));
+        }
+        (None, None) => DEFAULT_MAX_PARALLEL,
+        (None, Some(n @ 1..)) => n,
+        _ => return Err(Problem::invalid("`max_parallel` must be at least 1")),
+    };
+    if request.dir.is_some()
+        && let Some(node) = graph.nodes.iter().find(|node| node.pool.is_some())
+    {
+        return Err(Problem::refused(format!(
+            "the task `{}` names a pool, but only the workers on the folder's machine can do it; leave that out",
+            node.key
+        )));
     }
     let defaults = TaskDefaults {
         max_retries: checked_retries(request.max_retries)?,
         verify: request.verify.unwrap_or(true),
-        pool: checked_pool(request.pool)?,
+        pool: pool_for(request.dir.as_ref(), request.pool)?,
     };
     let texts = Texts {
         description: request.description.unwrap_or_default(),
@@ -91,6 +106,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     feature.review_rounds = review_rounds;
     feature.merge = request.merge;
     feature.avoid_conflicts = request.avoid_conflicts;
+    set_dir(&mut feature, request.dir)?;
     if feature.merge.is_some() && feature.repo_address.is_none() {
         return Err(Problem::refused(
             "a feature without a repository can't be merged; leave out `merge`",
@@ -110,7 +126,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         run: (!request.draft).then_some(settings),
     };
     let mut accepted = store_submission(&app, &submission).await?;
-    accepted.warnings = warnings;
+    accepted.warnings.extend(warnings);
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
@@ -147,13 +163,16 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         description: request.title.clone(),
         ..Texts::default()
     };
+    let pool = pool_for(request.dir.as_ref(), request.pool)?;
+    let mut feature = new_feature(id, &name, texts, request.repo)?;
+    set_dir(&mut feature, request.dir)?;
     let submission = Submission {
-        feature: new_feature(id, &name, texts, request.repo)?,
+        feature,
         graph,
         defaults: TaskDefaults {
             max_retries: checked_retries(request.max_retries)?,
             verify: request.verify.unwrap_or(true),
-            pool: checked_pool(request.pool)?,
+            pool,
         },
         run: Some(settings),
     };
@@ -162,9 +181,9 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
 }
 
 async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask) -> Answer {
-    if request.repo.is_some() {
+    if request.repo.is_some() || request.dir.is_some() {
         return Err(Problem::refused(
-            "a task of a feature has that feature's repository",
+            "a task of a feature has that feature's repository or folder",
         ));
     }
     // The rules of a graph's entry hold for a single task as well.
@@ -185,6 +204,7 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
     for blocker in &request.after {
         after.push(locate::task(&mut conn, blocker).await?);
     }
+    let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
     drop(conn);
     let addition = Addition {
         id,
@@ -194,7 +214,11 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
         defaults: TaskDefaults {
             max_retries: checked_retries(request.max_retries)?,
             verify: request.verify.unwrap_or(true),
-            pool: checked_pool(request.pool.clone())?,
+            pool: match (&request.pool, folder_pool) {
+                (Some(_), Some(_)) => return Err(Problem::refused(ELSEWHERE)),
+                (None, Some(pool)) => pool,
+                (pool, None) => checked_pool(pool.clone())?,
+            },
         },
         actor: "a person",
     };
@@ -219,6 +243,7 @@ async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted
         Submitted::Accepted { tasks, ids, .. } => {
             app.deps.bus.emit(signals).await;
             let mut accepted = told(app, submission.feature.id, tasks).await?;
+            accepted.warnings.extend(nobody_there(app, submission).await?);
             accepted.task = ids.first().filter(|_| ids.len() == 1).map(TaskId::short);
             Ok(accepted)
         }
@@ -357,6 +382,7 @@ fn new_feature(
         review_rounds: 0,
         merge: None,
         avoid_conflicts: false,
+        dir: None,
     })
 }
 
@@ -416,7 +442,7 @@ fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
     }
 }
 
-fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
+pub(super) fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
     let pool = wished.unwrap_or_else(|| TaskDefaults::default().pool);
     if is_label(&pool) {
         Ok(pool)

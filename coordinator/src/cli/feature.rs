@@ -390,6 +390,9 @@ fn page(progress: &Progress) -> String {
     let counts = &feature.tasks;
     let status = paint.apply(tone_of(feature.status.as_str()), feature.status.as_str());
     let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
+    if let Some(dir) = &feature.dir {
+        lines.push(format!("  folder      {dir}, itself"));
+    }
     if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
         lines.push(format!("  repository  {repo}"));
         let commit: String = feature

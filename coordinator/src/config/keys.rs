@@ -428,6 +428,13 @@ pub const KEYS: &[Key] = &[
         "Names of the worker's variables that these commands and a gate's get",
     ),
     key(
+        "workspace.dirs",
+        Toml("[]"),
+        Worker,
+        "Folders that agents may work in themselves (--workspace dir)",
+    )
+    .var("RALPH_DIRS"),
+    key(
         "workspace.sandbox",
         Toml("'auto'"),
         Worker,

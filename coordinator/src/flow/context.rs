@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
-    Access, Assignment, Change, Decided, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder,
+    Access, Assignment, Change, Decided, DirOrder, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder,
     ModelChoice, Repository, SessionLimits, SessionOrder, SurveyOrder, Text, WRITES, Work, WorkspaceOrder,
     sha256_hex,
 };
@@ -49,6 +49,8 @@ struct Facts {
     surveys: HashMap<Uuid, SurveyOrder>,
     integrations: HashMap<TaskId, Integration>,
     operations: HashMap<TaskId, GitOperation>,
+    /// What attempts changed that are judged in a folder.
+    dir_changed: HashMap<TaskId, Vec<String>>,
     /// Titles of what landed, of features that are merged.
     landed: HashMap<FeatureId, Vec<String>>,
 }
@@ -219,6 +221,17 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::operation::of_tasks(conn, &operating).await?
     };
+    let judged: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == Kind::Verify && tasks.iter().any(|t| t.task == d.task && t.dir.is_some()))
+        .map(|d| d.task.0)
+        .collect();
+    let dir_changed = if judged.is_empty() {
+        HashMap::new()
+    } else {
+        let changes = store::context::last_changes(conn, &judged).await?;
+        changes.into_iter().collect()
+    };
     let mut landed = HashMap::new();
     for task in &tasks {
         if let Some(GitOperation::Merge { .. }) = operations.get(&task.task) {
@@ -228,6 +241,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     }
     Ok(Facts {
         operations,
+        dir_changed,
         landed,
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
@@ -325,6 +339,8 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
         plan: task.plan.clone(),
         base: task.base_commit.clone(),
         merging: facts.merging.get(&task.task).cloned(),
+        dir: task.dir.clone(),
+        dir_changed: facts.dir_changed.get(&task.task).cloned().unwrap_or_default(),
     }
 }
 
@@ -353,6 +369,8 @@ fn session_order(
             ..SessionLimits::default()
         },
         access: match dispatch.kind {
+            // There is no clone whose build products could be thrown away.
+            Kind::Verify if task.dir.is_some() => Access::ReadOnly,
             Kind::Verify => Access::Commands,
             kind if kind.changes_files() => Access::Workspace,
             _ => Access::ReadOnly,
@@ -483,7 +501,10 @@ fn assignment(
                 trailers,
             })
         }
-        _ => WorkspaceOrder::Scratch,
+        _ => match &task.dir {
+            Some(path) => WorkspaceOrder::Dir(DirOrder { path: path.clone() }),
+            None => WorkspaceOrder::Scratch,
+        },
     };
     Assignment {
         v: WRITES,

@@ -77,6 +77,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         name: format!("distill-{}", &feature.0.simple().to_string()[20..]),
         repo_id: group.repo_id.clone(),
         repo_address: None,
+        dir: None,
         base_ref: None,
         base_commit: None,
         branch: None,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::machine::is_dir_pool;
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::Features;
@@ -426,7 +427,11 @@ async fn from_agent(
     text: &str,
 ) -> sqlx::Result<Result<(Vec<NewTask>, Vec<(TaskId, TaskId)>), String>> {
     let pool = store::task::pool_of(conn, task.id).await?;
-    let mut pools = store::worker::known_pools(conn).await?;
+    // Parts of what is done in one machine's folder are done there.
+    let mut pools = match is_dir_pool(&pool) {
+        true => BTreeSet::new(),
+        false => store::worker::known_pools(conn).await?,
+    };
     pools.insert(pool.clone());
     let limits = Limits {
         pools: Some(pools),

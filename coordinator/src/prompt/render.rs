@@ -18,6 +18,8 @@ const SUMMARY_CHARS: usize = 600;
 /// How many paths of a conflict are named, and how many tasks on its other side are told of.
 const CONFLICT_PATHS: usize = 30;
 const OTHERS: usize = 5;
+/// Changed files that a verifier without a clone is told of.
+const DIR_CHANGED: usize = 200;
 /// Longest path that is shown whole. Characters.
 const LINE_CHARS: usize = 300;
 /// What is shown of the description of such a task. Characters.
@@ -208,6 +210,8 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
             spec => task.spec.as_deref().map(reference),
             plan => task.plan.as_deref().map(reference),
             judged => judged.map(attempt),
+            dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
+            dir => task.dir.as_deref(),
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )

@@ -726,3 +726,44 @@ proptest! {
         prop_assert_eq!(sigil::parse(&rendered.prompt.whole(), &context), Sigils::default());
     }
 }
+
+#[test]
+fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
+    let context = TaskContext {
+        dir: Some("/home/user/notes".to_owned()),
+        ..task("Sort the notes", "By date.")
+    };
+    let (templates, budgets) = (Templates::built_in(), Budgets::default());
+    let work = render(&templates, &budgets, SessionKind::Work, &context, None, None);
+    assert!(
+        work.prompt.body.contains("You work in /home/user/notes itself"),
+        "{}",
+        work.prompt.body
+    );
+    assert!(
+        work.prompt
+            .body
+            .contains("What an earlier attempt left there is there still")
+    );
+    let judged = Judged {
+        attempt: 2,
+        change: None,
+    };
+    let context = TaskContext {
+        dir_changed: vec!["new.txt".to_owned()],
+        ..context
+    };
+    let verify = render(
+        &templates,
+        &budgets,
+        SessionKind::Verify,
+        &context,
+        None,
+        Some(&judged),
+    );
+    let body = &verify.prompt.body;
+    assert!(
+        body.contains("change nothing") && body.contains("- new.txt") && !body.contains("git show"),
+        "{body}"
+    );
+}

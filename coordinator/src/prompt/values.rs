@@ -21,6 +21,10 @@ pub struct TaskContext {
     pub plan: Option<String>,
     /// The commit that the feature started from.
     pub base: Option<String>,
+    /// The folder that is worked in itself.
+    pub dir: Option<String>,
+    /// What the last attempt changed there, for a verifier: it gets no clone that tells.
+    pub dir_changed: Vec<String>,
     /// What a `distill` session is to merge.
     pub merging: Option<Merging>,
 }

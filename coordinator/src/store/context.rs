@@ -35,6 +35,8 @@ pub struct TaskFacts {
     pub repo_address: Option<String>,
     pub base_commit: Option<String>,
     pub branch: Option<String>,
+    /// The folder that it works in.
+    pub dir: Option<String>,
     pub feature_tasks: i32,
     pub feature_description: String,
     pub spec: Option<String>,
@@ -56,7 +58,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
                   exists (select 1 from integrations c where c.task_id = t.id and c.state = 'conflict') as "conflicted!",
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
-                  px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch,
+                  px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch, f.dir,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
                     as "feature_tasks!",
                   ft.description as feature_description, ft.spec, ft.plan
@@ -97,11 +99,29 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             repo_address: row.repo_address,
             base_commit: row.base_commit,
             branch: row.branch,
+            dir: row.dir,
             feature_tasks: row.feature_tasks,
             feature_description: row.feature_description,
             spec: row.spec,
             plan: row.plan,
         })
+        .collect())
+}
+
+/// What the last work of each of these tasks changed.
+pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(TaskId, Vec<String>)>> {
+    let rows = sqlx::query!(
+        r#"select distinct on (task_id) task_id, coalesce(files_changed, '{}') as "files!"
+           from dispatches
+           where task_id = any($1) and state = 'settled' and kind in ('work', 'review')
+           order by task_id, id desc"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (TaskId(row.task_id), row.files))
         .collect())
 }
 

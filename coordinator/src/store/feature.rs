@@ -32,6 +32,8 @@ pub struct NewFeature {
     pub merge: Option<MergeHow>,
     /// Whether tasks that change the same run one after the other.
     pub avoid_conflicts: bool,
+    /// The folder that its tasks work in, on the machine that their pool names.
+    pub dir: Option<String>,
 }
 
 /// Inserts a feature as a draft. `false` when its name is taken in its repository.
@@ -39,8 +41,8 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
     let inserted = sqlx::query!(
         "insert into features
            (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
-            approve, review_rounds, merge, avoid_conflicts)
-         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12, $13)
+            approve, review_rounds, merge, avoid_conflicts, dir)
+         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12, $13, $14)
          on conflict (repo_id, name) do nothing",
         new.id.0,
         new.name,
@@ -55,6 +57,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         new.review_rounds,
         new.merge.map(MergeHow::as_str),
         new.avoid_conflicts,
+        new.dir,
     )
     .execute(&mut *conn)
     .await?;
@@ -81,6 +84,8 @@ pub struct Locked {
     pub name: String,
     pub repo_id: String,
     pub has_repository: bool,
+    /// Its tasks work in a folder of one machine.
+    pub has_dir: bool,
     pub state: FeatureState,
     pub failure_policy: FailurePolicy,
     pub current_run: Option<RunId>,
@@ -98,6 +103,7 @@ impl Locked {
             name: new.name.clone(),
             repo_id: new.repo_id.clone(),
             has_repository: new.repo_address.is_some(),
+            has_dir: new.dir.is_some(),
             state: FeatureState::Draft,
             failure_policy: new.failure_policy,
             current_run: None,
@@ -126,7 +132,7 @@ macro_rules! counts {
 /// Locks features in the order of their ids: the first lock of every change to a graph (DESIGN 2).
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Locked>> {
     let rows = sqlx::query!(
-        r#"select id, name, repo_id, repo_address is not null as "has_repository!",
+        r#"select id, name, repo_id, repo_address is not null as "has_repository!", dir is not null as "has_dir!",
                   state as "state: FeatureState", failure_policy as "failure_policy: FailurePolicy", current_run,
                   approve as "approve: Vec<Kind>", review_rounds, avoid_conflicts, pending, blocked, done, failed, cancelled, skipped,
                   needs_review
@@ -146,6 +152,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
             name: row.name,
             repo_id: row.repo_id,
             has_repository: row.has_repository,
+            has_dir: row.has_dir,
             state: row.state,
             failure_policy: row.failure_policy,
             current_run: row.current_run.map(RunId),
@@ -304,4 +311,20 @@ pub async fn recount(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Cou
         counts.add(row.state, row.n);
     }
     Ok(counts)
+}
+
+/// The pool of a feature whose tasks work in a folder.
+pub async fn dir_pool(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!(
+        "select x.pool
+         from features f
+         join tasks t on t.feature_id = f.id
+         join task_texts x on x.task_id = t.id
+         where f.id = $1 and f.dir is not null and x.pool like 'dir-%'
+         order by t.id
+         limit 1",
+        id.0,
+    )
+    .fetch_optional(conn)
+    .await
 }

@@ -136,6 +136,15 @@ pub enum WorkspaceOrder {
     Scratch,
     /// A private clone of a repository.
     Git(GitOrder),
+    /// A folder of the worker's machine itself: one session at a time, nothing is undone.
+    Dir(DirOrder),
+}
+
+/// A folder of one machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirOrder {
+    /// Its path from the root. The worker's configuration decides whether anybody may work there.
+    pub path: String,
 }
 
 /// A repository as every worker can reach it.

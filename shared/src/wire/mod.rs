@@ -23,7 +23,7 @@ mod transcript;
 mod version;
 
 pub use assignment::{
-    Access, Assignment, Decided, GitOrder, IntegrateOrder, ModelChoice, Repository, SessionLimits,
+    Access, Assignment, Decided, DirOrder, GitOrder, IntegrateOrder, ModelChoice, Repository, SessionLimits,
     SessionOrder, Work, WorkspaceOrder,
 };
 pub use blob::{BlobAnswer, BlobRequest};

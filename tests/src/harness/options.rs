@@ -116,6 +116,8 @@ pub struct FeatureOptions {
     pub failure_policy: FailurePolicy,
     /// Tasks that change the same run one after the other.
     pub avoid_conflicts: bool,
+    /// The folder that tasks work in themselves.
+    pub dir: Option<String>,
 }
 
 impl FeatureOptions {
@@ -151,6 +153,7 @@ impl Default for FeatureOptions {
             },
             failure_policy: FailurePolicy::Continue,
             avoid_conflicts: false,
+            dir: None,
         }
     }
 }

@@ -258,6 +258,7 @@ impl World {
             review_rounds: 0,
             merge: None,
             avoid_conflicts: options.avoid_conflicts,
+            dir: options.dir.clone(),
         };
         let id = feature.id;
         let defaults = TaskDefaults {

@@ -5,6 +5,7 @@ mod agents;
 mod apart;
 mod conflicts;
 mod coordinator_killed;
+mod dirs;
 mod disk;
 mod drain;
 mod git_server;

@@ -96,7 +96,7 @@ impl<'a> Pool<'a> {
     pub fn session(&self, to: &Assignment, ended: Ended, text: &str, changes: u64) -> Incoming {
         let pushed_ref = match &to.workspace {
             WorkspaceOrder::Git(git) => Some(git.attempt_ref.clone()),
-            WorkspaceOrder::Scratch => None,
+            WorkspaceOrder::Scratch | WorkspaceOrder::Dir(_) => None,
         };
         let commit = pushed_ref
             .as_ref()

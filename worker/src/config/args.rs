@@ -64,6 +64,10 @@ pub struct RunArgs {
     /// Pool to serve; may be given several times
     #[arg(long = "pool", value_name = "POOL", default_values_t = [String::from("default")])]
     pub pools: Vec<String>,
+    /// Folder of this machine that agents may work in themselves (`submit … --workspace dir`), with all below it; may be
+    /// given several times
+    #[arg(long = "dir", value_name = "DIR", env = "RALPH_DIRS", value_delimiter = ',')]
+    pub dirs: Vec<PathBuf>,
     /// The agents of this machine.
     #[command(flatten)]
     pub machine: MachineArgs,

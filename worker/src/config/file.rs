@@ -38,6 +38,9 @@ pub struct WorkspaceTable {
     pub disk_budget_mb: Option<u64>,
     /// Names of the worker's variables that these commands and those of a gate get.
     pub pass_env: Option<Vec<String>>,
+    /// Folders of this machine that agents may work in themselves.
+    #[serde(default)]
+    pub dirs: Vec<PathBuf>,
     /// What confines agents.
     pub sandbox: Option<String>,
     /// What they may read besides.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use ralph_shared::machine::dir_pool;
 use ralph_shared::subjects::{Subjects, is_label};
 
 use super::args::RunArgs;
-use super::machine::Machine;
+use super::machine::{Machine, absolute};
 use crate::sandbox::{Sandbox, SandboxMode, is_for_tools};
 use crate::session::AgentCommand;
 use crate::workspace::{CacheRule, History};
@@ -38,6 +39,8 @@ pub struct Config {
     pub on_complete: Option<String>,
     /// Variables of these commands and of a gate's.
     pub command_env: BTreeMap<String, String>,
+    /// Folders that agents may work in themselves, with all below them.
+    pub dirs: Vec<PathBuf>,
     /// Its folder.
     pub data: PathBuf,
     /// Address of the broker.
@@ -78,10 +81,18 @@ impl Config {
                 args.data.display()
             );
         }
+        let mut dirs = absolute(args.dirs.into_iter())?;
+        dirs.extend(machine.dirs);
+        let mut pools = args.pools;
+        if !dirs.is_empty() {
+            // Who submits work for a folder of this machine names this pool.
+            pools.push(dir_pool());
+        }
         Ok(Self {
             name,
             slots: args.slots,
-            pools: args.pools,
+            pools,
+            dirs,
             agents: machine.agents,
             sandbox: machine.sandbox,
             history: machine.history,
@@ -131,6 +142,7 @@ mod tests {
                 name: Some("w".into()),
                 slots: 1,
                 pools: vec!["default".into()],
+                dirs: Vec::new(),
                 machine: MachineArgs::default(),
                 data: "d".into(),
                 nats: "n".into(),

@@ -46,6 +46,8 @@ pub struct Machine {
     pub on_complete: Option<String>,
     /// Variables of these commands and of a gate's.
     pub command_env: BTreeMap<String, String>,
+    /// Folders that agents may work in themselves.
+    pub dirs: Vec<PathBuf>,
 }
 
 impl Machine {
@@ -87,6 +89,7 @@ impl Machine {
             network: args.sandbox_network.or(network).unwrap_or_default(),
             resources,
         };
+        let dirs = absolute(file.workspace.dirs.into_iter())?;
         let mut agents = BTreeMap::new();
         for (name, table) in file.agents {
             agents.insert(name.clone(), agent(&name, table)?);
@@ -109,6 +112,7 @@ impl Machine {
             setup,
             on_complete,
             command_env,
+            dirs,
         })
     }
 }
@@ -140,7 +144,7 @@ fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
 }
 
 /// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
-fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     paths
         .map(|path| {
             let home = path.strip_prefix("~").ok().zip(std::env::home_dir());

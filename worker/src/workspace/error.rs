@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::dir_lock::DirHolder;
 use super::trouble::Trouble;
 
 /// Why there is no workspace, snapshot or integration.
@@ -18,6 +19,27 @@ pub enum WorkspaceError {
         command: String,
         /// The end of its output, and how it ended.
         output: String,
+    },
+    /// A folder that can't be worked in itself.
+    #[error("can't work in {}: {why}", path.display())]
+    Dir {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and what to do about it.
+        why: String,
+    },
+    /// A session of a worker that died may still work in a folder.
+    #[error(
+        "can't work in {}: it is held by {holder}, which died; start that worker again, or see that nothing works there any \
+         more and run `ralph-worker free {}`",
+        path.display(),
+        path.display()
+    )]
+    DirLeft {
+        /// The folder.
+        path: PathBuf,
+        /// Whose session it was.
+        holder: DirHolder,
     },
     /// What confines commands can't be made here.
     #[error("{0}")]
@@ -108,7 +130,9 @@ impl WorkspaceError {
             | Self::Sandbox(_)
             | Self::EmptyRepository { .. }
             | Self::CommitMissing { .. }
-            | Self::NoGit(_) => false,
+            | Self::NoGit(_)
+            | Self::Dir { .. }
+            | Self::DirLeft { .. } => false,
         }
     }
 

@@ -7,6 +7,7 @@ use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
 use super::caches::{self, Origin, Shelf};
 use super::commands::{self, Room};
 use super::commit::{self, CommitMessage, Signature};
+use super::dir::OpenDir;
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::held::Held;
@@ -26,6 +27,8 @@ pub struct Workspace {
     tree: PathBuf,
     ports: Option<Ports>,
     repository: Option<Repository>,
+    /// The folder of this machine that is worked in itself; `tree` is its path then.
+    dir: Option<OpenDir>,
 }
 
 /// Where work begins.
@@ -57,6 +60,15 @@ impl Workspace {
             dispatch: dispatch.to_owned(),
             ports: ports(),
             repository: None,
+            dir: None,
+        }
+    }
+
+    pub(super) fn dir(dispatch: &str, held: Held, dir: OpenDir) -> Self {
+        Self {
+            tree: dir.path().to_owned(),
+            dir: Some(dir),
+            ..Self::scratch(dispatch, held)
         }
     }
 
@@ -144,6 +156,11 @@ impl Workspace {
         }
     }
 
+    /// Whether somebody else's files are in it.
+    pub(super) fn is_shared(&self) -> bool {
+        self.dir.is_some()
+    }
+
     /// Its git directory, which is the worker's; `None` without a repository.
     pub(super) fn git_of(&self) -> Option<&Git> {
         self.repository.as_ref().map(|repository| &repository.git)
@@ -162,6 +179,9 @@ impl Workspace {
     /// away is only looked at.
     pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
         let mut snapshot = Snapshot::default();
+        if let Some(dir) = &self.dir {
+            dir.describe(&mut snapshot).await;
+        }
         if let Some(repository) = &self.repository {
             snapshot.start = Some(repository.start.clone());
             if let Err(error) = self.finish_in(repository, message, &mut snapshot).await {
@@ -251,12 +271,15 @@ impl Workspace {
         })
     }
 
-    /// Paths of tracked files that differ from the start, lossily as UTF-8: a verdict on the start is void then
+    /// Paths of tracked files (in a folder itself: of all) that differ from the start, lossily as UTF-8: a verdict on the start is void then
     /// (SPEC 5).
     ///
     /// # Errors
     /// When git fails.
     pub async fn changed_tracked_files(&self) -> Result<Vec<String>, WorkspaceError> {
+        if let Some(dir) = &self.dir {
+            return Ok(dir.changed().await);
+        }
         let Some(Repository { git, start, .. }) = &self.repository else {
             return Ok(Vec::new());
         };

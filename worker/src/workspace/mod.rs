@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `workspaces`, `prepare`, `rescue` | [`Workspaces`]: makes workspaces, finds unpushed ones of an earlier life |
 //! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
+//! | `dir`, `dir_lock` | a folder of this machine that is worked in itself, and who works there |
 //! | `record`, `held` | folders, locks and the record of each workspace |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `history` | how much of a repository is fetched |
@@ -34,6 +35,8 @@ mod clone;
 mod commands;
 mod commit;
 mod copy;
+mod dir;
+mod dir_lock;
 mod environment;
 mod error;
 mod folder;
@@ -69,6 +72,7 @@ mod workspaces;
 
 pub use caches::CacheRule;
 pub use commit::CommitMessage;
+pub use dir_lock::{DirHolder, free_dir};
 pub use error::{GitError, WorkspaceError};
 pub use folder::Workspace;
 pub use history::History;

@@ -12,7 +12,7 @@ use super::{address, commit, submodules};
 use crate::faults;
 
 impl Workspaces {
-    /// Makes the workspace of a dispatch whose changes are work: for git a clone checked out at the order's start,
+    /// Makes the workspace of a dispatch whose changes are work: a folder of this machine is taken, and waited for; for git a clone checked out at the order's start,
     /// else at the feature branch's head, else at the base.
     ///
     /// # Errors
@@ -41,8 +41,13 @@ impl Workspaces {
     ) -> Result<Workspace, WorkspaceError> {
         self.make_room().await?;
         let (held, record) = self.take(dispatch, order, purpose)?;
-        let WorkspaceOrder::Git(order) = order else {
-            return Ok(Workspace::scratch(dispatch, held));
+        let order = match order {
+            WorkspaceOrder::Git(order) => order,
+            WorkspaceOrder::Scratch => return Ok(Workspace::scratch(dispatch, held)),
+            WorkspaceOrder::Dir(order) => {
+                let dir = self.open_dir(dispatch, order).await?;
+                return Ok(Workspace::dir(dispatch, held, dir));
+            }
         };
         match self.clone_for(held.folders(), record, order).await {
             Ok((record, begun)) => Ok(Workspace::git(&record, order, begun, held)),

@@ -13,16 +13,20 @@ use crate::disk::{free_bytes, taken_bytes};
 
 impl Workspace {
     /// Removes what a session left until so much of the disk is free: its home and its temporary files, and then the
-    /// largest files of its folder that were not there before, the largest first. Gives the names of these. Nothing of
+    /// largest files of its folder that were not there before, the largest first; but none of a folder that isn't its own. Gives the names of these. Nothing of
     /// the session may run any more.
     pub async fn make_room(&self, reserve_bytes: u64) -> Vec<PathBuf> {
         let tracked = self.tracked().await;
+        let is_shared = self.is_shared();
         let (tree, others) = (self.path().to_owned(), [self.home(), self.tmp()]);
         let removed = tokio::task::spawn_blocking(move || {
             for folder in others {
                 if let Err(error) = modes::remove_tree(&folder) {
                     tracing::warn!(%error, folder = %folder.display(), "failed to make room");
                 }
+            }
+            if is_shared {
+                return Vec::new();
             }
             let _ = modes::open_up(&tree);
             make_room(&tree, &tracked, || {

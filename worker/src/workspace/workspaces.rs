@@ -10,6 +10,7 @@ use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::address;
 use super::caches::CacheRule;
+use super::dir_lock;
 use super::environment::{Bounded, Environment};
 use super::error::WorkspaceError;
 use super::git::Git;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub command_bound: Duration,
     /// The user's own command that a finished feature is handed to, with the worker's rights.
     pub on_complete: Option<String>,
+    /// Folders that agents may work in themselves, with all below them.
+    pub dirs: Vec<PathBuf>,
     /// What these commands find in their environment besides a minimal one.
     pub command_env: BTreeMap<String, String>,
     /// What confines these commands, which run what agents wrote.
@@ -56,6 +59,7 @@ impl Default for Settings {
             setup: Vec::new(),
             command_bound: Duration::from_secs(30 * 60),
             on_complete: None,
+            dirs: Vec::new(),
             command_env: BTreeMap::new(),
             sandbox: Sandbox::default(),
         }
@@ -110,6 +114,11 @@ impl Workspaces {
                 settings,
             }),
         })
+    }
+
+    /// Gives back the folders that sessions of an earlier life worked in; nothing of them may run any more.
+    pub fn confirm_dirs_ended(&self) {
+        dir_lock::free_own(&self.shared.data);
     }
 
     /// Its bounds and environment.

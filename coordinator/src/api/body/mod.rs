@@ -21,7 +21,7 @@ pub use memory::{
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer, WaitFor};
-pub use submit::{Accepted, GraphText, RepoRef, SubmitFeature, SubmitTask};
+pub use submit::{Accepted, DirRef, GraphText, RepoRef, SubmitFeature, SubmitTask};
 pub use texts::{TextsView, WriteText};
 pub use token::{CreateToken, CreatedToken};
 pub use transcript::{Following, PromptSent, Transcript};

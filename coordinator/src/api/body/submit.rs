@@ -27,6 +27,20 @@ pub struct RepoRef {
     pub branch: Option<String>,
 }
 
+/// A folder that agents work in themselves, on one machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DirRef {
+    /// Its path from the root.
+    #[schema(pattern = r"^/[^\n\x00]*$")]
+    pub path: String,
+    /// Pool of the workers on its machine that may work in folders.
+    #[schema(pattern = "^dir-[0-9a-f]{12}$")]
+    pub pool: String,
+    /// Normalised identity: memory and names are scoped to it.
+    pub id: String,
+}
+
 /// A task graph as text, YAML or JSON (SPEC 2.6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +86,9 @@ pub struct SubmitFeature {
     /// Its repository; none for a feature without code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoRef>,
+    /// The folder that its tasks work in themselves, instead of a repository: one session at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<DirRef>,
     /// Sessions that may run at once; 4 when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
@@ -154,6 +171,9 @@ pub struct SubmitTask {
     /// The repository of the feature that is made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoRef>,
+    /// The folder that it works in itself, instead of a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<DirRef>,
     /// Limits and choices of the run of the feature that is made for it.
     #[serde(default)]
     pub run: RunWish,

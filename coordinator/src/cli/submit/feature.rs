@@ -31,6 +31,7 @@ use crate::domain::steps::{self, Given};
   ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
   ralph-coordinator submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
   ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
+  ralph-coordinator submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
   ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on")]
 pub struct FeatureArgs {
     /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
@@ -132,6 +133,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let file = Config::find()?;
     let client = Client::find(globals)?;
     let repo = repo::resolve(&args.repo, &args.name, &client).await?;
+    let dir = repo::dir(&args.repo).await?;
     let request = SubmitFeature {
         name: args.name,
         description: args.description,
@@ -142,7 +144,9 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         review_rounds: args.review,
         merge: args.merge.or(file.workspace.merge.filter(|_| repo.is_some())),
         repo,
-        max_parallel: args.max_parallel.or(file.limits.max_parallel),
+        max_parallel: args
+            .max_parallel
+            .or(file.limits.max_parallel.filter(|_| dir.is_none())),
         failure_policy: match args.on_failure {
             OnFailure::Continue => FailurePolicy::Continue,
             OnFailure::Stop => FailurePolicy::Stop,
@@ -154,7 +158,9 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
             file.execution.verify
         },
         pool: args.pool,
-        avoid_conflicts: args.avoid_conflicts || file.execution.avoid_conflicts.unwrap_or(false),
+        avoid_conflicts: args.avoid_conflicts
+            || (dir.is_none() && file.execution.avoid_conflicts.unwrap_or(false)),
+        dir,
         run: args.run.wish()?,
         draft: args.draft,
     };

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use ralph_shared::machine::dir_pool;
 
 use super::repo_id::{is_address, normalised};
-use crate::api::body::RepoRef;
+use crate::api::body::{DirRef, RepoRef};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::git::git;
 use crate::cli::start::Usage;
@@ -27,9 +28,59 @@ pub struct RepoFlags {
     /// The feature's branch [default: ralph/NAME]
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// No repository: each task gets an empty folder
+    /// No repository: each task gets an empty folder (`--workspace scratch`)
     #[arg(long, conflicts_with_all = ["repo", "base", "branch"])]
     no_repo: bool,
+    /// Where agents work: each attempt in a clone of its own (git), in an empty folder (scratch), or all of them, one at a
+    /// time, in the folder itself (dir), of which nothing is committed and nothing undone
+    #[arg(long, value_enum, default_value_t = WorkspaceMode::Git, value_name = "MODE")]
+    workspace: WorkspaceMode,
+}
+
+/// DESIGN 6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum WorkspaceMode {
+    /// A clone for each attempt
+    #[default]
+    Git,
+    /// The folder itself: --repo PATH, else the current one
+    Dir,
+    /// An empty folder
+    Scratch,
+}
+
+/// The folder that is worked in itself, if one is.
+///
+/// # Errors
+/// When there is no such folder, or a flag is given that has no meaning then.
+pub async fn dir(flags: &RepoFlags) -> anyhow::Result<Option<DirRef>> {
+    if flags.workspace != WorkspaceMode::Dir {
+        return Ok(None);
+    }
+    if flags.no_repo || flags.base.is_some() || flags.branch.is_some() {
+        let why = "--workspace dir works in the folder as it is; leave out --base, --branch and --no-repo";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let given = flags.repo.as_deref().unwrap_or(".");
+    let path = Path::new(given)
+        .canonicalize()
+        .ok()
+        .filter(|path| path.is_dir())
+        .ok_or_else(|| {
+            Usage(format!(
+                "there is no folder {given} on this machine; name one with --repo PATH"
+            ))
+        })?;
+    let path = path
+        .to_str()
+        .with_context(|| format!("the path {} is not UTF-8", path.display()))?
+        .to_owned();
+    let pool = dir_pool();
+    let id = match top_level(Some(&path)).await {
+        Ok(top) => identity_at(&top, &path).await,
+        Err(_) => format!("{pool}:{path}"),
+    };
+    Ok(Some(DirRef { path, pool, id }))
 }
 
 /// Finds out what the flags mean; `feature` is its name, or empty when it isn't known yet.
@@ -37,7 +88,7 @@ pub struct RepoFlags {
 /// # Errors
 /// When there is no such repository or base, or the feature's branch is somebody else's.
 pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyhow::Result<Option<RepoRef>> {
-    if flags.no_repo {
+    if flags.no_repo || flags.workspace != WorkspaceMode::Git {
         return Ok(None);
     }
     if let Some(branch) = &flags.branch {

@@ -22,6 +22,7 @@ use crate::config::Config;
   ralph-coordinator submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
   ralph-coordinator submit task \"Write the tests\" --feature todo --after t-9f2c
   ralph-coordinator submit task \"Write the routes\" --feature todo --path \"src/api/**\" --path docs/api.md
+  ralph-coordinator submit task \"Sort the notes\" --workspace dir --repo ~/notes
   ralph-coordinator submit task \"Look something up\" --no-repo --description - < question.txt")]
 pub struct TaskArgs {
     /// What is to be done, on one line
@@ -85,6 +86,10 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         None => repo::resolve(&args.repo, "", &client).await?,
     };
     let in_feature = args.feature.is_some();
+    let dir = match in_feature {
+        true => None,
+        false => repo::dir(&args.repo).await?,
+    };
     let request = SubmitTask {
         title: args.title,
         description,
@@ -103,6 +108,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
             file.execution.verify
         },
         repo,
+        dir,
         run: args.run.wish()?,
     };
     let answer: Accepted = client.post("/tasks", &request).await?;

@@ -1,7 +1,7 @@
 //! The coordinator and the workers as children. Passwords go to them by their environment, never by arguments.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -72,10 +72,22 @@ pub fn worker(
     for pool in &args.pools {
         spec = spec.args(["--pool", pool]);
     }
+    if let Some(here) = here(data) {
+        spec = spec.env("RALPH_DIRS", here);
+    }
     if let Some(agent) = &args.agent {
         spec = spec.args(["--agent", agent]);
     }
     Ok(start(name, spec))
+}
+
+/// The folder that agents may work in themselves: where `up` was started, unless its own data lies in it, which no agent may
+/// see, or somebody chose others.
+fn here(data: &DataDir) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+    let root = data.root().canonicalize().ok()?;
+    let chosen = std::env::var_os("RALPH_DIRS").is_some();
+    (!chosen && here.parent().is_some() && !root.starts_with(&here)).then_some(here)
 }
 
 /// One of our programs with our environment, but for what is not meant for every child.

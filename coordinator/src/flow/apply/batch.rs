@@ -236,10 +236,12 @@ impl Batch<'_> {
             model_tiers: &tiers,
         };
         let sigils = sigil::parse(text, &context);
-        let has_repository = self.features.get(&task.feature).is_some_and(|f| f.has_repository);
+        let feature = self.features.get(&task.feature);
+        let has_repository = feature.is_some_and(|f| f.has_repository);
+        let has_dir = feature.is_some_and(|f| f.has_dir);
         let document = document(text).filter(|_| matches!(dispatch.kind, Kind::Spec | Kind::Plan));
         let facts = AttemptFacts {
-            verify: task.verify && has_repository,
+            verify: task.verify && (has_repository || has_dir),
             needs_push: has_repository,
             pushed: session.snapshot.pushed_ref.is_some(),
             verify_tries: task.verify_tries,

@@ -20,6 +20,9 @@ pub struct FeatureView {
     /// Address or path that workers hand to git.
     pub repo: Option<String>,
     pub repo_id: String,
+    /// The folder that its tasks work in themselves, on one machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<String>,
     pub base_ref: Option<String>,
     pub base_commit: Option<String>,
     pub branch: Option<String>,
@@ -63,7 +66,7 @@ impl TaskCounts {
 /// Features by key, in the order of `ids`.
 pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<FeatureView>> {
     let rows = sqlx::query!(
-        r#"select f.id, name, state as "state: FeatureState", repo_address, repo_id, base_ref, base_commit, branch,
+        r#"select f.id, name, state as "state: FeatureState", repo_address, repo_id, dir, base_ref, base_commit, branch,
                   max_parallel, failure_policy as "failure_policy: FailurePolicy", avoid_conflicts, pending, blocked, done, failed,
                   cancelled, skipped, needs_review, created_at, updated_at,
                   coalesce(current_run,
@@ -103,6 +106,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 status: row.state,
                 repo: row.repo_address,
                 repo_id: row.repo_id,
+                dir: row.dir,
                 base_ref: row.base_ref,
                 base_commit: row.base_commit,
                 branch: row.branch,

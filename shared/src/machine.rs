@@ -1,0 +1,36 @@
+//! Which machine this is, for work in folders that only one machine has.
+
+use std::fs;
+
+use crate::wire::sha256_hex;
+
+/// Hex digits of the machine's identity in a pool's name.
+const DIGITS: usize = 12;
+
+/// The pool of the workers on this machine that may work in its folders: whoever submits such work here names it, and
+/// nobody elsewhere serves it. Containers are machines of their own.
+pub fn dir_pool() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let identity = ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"].map(read);
+    let hash = sha256_hex(identity.join("\n").as_bytes());
+    format!("dir-{}", hash.get(..DIGITS).unwrap_or_default())
+}
+
+/// Whether a pool is one machine's, for its folders.
+pub fn is_dir_pool(pool: &str) -> bool {
+    pool.strip_prefix("dir-")
+        .is_some_and(|hash| hash.len() == DIGITS && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subjects::is_label;
+
+    #[test]
+    fn a_machine_has_one_pool_and_it_is_one() {
+        assert_eq!(dir_pool(), dir_pool());
+        assert!(is_dir_pool(&dir_pool()) && is_label(&dir_pool()));
+        assert!(!is_dir_pool("default") && !is_dir_pool("dir-x"));
+    }
+}

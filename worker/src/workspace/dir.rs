@@ -1,0 +1,193 @@
+//! A folder of this machine that agents work in themselves (DESIGN 6, `dir`): no clone, no commit, one session at a time.
+//!
+//! Which folders, the worker's configuration says: whoever submits can't point a session at `/etc`. What changed is read from
+//! a listing before and after, which leaves out what the folder's `.gitignore` names where it is a repository. Git is never
+//! run there: its configuration is among what agents may write.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ignore::WalkBuilder;
+use ralph_shared::wire::{DirOrder, Snapshot};
+
+use super::dir_lock::{DirLock, Taken};
+use super::error::WorkspaceError;
+use super::workspaces::Workspaces;
+
+/// How often a folder is looked at that another session works in.
+const LOOK: Duration = Duration::from_millis(500);
+/// Files beyond which it is not told what changed: comparing them would take longer than the work.
+const MAX_FILES: usize = 1_000_000;
+/// How many changed paths a snapshot names.
+const NAMED_PATHS: usize = 500;
+
+/// A folder while one session has it.
+#[derive(Debug)]
+pub(super) struct OpenDir {
+    path: PathBuf,
+    before: Option<Listing>,
+    /// Given back when the value goes.
+    _lock: DirLock,
+}
+
+impl Workspaces {
+    /// Takes a folder for a dispatch, and waits for it while another session of this machine works in it.
+    ///
+    /// # Errors
+    /// When this worker may not work there, or the folder is held by a session whose worker died and didn't come back.
+    pub(super) async fn open_dir(&self, dispatch: &str, order: &DirOrder) -> Result<OpenDir, WorkspaceError> {
+        let path = self.allowed(order)?;
+        let mut told = false;
+        let lock = loop {
+            match DirLock::take(&path, self.data(), dispatch)? {
+                Taken::Ours(lock) => break lock,
+                Taken::Left(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
+                Taken::Busy => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::info!(%dispatch, path = %path.display(), "waits for a folder that another session works in");
+                    }
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        };
+        let before = list(path.clone()).await;
+        Ok(OpenDir {
+            path,
+            before,
+            _lock: lock,
+        })
+    }
+
+    fn allowed(&self, order: &DirOrder) -> Result<PathBuf, WorkspaceError> {
+        let refuse = |why: &str| WorkspaceError::Dir {
+            path: PathBuf::from(&order.path),
+            why: why.to_owned(),
+        };
+        let path = fs::canonicalize(&order.path)
+            .ok()
+            .filter(|path| path.is_absolute() && path.is_dir())
+            .ok_or_else(|| refuse("there is no such folder on this worker's machine"))?;
+        let allowed = &self.settings().dirs;
+        let below = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| path.starts_with(dir));
+        if !allowed.iter().any(below) {
+            return Err(refuse(
+                "this worker may not: add it to `dirs` of [workspace] in its .ralph.toml, or start it with --dir",
+            ));
+        }
+        // Agents would read the worker's own secrets, and write what it trusts.
+        let own = self.data().parent().unwrap_or(self.data());
+        if own.starts_with(&path) || path.starts_with(own) {
+            return Err(refuse(
+                "this worker's own data lies in it: give the worker another folder for that with --data",
+            ));
+        }
+        Ok(path)
+    }
+}
+
+impl OpenDir {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The paths that differ from what was there at the start, from the folder's top, lossily as UTF-8.
+    pub(super) async fn changed(&self) -> Vec<String> {
+        let (Some(before), Some(after)) = (&self.before, list(self.path.clone()).await) else {
+            tracing::warn!(path = %self.path.display(), "too many files to tell which changed");
+            return Vec::new();
+        };
+        let changed = before.differences(&after);
+        changed.map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    pub(super) async fn describe(&self, snapshot: &mut Snapshot) {
+        let mut changed = self.changed().await;
+        snapshot.files_changed_count = changed.len() as u64;
+        changed.truncate(NAMED_PATHS);
+        snapshot.files_changed = changed;
+    }
+}
+
+/// Files of a folder with what tells whether they were written to: the time of the last change, which no program can set,
+/// and the size.
+#[derive(Debug, Default)]
+struct Listing {
+    files: BTreeMap<PathBuf, (i64, i64, u64)>,
+}
+
+impl Listing {
+    fn differences<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = &'a PathBuf> {
+        let gone = self.files.keys().filter(|path| !after.files.contains_key(*path));
+        let other = after
+            .files
+            .iter()
+            .filter(|(path, seen)| self.files.get(*path) != Some(*seen))
+            .map(|(path, _)| path);
+        gone.chain(other)
+    }
+}
+
+async fn list(path: PathBuf) -> Option<Listing> {
+    tokio::task::spawn_blocking(move || listing(&path))
+        .await
+        .ok()
+        .flatten()
+}
+
+fn listing(path: &Path) -> Option<Listing> {
+    let is_repository = path.join(".git").exists();
+    let walk = WalkBuilder::new(path)
+        .standard_filters(false)
+        .git_ignore(is_repository)
+        .follow_links(false)
+        .filter_entry(|entry| entry.file_name() != ".git")
+        .build();
+    let mut listing = Listing::default();
+    // What can't be read can't be compared; the agent's own sandbox may be able to no more.
+    for entry in walk.flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            continue;
+        }
+        if listing.files.len() == MAX_FILES {
+            return None;
+        }
+        let seen = (metadata.ctime(), metadata.ctime_nsec(), metadata.len());
+        let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
+        listing.files.insert(name.to_owned(), seen);
+    }
+    Some(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_what_was_written_made_or_removed_and_nothing_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at(".git")).unwrap();
+        fs::create_dir_all(at("target")).unwrap();
+        for name in ["kept", "written", "removed", "target/old"] {
+            fs::write(at(name), name).unwrap();
+        }
+        fs::write(at(".gitignore"), "target/\n").unwrap();
+        let before = listing(folder.path()).unwrap();
+        fs::write(at("written"), "WRITTEN").unwrap();
+        fs::write(at(".hidden"), "").unwrap();
+        fs::write(at("target/new"), "").unwrap();
+        fs::write(at(".git/config"), "").unwrap();
+        fs::remove_file(at("removed")).unwrap();
+        let after = listing(folder.path()).unwrap();
+        let mut changed: Vec<_> = before
+            .differences(&after)
+            .map(|path| path.to_str().unwrap())
+            .collect();
+        changed.sort_unstable();
+        assert_eq!(changed, [".hidden", "removed", "written"]);
+    }
+}
