@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, serve, status, submit, task,
-    token, up, worker,
+    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, status,
+    submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -83,6 +83,7 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Schema(schema::SchemaArgs),
 }
 
 #[cfg(test)]

@@ -35,8 +35,8 @@ Exit code: 0 when `up` could start, 1 when something is missing. `ralph-worker d
 pub struct DoctorArgs {}
 
 /// What came of one look.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Finding {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Finding {
     /// What was looked at.
     check: &'static str,
     status: Status,
@@ -47,8 +47,9 @@ struct Finding {
     advice: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = FindingStatus)]
 enum Status {
     Ok,
     /// Not needed for a start.

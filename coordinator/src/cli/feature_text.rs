@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use serde::Serialize;
 
 use super::client::{Client, escape};
 use super::editor;
@@ -98,9 +99,31 @@ pub async fn show(client: &Client, format: Format, feature: &str, which: &str) -
     print(format, feature, which, text)
 }
 
+/// A text of a feature under its name; `null` when there is none.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TextOfFeature {
+    /// The specification.
+    Spec(Option<String>),
+    /// The plan.
+    Plan(Option<String>),
+    /// The task graph that waits for approval.
+    Tasks(Option<String>),
+}
+
+impl TextOfFeature {
+    fn new(which: &str, text: Option<String>) -> Self {
+        match which {
+            "spec" => Self::Spec(text),
+            "plan" => Self::Plan(text),
+            _ => Self::Tasks(text),
+        }
+    }
+}
+
 fn print(format: Format, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
     match (format, text) {
-        (Format::Json, text) => output::json(&serde_json::json!({ which: text })),
+        (Format::Json, text) => output::json(&TextOfFeature::new(which, text)),
         (_, Some(text)) => output::text(&format!("{}\n", text.trim_end())),
         (_, None) if which == "tasks" => Err(anyhow::anyhow!(
             "no task graph of {feature} waits for approval; `ralph-coordinator task tree {feature}` shows its tasks"

@@ -7,8 +7,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use serde::Serialize;
 
-use super::output;
+use super::args::Globals;
+use super::output::{self, Format};
 
 /// The configuration that is written: every key with its default, commented out.
 const CONFIG: &str = include_str!("ralph.toml");
@@ -29,8 +31,12 @@ pub struct InitArgs {
 }
 
 /// Does it, and tells what was done.
-pub async fn run(args: InitArgs) -> anyhow::Result<ExitCode> {
+pub async fn run(globals: &Globals, args: InitArgs) -> anyhow::Result<ExitCode> {
     let done = set_up(&args.folder)?;
+    if globals.output == Format::Json {
+        output::json(&SetUp { done })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     for line in &done {
         output::text(&format!("{line}\n"))?;
     }
@@ -38,6 +44,13 @@ pub async fn run(args: InitArgs) -> anyhow::Result<ExitCode> {
         output::text("everything stands already\n")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was done to set a repository up; nothing where everything stood.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct SetUp {
+    /// A line each.
+    pub done: Vec<String>,
 }
 
 fn set_up(folder: &Path) -> anyhow::Result<Vec<String>> {

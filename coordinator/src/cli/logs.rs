@@ -36,19 +36,33 @@ pub struct LogsArgs {
     raw: bool,
 }
 
+/// How a transcript that grows is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    People,
+    /// A document a line.
+    Json,
+    /// A line each, as it was recorded.
+    Raw,
+}
+
 /// Shows it.
 pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
-    let raw = args.raw || (args.follow && globals.output == Format::Json);
     let query = args.attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let path = format!("/tasks/{}/transcript", escape(&args.task));
     if args.follow {
-        return follow(&client, &format!("{path}/events{query}"), raw).await;
+        let how = match (args.raw, globals.output) {
+            (true, _) => How::Raw,
+            (false, Format::Json) => How::Json,
+            (false, _) => How::People,
+        };
+        return follow(&client, &format!("{path}/events{query}"), how).await;
     }
     let transcript: Transcript = client.get(&format!("{path}{query}")).await?;
-    if raw {
+    if args.raw {
         for entry in &transcript.items {
-            output::json_line(entry)?;
+            output::record(entry)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -66,7 +80,7 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-async fn follow(client: &Client, path: &str, raw: bool) -> anyhow::Result<ExitCode> {
+async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCode> {
     let mut show = Show::new();
     let mut last_id: Option<String> = None;
     let mut announced: Option<String> = None;
@@ -80,7 +94,9 @@ async fn follow(client: &Client, path: &str, raw: bool) -> anyhow::Result<ExitCo
                         }
                         let ended = match serde_json::from_str(&event.data)? {
                             Following::End { .. } => true,
-                            Following::Dispatch(of) if raw || announced.as_ref() == Some(&of.dispatch) => {
+                            Following::Dispatch(of)
+                                if how != How::People || announced.as_ref() == Some(&of.dispatch) =>
+                            {
                                 false
                             }
                             Following::Dispatch(of) => {
@@ -88,7 +104,11 @@ async fn follow(client: &Client, path: &str, raw: bool) -> anyhow::Result<ExitCo
                                 announced = Some(of.dispatch);
                                 false
                             }
-                            Following::Entry(entry) if raw => {
+                            Following::Entry(entry) if how == How::Raw => {
+                                output::record(&entry)?;
+                                false
+                            }
+                            Following::Entry(entry) if how == How::Json => {
                                 output::json_line(&entry)?;
                                 false
                             }

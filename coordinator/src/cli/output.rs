@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use serde::Serialize;
 
+use super::documents::{self, Document};
 use super::table::Table;
 
 /// How results are printed.
@@ -13,42 +14,67 @@ pub enum Format {
     Table,
     /// For people with room: more columns
     Wide,
-    /// For programs, as the API has it
+    /// For programs, as the API has it; docs/output.md tells of it
     Json,
 }
 
-/// Prints `value`: as it is, or as the table that `table` makes of it; `true` asks for more columns.
+/// A document with the field that says what it is.
+#[derive(Serialize)]
+struct Told<'a, T> {
+    schema: String,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+impl<'a, T: Document> Told<'a, T> {
+    fn new(document: &'a T) -> Self {
+        Self {
+            schema: documents::name(T::KIND),
+            document,
+        }
+    }
+}
+
+/// Prints a document: as it is, or as the table that `table` makes of it; `true` asks for more columns.
 ///
 /// # Errors
 /// When standard output can't be written.
 pub fn print(
     format: Format,
-    value: &impl Serialize,
+    document: &impl Document,
     table: impl FnOnce(bool) -> Table,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => json(value),
+        Format::Json => json(document),
         Format::Table => text(&table(false).to_string()),
         Format::Wide => text(&table(true).to_string()),
     }
 }
 
-/// Prints `value` as indented JSON.
+/// Prints a document as indented JSON.
 ///
 /// # Errors
 /// When standard output can't be written.
-pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
+pub fn json(document: &impl Document) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    serde_json::to_writer_pretty(&mut out, &Told::new(document)).map_err(io::Error::from)?;
     writeln!(out)?;
     Ok(())
 }
 
-/// Prints `value` as one line of JSON.
+/// Prints a document as one line of JSON.
 ///
 /// # Errors
 /// When standard output can't be written.
-pub fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
+pub fn json_line(document: &impl Document) -> anyhow::Result<()> {
+    record(&Told::new(document))
+}
+
+/// Prints one line of a file format that is not ours to version: JSON without a word of what it is.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn record(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)?;

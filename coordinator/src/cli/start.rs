@@ -8,8 +8,8 @@ use ralph_shared::logging::{self, LogFormat};
 use super::args::{Cli, Command};
 use super::client::ApiError;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, serve, status, submit, task,
-    token, up, worker,
+    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, status,
+    submit, task, token, up, worker,
 };
 
 /// A mistake in how a command was called: exit code 2 (SPEC 3.5).
@@ -59,10 +59,11 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
         Command::Config(args) => config::run(globals, args).await,
-        Command::Init(args) => init::run(args).await,
+        Command::Init(args) => init::run(globals, args).await,
         Command::Doctor(args) => doctor::run(globals, args).await,
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::Schema(args) => schema::run(args),
     }
 }
 

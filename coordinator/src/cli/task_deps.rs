@@ -1,6 +1,7 @@
 //! `task deps …`
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use super::client::{Client, escape};
 use super::output::{self, Format};
@@ -78,13 +79,22 @@ pub async fn run(client: &Client, format: Format, command: DepsCommand) -> anyho
     }
 }
 
+/// What a task waits for, and what waits for it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct EdgesOfTask {
+    /// What it waits for.
+    pub blockers: Vec<TaskRef>,
+    /// What waits for it.
+    pub dependents: Vec<TaskRef>,
+}
+
 async fn list(client: &Client, format: Format, task: &str) -> anyhow::Result<()> {
     let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await?;
     if format == Format::Json {
-        return output::json(&serde_json::json!({
-            "blockers": detail.blockers,
-            "dependents": detail.dependents,
-        }));
+        return output::json(&EdgesOfTask {
+            blockers: detail.blockers,
+            dependents: detail.dependents,
+        });
     }
     let mut table = Table::new(
         ["EDGE", "ID", "STATUS", "TITLE"],

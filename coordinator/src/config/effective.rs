@@ -13,8 +13,9 @@ const HIDDEN: &str = "(hidden)";
 const NAME: &str = "NAME";
 
 /// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SettingSource)]
 pub enum Source {
     /// Nobody set it.
     Default,
@@ -39,7 +40,7 @@ impl Source {
 }
 
 /// A key and what holds for it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Setting {
     /// The key.
     pub key: String,

@@ -17,6 +17,7 @@ mod machine;
 mod memory;
 mod notices;
 mod once;
+mod output;
 mod rate;
 mod restart;
 mod retention;

@@ -62,7 +62,7 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
         for queries in lines::read(file, "{query_id, date, title, description}")?.chunks(TOGETHER) {
             let page: Page<Answered> = client.post("/memory/search", &ask(queries.to_vec())).await?;
             for answer in &page.items {
-                output::json_line(&Line {
+                output::record(&Line {
                     query_id: &answer.query_id,
                     ids: answer
                         .items

@@ -8,13 +8,14 @@ use anyhow::Context as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use ralph_shared::wire::MergeHow;
+use serde::Serialize;
 
 use super::repo::{self, RepoFlags};
 use super::{RunFlags, accepted};
 use crate::api::body::{Accepted, GraphText, SubmitFeature};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
-use crate::cli::output;
+use crate::cli::output::{self, Format};
 use crate::cli::start::Usage;
 use crate::config::Config;
 use crate::domain::graph::{self, Limits};
@@ -111,7 +112,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         None => None,
     };
     if args.dry_run {
-        return dry_run(tasks);
+        return dry_run(globals.output, tasks);
     }
     let spec = args.spec.as_deref().map(read_text).transpose()?;
     let plan = args.plan.as_deref().map(read_text).transpose()?;
@@ -168,16 +169,40 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     accepted(&client, globals.output, &answer, args.wait).await
 }
 
-fn dry_run(tasks: Option<GraphText>) -> anyhow::Result<ExitCode> {
+fn dry_run(format: Format, tasks: Option<GraphText>) -> anyhow::Result<ExitCode> {
     let Some(GraphText { source, text }) = tasks else {
         return Ok(ExitCode::SUCCESS);
     };
     let graph = graph::load(&source, &text, &Limits::file()).map_err(|errors| Usage(errors.to_string()))?;
-    for warning in &graph.warnings {
-        eprintln!("warning: {}", warning.describe(&graph.source_name));
+    let warnings = graph
+        .warnings
+        .iter()
+        .map(|warning| warning.describe(&graph.source_name));
+    let warnings: Vec<String> = warnings.collect();
+    if format == Format::Json {
+        output::json(&CheckedGraph {
+            tasks: graph.nodes.len(),
+            edges: graph.edges,
+            warnings,
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
     }
     output::text(&format!("{}\n", graph::draw(&graph)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A task graph that could be submitted.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct CheckedGraph {
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// How many blockers they have together.
+    pub edges: usize,
+    /// What was ignored, the first 20.
+    pub warnings: Vec<String>,
 }
 
 fn read_graph(path: &Path) -> anyhow::Result<GraphText> {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-pub use feature::FeatureArgs;
+pub use feature::{CheckedGraph, FeatureArgs};
 pub use limits::RunFlags;
 pub use repo::identity;
 pub use task::{TaskArgs, submit as task};
