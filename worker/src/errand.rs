@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::beat::publish_spooled;
 use crate::config::DEFAULT_AGENT;
+use crate::context;
 use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
@@ -224,6 +225,10 @@ async fn session(
         return (unstarted(Ended::Workspace { message }, snapshot), Some(workspace));
     }
     let prompt = renewed(life, assignment, order, &workspace, prompt).await;
+    // Without them the prompt still says the most of it.
+    if let Err(error) = context::lay(&life.link, &order.context, workspace.path()).await {
+        tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "a session lacks long texts");
+    }
     faults::point("session.prepared");
     let secrets = session::login_secrets(&agent.files);
     let (sender, receiver) = session::channel(life.redactor.with(secrets));

@@ -23,6 +23,7 @@
 pub mod beat;
 pub mod chat;
 pub mod config;
+pub mod context;
 pub mod disk;
 pub mod doctor;
 pub mod door;

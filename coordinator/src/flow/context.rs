@@ -27,8 +27,8 @@ use crate::store;
 use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::integration::{Integration, RefNames};
 
-/// A prompt above this goes in parts (DESIGN 3). Bytes.
-const INLINE_PROMPT_BYTES: usize = 200 * 1024;
+/// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
+const INLINE_PROMPT_BYTES: usize = 100 * 1024;
 
 /// How many landed tasks the message of a merge names.
 const LANDED_TITLES: i64 = 200;
@@ -113,17 +113,15 @@ pub async fn build(
                     .or_default()
                     .insert(dispatch.dispatch.0, body);
             }
-            let whole = prompt.whole();
-            let text = if whole.len() > INLINE_PROMPT_BYTES {
-                let sha256 = store::blob::put_text(&mut conn, &whole).await?;
-                Text::Parts {
-                    sha256,
-                    size_bytes: whole.len() as u64,
-                }
-            } else {
-                Text::Inline(whole)
-            };
-            Work::Session(session_order(&facts, settings, task, run, dispatch, text))
+            let text = parted(&mut conn, prompt.whole()).await?;
+            let mut context = BTreeMap::new();
+            for (name, text) in prompt::overlong(&task_context(&facts, task)) {
+                context.insert(name.to_owned(), parted(&mut conn, text.to_owned()).await?);
+            }
+            Work::Session(SessionOrder {
+                context,
+                ..session_order(&facts, settings, task, run, dispatch, text)
+            })
         };
         let start = match (&work, facts.integrations.get(&dispatch.task)) {
             (Work::Integrate(_), Some(i)) => Some((i.source_commit.clone(), i.source_ref.clone())),
@@ -136,6 +134,17 @@ pub async fn build(
     }
     sent.frames = frames.into_iter().map(|(frame, hash)| (hash, frame)).collect();
     Ok((assignments, sent))
+}
+
+/// A text for a message: in parts when it is long.
+async fn parted(conn: &mut PgConnection, text: String) -> sqlx::Result<Text> {
+    if text.len() <= INLINE_PROMPT_BYTES {
+        return Ok(Text::Inline(text));
+    }
+    Ok(Text::Parts {
+        sha256: store::blob::put_text(conn, &text).await?,
+        size_bytes: text.len() as u64,
+    })
 }
 
 /// The prompt of one dispatch that need not exist, with what it shows of other tasks' memory.
@@ -355,6 +364,7 @@ fn session_order(
     let positive = |n: i64| u64::try_from(n).unwrap_or(0);
     SessionOrder {
         prompt,
+        context: BTreeMap::new(),
         after_exit: Some(prompt::after_exit(&settings.templates)).filter(|text| !text.is_empty()),
         agent: task.agent.clone().or_else(|| run.settings.agent.clone()),
         model: dispatch

@@ -20,7 +20,7 @@ mod values;
 pub use again::{after_exit, again};
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
-pub use render::{Prompt, Rendered, SectionAccount, SectionFate, render};
+pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};
 pub use templates::{TemplateError, Templates};
 pub use values::{
     Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Mergeable,

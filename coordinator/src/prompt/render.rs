@@ -2,7 +2,7 @@
 
 use minijinja::{Value, context};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{TestChange, TestChangeKind};
+use ralph_shared::wire::{CONTEXT_DIR, TestChange, TestChangeKind};
 
 use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
@@ -12,6 +12,10 @@ use super::values::{Judged, Memory, TaskContext};
 
 /// A spec, plan or description of a feature longer than this is cut in the prompt (SPEC 6.1). Characters.
 const REFERENCE_CHARS: usize = 30_000;
+/// What holds all of them then, below [`CONTEXT_DIR`].
+const SPEC_FILE: &str = "spec.md";
+const PLAN_FILE: &str = "plan.md";
+const DESCRIPTION_FILE: &str = "description.md";
 /// Longest summary of a prerequisite. Characters.
 const SUMMARY_CHARS: usize = 600;
 
@@ -176,8 +180,24 @@ fn written(
     written
 }
 
+/// The texts of which a prompt shows only the beginning, with the names of the files that it says they are in.
+pub fn overlong(task: &TaskContext) -> Vec<(&'static str, &str)> {
+    let texts = [
+        (DESCRIPTION_FILE, Some(task.feature_description.as_str())),
+        (SPEC_FILE, task.spec.as_deref()),
+        (PLAN_FILE, task.plan.as_deref()),
+    ];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    texts.filter(|(_, text)| chars(text) > REFERENCE_CHARS).collect()
+}
+
 fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged: Option<&Judged>) -> String {
     let reference = |text: &str| cut(text, REFERENCE_CHARS);
+    let overlong = overlong(task);
+    let file = |name: &str| {
+        let found = overlong.iter().find(|(other, _)| *other == name);
+        found.map(|(name, _)| format!("{CONTEXT_DIR}/{name}"))
+    };
     templates.part(
         "task",
         context! {
@@ -209,6 +229,9 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
             feature_description => reference(&task.feature_description),
             spec => task.spec.as_deref().map(reference),
             plan => task.plan.as_deref().map(reference),
+            feature_description_file => file(DESCRIPTION_FILE),
+            spec_file => file(SPEC_FILE),
+            plan_file => file(PLAN_FILE),
             judged => judged.map(attempt),
             dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
             dir => task.dir.as_deref(),

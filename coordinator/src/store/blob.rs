@@ -3,10 +3,12 @@
 use ralph_shared::wire::{PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
 
-/// Stores one part; again is harmless.
+/// Stores one part; again only makes it stay longer.
 pub async fn put(conn: &mut PgConnection, sha256: &str, index: i32, bytes: &[u8]) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into blob_parts (sha256, index, bytes) values ($1, $2, $3) on conflict do nothing",
+        "insert into blob_parts (sha256, index, bytes) values ($1, $2, $3)
+         on conflict (sha256, index) do update set created_at = now()
+         where blob_parts.created_at < now() - interval '1 hour'",
         sha256,
         index,
         bytes,

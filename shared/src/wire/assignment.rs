@@ -10,6 +10,9 @@ use super::text::Text;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
 
+/// Where in its folder a session finds the texts that were too long for its prompt; nothing in there is committed (SPEC 8).
+pub const CONTEXT_DIR: &str = ".ralph/context";
+
 /// One dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
@@ -71,6 +74,9 @@ pub struct SessionOrder {
     pub limits: SessionLimits,
     /// What the session may write.
     pub access: Access,
+    /// Texts that the prompt shows only the beginning of, by the names of files that hold them below [`CONTEXT_DIR`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub context: BTreeMap<String, Text>,
     /// Number of the run's iteration, from 1 (`RALPH_ITERATION`).
     pub iteration: u32,
     /// Its limit, or how many tasks the feature has where there is none (`RALPH_TOTAL`).

@@ -13,6 +13,7 @@ mod graph;
 mod idea;
 #[path = "../transitions/invariants.rs"]
 mod invariants;
+mod large;
 mod machine;
 mod memory;
 mod notices;
