@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use ralph_shared::wire::{Ended, Finished, IntegrationEnd, Report, Text};
+use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Text};
 use serde_json::Value;
 
 use crate::life::Life;
@@ -59,6 +59,9 @@ fn bound(report: &mut Report, room: usize) {
     };
     keep(&mut session.snapshot.files_changed, room / 4);
     keep(&mut session.attempted, room / 8);
+    if let Some(change) = &mut session.snapshot.change {
+        shorten(change, room);
+    }
     let texts = [
         session.last_tool_error.as_mut(),
         session.snapshot.push_error.as_mut(),
@@ -70,6 +73,21 @@ fn bound(report: &mut Report, room: usize) {
     {
         cut(message, room / 16);
     }
+}
+
+/// Keeps the beginning of a diff, and the gravest of what was found in tests.
+fn shorten(change: &mut Change, room: usize) {
+    if change.diff.len() > room / 8 {
+        cut(&mut change.diff, room / 8);
+        change.diff_cut = true;
+    }
+    let (found, mut bytes) = (change.tests.len(), 0);
+    change.tests.retain(|test| {
+        bytes += test.path.len() + test.lines.iter().map(|line| line.len() + 8).sum::<usize>();
+        bytes < room / 4
+    });
+    let gone = u32::try_from(found - change.tests.len()).unwrap_or(u32::MAX);
+    change.tests_more = change.tests_more.saturating_add(gone);
 }
 
 fn keep(texts: &mut Vec<String>, room: usize) {
@@ -132,7 +150,28 @@ fn redact(redactor: &Redactor, value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ralph_shared::wire::{IntegrationEnd, IntegrationReport};
+    use ralph_shared::wire::{IntegrationEnd, IntegrationReport, TestChange, TestChangeKind};
+
+    #[test]
+    fn of_a_change_the_beginning_and_the_gravest_are_told() {
+        let test = |path: &str| TestChange {
+            path: path.to_owned(),
+            kind: TestChangeKind::FileDeleted,
+            lines: Vec::new(),
+            more: 0,
+        };
+        let mut change = Change {
+            diff: "x".repeat(100),
+            tests: vec![test("first"), test(&"y".repeat(100))],
+            ..Change::default()
+        };
+        shorten(&mut change, 400);
+        assert_eq!(
+            (change.diff.len(), change.diff_cut, change.tests_more),
+            (50, true, 1)
+        );
+        assert_eq!(change.tests[0].path, "first");
+    }
 
     #[test]
     fn what_a_gate_printed_is_told_without_secrets() {
