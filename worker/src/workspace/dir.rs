@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ignore::WalkBuilder;
-use ralph_shared::wire::{DirOrder, Snapshot};
+use ralph_shared::wire::{CONTEXT_DIR, DirOrder, Snapshot};
 
 use super::dir_lock::{DirLock, Taken};
 use super::error::WorkspaceError;
@@ -53,6 +53,13 @@ impl Workspaces {
                 }
             }
         };
+        // While it waited, the path may have come to lead elsewhere.
+        if self.allowed(order)? != path {
+            return Err(WorkspaceError::Dir {
+                path,
+                why: "it leads to another folder than when the session began to wait for it".to_owned(),
+            });
+        }
         let before = list(path.clone()).await;
         Ok(OpenDir {
             path,
@@ -139,11 +146,13 @@ async fn list(path: PathBuf) -> Option<Listing> {
 
 fn listing(path: &Path) -> Option<Listing> {
     let is_repository = path.join(".git").exists();
+    // What the worker itself lays down for the session.
+    let context = path.join(CONTEXT_DIR);
     let walk = WalkBuilder::new(path)
         .standard_filters(false)
         .git_ignore(is_repository)
         .follow_links(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
+        .filter_entry(move |entry| entry.file_name() != ".git" && entry.path() != context)
         .build();
     let mut listing = Listing::default();
     // What can't be read can't be compared; the agent's own sandbox may be able to no more.
