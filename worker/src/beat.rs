@@ -12,12 +12,20 @@ use crate::outgoing;
 
 /// Renewals go on until the process ends, drain included.
 pub async fn run(life: Arc<Life>) {
-    tokio::join!(renew(&life), orders(&life));
+    tokio::join!(renew(&life), publish(&life), orders(&life));
+}
+
+/// Beside the heartbeats: a long report's text may take longer to put than a lease lasts.
+async fn publish(life: &Life) {
+    loop {
+        publish_spooled(life).await;
+        let pause = life.times().heartbeat;
+        tokio::time::sleep(pause.min(Duration::from_secs(1))).await;
+    }
 }
 
 async fn renew(life: &Life) {
     loop {
-        publish_spooled(life).await;
         beat(life).await;
         let times = life.times();
         if times.heard.elapsed() > times.dark_limit {

@@ -231,7 +231,8 @@ async fn session(
     }
     faults::point("session.prepared");
     let secrets = session::login_secrets(&agent.files);
-    let (sender, receiver) = session::channel(life.redactor.with(secrets));
+    let redactor = life.redactor.with(secrets);
+    let (sender, receiver) = session::channel(redactor.clone());
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
@@ -255,11 +256,12 @@ async fn session(
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
     let message = commit_message(assignment, &ended);
-    let mut snapshot = workspace.finish(&message).await;
-    snapshot.change = snapshot.change.map(|change| life.redactor.change(change));
+    let snapshot = workspace.finish(&message).await;
     let pushed = snapshot.push_error.is_none();
+    let finished = Finished::Session(Box::new(report_of(ended, snapshot)));
+    // With the login's own secrets, which an agent may have put into a file.
     (
-        Finished::Session(Box::new(report_of(ended, snapshot))),
+        outgoing::redacted(&redactor, finished),
         pushed.then_some(workspace),
     )
 }
@@ -449,6 +451,10 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
     let reported = life.spool.dispatches();
     let lost = left.iter().filter(|one| !reported.contains(&one.dispatch));
     let alone = lost.count() == 1;
+    let is_held = |one: &&Assignment| held.iter().any(|(held, _)| held.dispatch == one.dispatch);
+    for assignment in left.iter().filter(|one| !is_held(one)) {
+        life.home.forget_live(assignment.dispatch);
+    }
     for (assignment, workspace) in held {
         let message = CommitMessage {
             subject: format!(
@@ -460,8 +466,17 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
         let snapshot = workspace.finish(&message).await;
         let pushed = snapshot.push_error.is_none();
         if !reported.contains(&assignment.dispatch) {
-            spool(life, &broken_off(life, &assignment, snapshot, alone)).await;
+            let mut report = broken_off(life, &assignment, snapshot, alone);
+            let logins = life
+                .config
+                .agents
+                .values()
+                .flat_map(|agent| session::login_secrets(&agent.files));
+            report.finished = outgoing::redacted(&life.redactor.with(logins), report.finished);
+            spool(life, &report).await;
         }
+        life.ended(assignment.dispatch);
+        life.home.forget_live(assignment.dispatch);
         if pushed && let Err(error) = workspace.remove().await {
             tracing::warn!(%error, "a workspace of an earlier life could not be removed");
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
-use ralph_shared::wire::{Door, EndReason, Hello, HelloAnswer, READS};
+use ralph_shared::wire::{Assignment, Door, EndReason, Hello, HelloAnswer, READS};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::home::Home;
 use crate::link::Link;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
-use crate::workspace::{self, CommitMessage, Workspaces};
+use crate::workspace::{self, CommitMessage, Workspace, Workspaces};
 use crate::{beat, errand, prune, session, slot};
 
 /// Pause between tries of what needs a coordinator.
@@ -337,11 +337,13 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let held = errand::held_by_earlier_life(&life, &left).await;
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
     life.say_hello(&held_ids).await?;
-    let heart = tokio::spawn(beat::run(life.clone()));
-    errand::report_earlier_life(&life, &left, held).await;
-    for assignment in &left {
-        life.home.forget_live(assignment.dispatch);
+    // Pushing may take longer than a lease, and must not keep the slots from other work.
+    let reported = life.spool.dispatches();
+    for dispatch in held_ids.iter().filter(|held| !reported.contains(held)) {
+        life.started(*dispatch);
     }
+    let heart = tokio::spawn(beat::run(life.clone()));
+    let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held));
     let mut slots = JoinSet::new();
     for _ in 0..life.config.slots {
         slots.spawn(slot::run(life.clone()));
@@ -352,10 +354,19 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     drain(&life, &mut slots).await;
     pushing.abort();
     pruning.abort();
+    // What isn't pushed by then is left to the next life, as it was to this one.
+    let abort = earlier.abort_handle();
+    if tokio::time::timeout(END, earlier).await.is_err() {
+        abort.abort();
+    }
     settle(&life).await;
     heart.abort();
     life.link.flush().await;
     Ok(())
+}
+
+async fn report_earlier_life(life: Arc<Life>, left: Vec<Assignment>, held: Vec<(Assignment, Workspace)>) {
+    errand::report_earlier_life(&life, &left, held).await;
 }
 
 async fn drain(life: &Life, slots: &mut JoinSet<()>) {

@@ -123,6 +123,8 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
             if let Some(error) = &mut session.snapshot.push_error {
                 *error = redactor.text(error);
             }
+            let change = session.snapshot.change.take();
+            session.snapshot.change = change.map(|change| redactor.change(change));
         }
         // However it ended, its words stand in strings, and ids and commits hold nothing secret.
         Finished::Integration(_) => {

@@ -59,9 +59,12 @@ impl Spool {
             waiting: Mutex::new(waiting),
         };
         for dispatch in spool.dispatches() {
-            let read = fs::read(spool.path(dispatch)).map_err(anyhow::Error::from);
-            if let Err(error) = read.and_then(|bytes| Ok(serde_json::from_slice::<Report>(&bytes)?)) {
-                tracing::error!(%dispatch, error = format!("{error:#}"), "a spooled report can't be read; it is kept in `refused`");
+            // A disk that fails now may give it later; half a report never becomes a whole one.
+            let Ok(bytes) = fs::read(spool.path(dispatch)) else {
+                continue;
+            };
+            if let Err(error) = serde_json::from_slice::<serde_json::Value>(&bytes) {
+                tracing::error!(%dispatch, %error, "a spooled report is no whole one; it is kept in `refused`");
                 spool.settle(dispatch, Settlement::UnknownDispatch);
             }
         }
