@@ -167,7 +167,7 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<T
 }
 
 /// Takes tasks out of the queue that wait for others: task, the other, and what both change. A task that was held before keeps
-/// its place.
+/// its place, unless it could be claimed for a minute and wasn't.
 pub async fn hold(conn: &mut PgConnection, held: &[(Uuid, Uuid, String)]) -> sqlx::Result<()> {
     sqlx::query!(
         "with gone as (
@@ -177,7 +177,10 @@ pub async fn hold(conn: &mut PgConnection, held: &[(Uuid, Uuid, String)]) -> sql
          select gone.task_id, gone.feature_id, h.by_task, h.path
          from unnest($1::uuid[], $2::uuid[], $3::text[]) as h(task_id, by_task, path)
          join gone on gone.task_id = h.task_id
-         on conflict (task_id) do update set by_task = excluded.by_task, path = excluded.path, released_at = null",
+         on conflict (task_id) do update set by_task = excluded.by_task, path = excluded.path, released_at = null,
+           -- As `waiting` sees it: the order that was decided by has to be the one that is kept, or two hold each other.
+           since = case when path_holds.released_at <= now() - interval '1 minute' then excluded.since
+                        else path_holds.since end",
         &held.iter().map(|(task, ..)| *task).collect::<Vec<_>>(),
         &held.iter().map(|(_, by, _)| *by).collect::<Vec<_>>(),
         &held.iter().map(|(.., path)| path.clone()).collect::<Vec<_>>(),

@@ -87,6 +87,10 @@ pub async fn ask_of_ended(conn: &mut PgConnection, before: OffsetDateTime, most:
                from tasks t
                join dispatches d on d.task_id = t.id
                where t.feature_id = f.id and t.state in ('done', 'cancelled', 'skipped') and d.pruned_at is null
+                 -- What is done and landed nowhere stays, whoever asks.
+                 and (t.state <> 'done' or exists (
+                   select 1 from integrations i where i.task_id = t.id and i.state in ('merged', 'reverted')
+                 ))
                  and d.state <> 'live' and d.settled_at < $1 and d.kind in ('work', 'review', 'integrate')
              )
            order by f.id
