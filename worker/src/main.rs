@@ -157,7 +157,7 @@ mod tests {
         for command in Cli::command().get_subcommands() {
             let help = command.get_after_help().map(ToString::to_string);
             assert!(
-                help.unwrap_or_default().contains("Examples:\n  "),
+                help.unwrap_or_default().contains("\n  ralph-worker "),
                 "`{} --help` has no example",
                 command.get_name()
             );
