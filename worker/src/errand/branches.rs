@@ -52,14 +52,6 @@ pub(super) async fn operate(
         .workspaces
         .operate(&folder(dispatch), git, order, asking(life, dispatch), end)
         .await;
-    // It may quote what a command with the worker's whole environment printed.
-    let end = match end {
-        IntegrationEnd::Failed { message, retry } => IntegrationEnd::Failed {
-            message: life.redactor.text(&message),
-            retry,
-        },
-        end => end,
-    };
     Finished::Integration(IntegrationReport { end })
 }
 
