@@ -20,6 +20,9 @@ const LONGEST_PEM_BYTES: usize = 64 * 1024;
 /// Longest name between `-----BEGIN ` and the dashes after it. Bytes.
 const LONGEST_PEM_LABEL_BYTES: usize = 40;
 
+/// Longest line of a test that is shown. Bytes.
+const SHOWN_LINE_BYTES: usize = 200;
+
 /// Knows what is secret. Cheap to clone.
 #[derive(Clone)]
 pub struct Redactor(Arc<Rules>);
@@ -71,8 +74,13 @@ impl Redactor {
     /// What a task changed, without secrets; the agent may have put one into a file.
     pub fn change(&self, mut change: Change) -> Change {
         change.diff = self.text(&change.diff);
-        for line in change.tests.iter_mut().flat_map(|test| &mut test.lines) {
-            *line = self.text(line);
+        for test in &mut change.tests {
+            // Together, since a key may stand on many lines; then cut, since half a secret is not known as one.
+            let lines = self.text(&test.lines.join("\n"));
+            let shown = lines
+                .lines()
+                .map(|line| &line[..line.floor_char_boundary(SHOWN_LINE_BYTES)]);
+            test.lines = shown.map(str::to_owned).collect();
         }
         change
     }
@@ -330,6 +338,32 @@ mod tests {
             "short".to_owned(),
             "hunter2hunter2-long".to_owned(),
         ])
+    }
+
+    #[test]
+    fn lines_of_tests_are_cut_after_they_are_redacted() {
+        use ralph_shared::wire::{TestChange, TestChangeKind};
+        let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
+        let across = format!("{}hunter2-hunter2 and more", "x".repeat(SHOWN_LINE_BYTES - 5));
+        let key = [
+            "-----BEGIN PRIVATE KEY-----",
+            "MIIEvgIBADANBgkq",
+            "-----END PRIVATE KEY-----",
+        ];
+        let lines = std::iter::once(across.as_str()).chain(key).map(str::to_owned);
+        let change = Change {
+            tests: vec![TestChange {
+                path: "tests/a.rs".to_owned(),
+                kind: TestChangeKind::LinesRemoved,
+                lines: lines.collect(),
+                more: 0,
+            }],
+            ..Change::default()
+        };
+        let shown = redactor.change(change).tests.remove(0).lines;
+        let whole = shown.join("\n");
+        assert!(!whole.contains("hunte") && !whole.contains("MIIE"), "{whole}");
+        assert!(shown.iter().all(|line| line.len() <= SHOWN_LINE_BYTES), "{whole}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use super::marks;
 const FINDINGS: usize = 30;
 /// How many lines of each.
 const LINES: usize = 10;
-/// Longest line that is shown whole. Bytes.
-const LINE_BYTES: usize = 200;
+/// Longest line that is kept whole; what is shown of it is cut once it is redacted. Bytes.
+const LINE_BYTES: usize = 4 * 1024;
 
 /// What became weaker.
 #[derive(Debug, Default, PartialEq, Eq)]
