@@ -16,6 +16,9 @@ use time::format_description::well_known::Rfc3339;
 
 use super::error::WorkspaceError;
 
+/// The lock of those who look for a folder that is free.
+const TURN: &str = "turn";
+
 /// Whose session has a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirHolder {
@@ -58,9 +61,16 @@ pub(super) struct DirLock {
 
 impl DirLock {
     pub(super) fn take(path: &Path, data: &Path, dispatch: &str) -> Result<Taken, WorkspaceError> {
-        let Some(mut file) = lock(path).map_err(WorkspaceError::io("lock the folder", path))? else {
+        let failed = || WorkspaceError::io("lock the folder", path);
+        // One at a time looks who else there is, so that two don't take folders of which one lies in the other.
+        let turn = Turn::wait().map_err(failed())?;
+        let Some(mut file) = lock(path).map_err(failed())? else {
             return Ok(Taken::Busy);
         };
+        if let Some(other) = overlapping(path, data).map_err(failed())? {
+            let _ = file.unlock();
+            return Ok(other);
+        }
         // What this worker's own earlier life left, it has ended before it took new work.
         if let Some(holder) = holder(&mut file).filter(|holder| holder.data != data) {
             let _ = file.unlock();
@@ -74,7 +84,8 @@ impl DirLock {
         };
         let text = serde_json::to_vec(&holder).unwrap_or_default();
         let written = rewrite(&mut file, &text);
-        written.map_err(WorkspaceError::io("lock the folder", path))?;
+        written.map_err(failed())?;
+        drop(turn);
         Ok(Taken::Ours(Self { file }))
     }
 }
@@ -115,6 +126,58 @@ pub(super) fn free_own(data: &Path) {
             _ => drop(file.unlock()),
         }
     }
+}
+
+/// The right to look who has which folder; it is held for a moment.
+struct Turn(File);
+
+impl Turn {
+    fn wait() -> io::Result<Self> {
+        let mut options = File::options();
+        let file = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(locks()?.join(TURN))?;
+        file.lock()?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Closing it is not enough, as for a folder's.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Who has a folder that lies in this one, or that this one lies in.
+fn overlapping(path: &Path, data: &Path) -> io::Result<Option<Taken>> {
+    for entry in fs::read_dir(locks()?)?.flatten() {
+        if entry.file_name() == TURN {
+            continue;
+        }
+        let Ok(mut seen) = File::open(entry.path()) else {
+            continue;
+        };
+        let Some(holder) = holder(&mut seen) else { continue };
+        let nested = holder.path.starts_with(path) || path.starts_with(&holder.path);
+        if !nested || holder.path == path {
+            continue;
+        }
+        match seen.try_lock_shared() {
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Err(fs::TryLockError::WouldBlock) => return Ok(Some(Taken::Busy)),
+            Ok(()) => {
+                seen.unlock()?;
+                // What this worker's own earlier life left, it has ended before it took new work.
+                if holder.data != data {
+                    return Ok(Some(Taken::Left(holder)));
+                }
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn lock(path: &Path) -> io::Result<Option<File>> {
@@ -200,6 +263,33 @@ mod tests {
         drop(lock);
         assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
         assert_eq!(free_dir(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn of_folders_in_each_other_one_is_worked_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let outer = fs::canonicalize(folder.path()).unwrap();
+        let inner = outer.join("a/b");
+        let beside = outer.with_extension("beside");
+        let Taken::Ours(lock) = take(&outer, "/one") else {
+            panic!("it is free")
+        };
+        assert!(matches!(take(&inner, "/two"), Taken::Busy));
+        let Taken::Ours(other) = take(&beside, "/two") else {
+            panic!("it is another one")
+        };
+        drop(other);
+        drop(lock);
+        let Taken::Ours(lock) = take(&inner, "/one") else {
+            panic!("it is free")
+        };
+        assert!(matches!(take(&outer, "/two"), Taken::Busy));
+        // As the kernel does for a process that is killed.
+        lock.file.unlock().unwrap();
+        std::mem::forget(lock);
+        assert!(matches!(take(&outer, "/two"), Taken::Left(holder) if holder.path == inner));
+        assert!(matches!(take(&outer, "/one"), Taken::Ours(_)), "it came back");
+        free_own(Path::new("/one"));
     }
 
     #[test]

@@ -30,10 +30,11 @@ pub enum WorkspaceError {
     },
     /// A session of a worker that died may still work in a folder.
     #[error(
-        "can't work in {}: it is held by {holder}, which died; start that worker again, or see that nothing works there any \
+        "can't work in {}: {} is held by {holder}, which died; start that worker again, or see that nothing works there any \
          more and run `ralph-worker free {}`",
         path.display(),
-        path.display()
+        holder.path.display(),
+        holder.path.display()
     )]
     DirLeft {
         /// The folder.
