@@ -26,7 +26,7 @@ use crate::store::task::NewTask;
 use crate::store::view::memory_id;
 
 /// Groups that are looked at in one round.
-const GROUPS: i64 = 50;
+const GROUPS: i64 = 5_000;
 /// Retries of such a session.
 const RETRIES: i32 = 1;
 /// Limits of its run: SPEC 3.4's of a session, and a day.

@@ -361,7 +361,8 @@ pub async fn of_dispatch(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Resul
     .await
 }
 
-/// Gives back their place to entries that the given ones had taken; returns them.
+/// Gives back their place to entries that the given ones had taken; returns them. What a repository's file said before, and
+/// has no name any more, doesn't come back.
 pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with learned as (
@@ -371,6 +372,7 @@ pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Res
            ), known as (
              update knowledge set superseded_by = null
              where superseded_by = any($1) and id <> all($1)
+               and (origin <> 'repository' or external_id is not null)
              returning id, pruned_at
            )
            select id as "id!" from learned where pruned_at is null

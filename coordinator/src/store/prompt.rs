@@ -57,8 +57,31 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
     Ok(())
 }
 
-/// Forgets what a dispatch was sent alone, and what that showed of other tasks' memory: it gets another prompt.
+/// Forgets what a dispatch was sent, and what that showed of other tasks' memory: it gets another prompt. What it was sent
+/// with others goes from their row, or what a purge is to take along would stay there.
 pub async fn forget(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()> {
+    let row = sqlx::query!(
+        "select p.id, p.packed
+         from dispatches d
+         join prompts p on p.id = d.prompts_id
+         where d.id = $1 and p.id <> d.id
+         for update of p",
+        dispatch,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    if let Some(row) = row
+        && let Some(mut prompts) = unpack(&row.packed)
+        && prompts.remove(&dispatch).is_some()
+    {
+        sqlx::query!(
+            "update prompts set packed = $2 where id = $1",
+            row.id,
+            pack(&prompts)
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
     sqlx::query!(
         "with uses as (
            delete from memory_uses where dispatch_id = $1

@@ -309,17 +309,17 @@ pub async fn unmark_stale(
     .await
 }
 
-/// Entries about `from` are about `to` from now on. Returns them.
+/// Entries about `from` are about `to` as well from now on: another branch may have the file under its old name. Returns them.
 pub async fn rename(conn: &mut PgConnection, repo_id: &str, from: &str, to: &str) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with learned as (
-             update learnings set paths = array_replace(paths, $2, $3) where repo_id = $1 and paths @> array[$2]
+             update learnings set paths = array_append(array_remove(paths, $3), $3)
+             where repo_id = $1 and paths @> array[$2]
              returning id
            ), known as (
-             update knowledge set paths = array_replace(paths, $2, $3) where repo_id = $1 and paths @> array[$2]
+             update knowledge set paths = array_append(array_remove(paths, $3), $3)
+             where repo_id = $1 and paths @> array[$2]
              returning id
-           ), gone as (
-             delete from memory_paths where repo_id = $1 and path = $2
            ), new as (
              insert into memory_paths (repo_id, path, seen, checked_at) values ($1, $3, true, now())
              on conflict (repo_id, path) do update set seen = true, missing_since = null, checked_at = now()

@@ -55,19 +55,30 @@ pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Resu
     .await
 }
 
-/// Of repositories with more than so many entries those above it that weigh least, the longest unused first.
+/// Of each repository with more than so many entries those above it that weigh least, the longest unused first; at most `most`
+/// in all.
 pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64) -> sqlx::Result<Vec<Uuid>> {
-    let above = sqlx::query!(
-        "select repo_id, entries from memory_stats where kind = $1 and entries > $2 order by entries desc limit 1",
+    let repositories = sqlx::query!(
+        "select repo_id, entries from memory_stats where kind = $1 and entries > $2 order by entries desc",
         kind as Kind,
         bound,
     )
-    .fetch_optional(&mut *conn)
+    .fetch_all(&mut *conn)
     .await?;
-    let Some(above) = above else {
-        return Ok(Vec::new());
-    };
-    let surplus = (above.entries - bound).min(most);
+    let mut surplus = Vec::new();
+    for repository in repositories {
+        let left = most - i64::try_from(surplus.len()).unwrap_or(most);
+        if left <= 0 {
+            break;
+        }
+        let above = (repository.entries - bound).min(left);
+        surplus.extend(lightest(conn, kind, &repository.repo_id, above).await?);
+    }
+    Ok(surplus)
+}
+
+/// So many entries of a repository that weigh least, of those that agents left.
+async fn lightest(conn: &mut PgConnection, kind: Kind, repo_id: &str, n: i64) -> sqlx::Result<Vec<Uuid>> {
     if kind == Kind::Knowledge {
         sqlx::query_scalar!(
             "select id from knowledge
@@ -75,8 +86,8 @@ pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64)
                and stale_since is null and origin not in ('manual', 'repository')
              order by weight, coalesce(last_used_at, released_at), id
              limit $2",
-            above.repo_id,
-            surplus,
+            repo_id,
+            n,
         )
         .fetch_all(conn)
         .await
@@ -87,8 +98,8 @@ pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64)
                and stale_since is null and origin not in ('manual', 'repository')
              order by weight, coalesce(last_used_at, released_at), id
              limit $2",
-            above.repo_id,
-            surplus,
+            repo_id,
+            n,
         )
         .fetch_all(conn)
         .await

@@ -175,7 +175,8 @@ async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(paths, ["src/boiler.rs"]);
+    // Another branch may have it under its old name.
+    assert_eq!(paths, ["src/kettle.rs", "src/boiler.rs"]);
     drop(worker);
     world.stop().await;
 }
