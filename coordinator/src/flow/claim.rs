@@ -5,6 +5,7 @@
 //! claim that was answered before gets the same answer, so a lost answer costs nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -64,27 +65,46 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let Answered { answers, sent, .. } = answer(db, settings, claims).await?;
+    let Answered { answers, sent, .. } = answer(db, settings, claims, ()).await?;
     sent.keep(db).await?;
     Ok(answers)
 }
 
-/// Serves a batch of claims.
+/// Serves a batch of claims. Batches take their tasks one after another: `turn` is dropped as soon as this one has its own,
+/// while its assignments may still be built.
 ///
 /// # Errors
 /// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
-pub async fn answer(db: &PgPool, settings: &Settings, claims: &[ClaimRequest]) -> sqlx::Result<Answered> {
-    store::retry_serialization(|| answer_once(db, settings, claims)).await
+pub async fn answer<T: Send>(
+    db: &PgPool,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    turn: T,
+) -> sqlx::Result<Answered> {
+    let turn = Mutex::new(Some(turn));
+    store::retry_serialization(|| answer_once(db, settings, claims, &turn)).await
 }
 
-async fn answer_once(db: &PgPool, settings: &Settings, claims: &[ClaimRequest]) -> sqlx::Result<Answered> {
+async fn answer_once<T: Send>(
+    db: &PgPool,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    turn: &Mutex<Option<T>>,
+) -> sqlx::Result<Answered> {
     let mut tx = db.begin().await?;
     let (mut answers, opened) = open(&mut tx, settings, claims).await?;
     let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
     faults::point("claim.before_commit");
     // The answers wait for both; neither waits for the other.
     let built = guarded(context::build(db, settings, &dispatches));
-    let (committed, built) = tokio::join!(tx.commit(), built);
+    let committed = async {
+        let committed = tx.commit().await;
+        if committed.is_ok() {
+            drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        committed
+    };
+    let (committed, built) = tokio::join!(committed, built);
     committed?;
     faults::point("claim.after_commit");
     let mut signals = Signals::default();

@@ -6,7 +6,7 @@ use async_nats::Message;
 use futures::StreamExt as _;
 use ralph_shared::subjects::COORDINATORS;
 use ralph_shared::wire::{ClaimAnswer, ClaimRequest, common_version};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -17,8 +17,11 @@ use crate::{faults, flow};
 const MAX_BATCH: usize = 256;
 /// Claims that may wait; further ones stay with the broker's client.
 const QUEUE: usize = 4096;
-/// Batches under way at once: one takes tasks while another builds its context.
+/// Batches under way at once: one takes tasks while others build their context.
 const IN_FLIGHT: usize = 3;
+/// Batches that take tasks at once. The database lets one do so after the other; claims that come meanwhile had better form one
+/// large batch than wait there in several small ones.
+const TAKING: usize = 1;
 
 /// Serves claims until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
@@ -28,6 +31,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         .await?;
     let (sender, mut queue) = mpsc::channel::<(ClaimRequest, Message)>(QUEUE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    let taking = Arc::new(Semaphore::new(TAKING));
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut receiving = true;
     loop {
@@ -43,13 +47,13 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     let _ = sender.try_send((claim, message));
                 }
             }
-            permit = Arc::clone(&in_flight).acquire_owned(), if !queue.is_empty() => {
-                let permit = permit?;
+            permits = both(&in_flight, &taking), if !queue.is_empty() => {
+                let (permit, turn) = permits?;
                 queue.recv_many(&mut batch, MAX_BATCH).await;
                 let deps = deps.clone();
                 let taken = std::mem::take(&mut batch);
                 tokio::spawn(async move {
-                    serve(&deps, taken).await;
+                    serve(&deps, taken, turn).await;
                     drop(permit);
                 });
             }
@@ -62,10 +66,19 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     }
 }
 
-async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>) {
+/// A place among the batches under way, and the turn to take tasks.
+async fn both(
+    in_flight: &Arc<Semaphore>,
+    taking: &Arc<Semaphore>,
+) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), AcquireError> {
+    let permit = Arc::clone(in_flight).acquire_owned().await?;
+    Ok((permit, Arc::clone(taking).acquire_owned().await?))
+}
+
+async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>, turn: OwnedSemaphorePermit) {
     let (claims, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
     let readable = |claim: &ClaimRequest| common_version(&claim.reads).is_some();
-    let (answers, sent) = match flow::claim::answer(&deps.db, &deps.settings, &claims).await {
+    let (answers, sent) = match flow::claim::answer(&deps.db, &deps.settings, &claims, turn).await {
         Ok(answered) => {
             deps.bus.emit(answered.signals).await;
             (answered.answers, Some(answered.sent))

@@ -227,9 +227,11 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
            from features f
            join runs r on r.id = f.current_run
            left join live on live.feature_id = f.id
+           -- By the limit it is one look-up a feature; as a semi-join it may become a scan of the whole queue.
            where f.state = 'running'
-             and exists (select 1 from ready_tasks q
-                         where q.feature_id = f.id and q.pool = any($1) and q.not_before <= now())"#,
+             and (select true from ready_tasks q
+                  where q.feature_id = f.id and q.pool = any($1) and q.not_before <= now()
+                  limit 1)"#,
         pools,
     )
     .fetch_all(conn)

@@ -69,7 +69,9 @@ async fn prompts_are_kept_however_a_batch_comes_again() {
     let stub = Stub::hello(&world, "twice").await.unwrap();
     let claims = [stub.request(), stub.request()];
     // Whoever served it died before the prompts were kept.
-    claim::answer(&world.db, &world.settings, &claims).await.unwrap();
+    claim::answer(&world.db, &world.settings, &claims, ())
+        .await
+        .unwrap();
     for again in &claims {
         claim::claim(&world.db, &world.settings, std::slice::from_ref(again))
             .await
