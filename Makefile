@@ -33,8 +33,8 @@ bench: setup ## Measure against the targets; RUNS=5 takes turns five times (defa
 	@cargo build --release --bins -p ralph-bench -p ralph-coordinator -p ralph-worker -p ralph-tests
 	@target/release/ralph-bench all --runs $(or $(RUNS),1)
 
-bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and the rule of counted tags
-	@scripts/bench-memory.py $(or $(DIR),../shared/bench/memory)
+bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and counted tags; EMBEDDINGS="URL MODEL"
+	@scripts/bench-memory.py $(or $(DIR),../shared/bench/memory) $(if $(EMBEDDINGS),--embeddings $(EMBEDDINGS))
 
 fuzz: ## Feed hostile texts to what reads agents; FUZZ_SECONDS=60 (needs nightly and `cargo install cargo-fuzz`)
 	@cargo +nightly fuzz run sigils -- -dict=fuzz/sigils.dict -max_len=4096 -max_total_time=$(or $(FUZZ_SECONDS),60)

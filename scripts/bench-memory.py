@@ -1,28 +1,34 @@
 #!/usr/bin/env python3
 """Recall on public histories, through the product's own commands.
 
-    scripts/bench-memory.py DIR [--keep FOLDER] [--times 100]
+    scripts/bench-memory.py DIR [--keep FOLDER] [--times 100] [--embeddings URL MODEL]
 
 DIR holds evaluate.py, baselines.py and a folder for each history: entries, queries, qrels (JSON lines, .gz or not). Starts a
 coordinator of its own in a temporary folder, imports each history (`memory import`), asks its queries (`memory search
 --batch`), and prints the scores, the difference to BM25 and to the rule of counted tags, and what it took. The baselines need
 `pip install bm25s PyStemmer numpy`; without them their part is left out. RALPH_COORDINATOR names another program.
+With --embeddings the coordinator asks that model, and is waited for until every entry has a vector.
 """
 import argparse, gzip, json, os, pathlib, shutil, signal, statistics, subprocess, sys, tempfile, time, urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get('RALPH_COORDINATOR', str(ROOT / 'target/debug/ralph-coordinator'))
 START_SECONDS = 60
+VECTORS_SECONDS = 600
 
 
 class Coordinator:
     """`up` without workers, in a folder that goes with it."""
 
-    def __init__(self):
+    def __init__(self, embeddings):
         self.folder = tempfile.mkdtemp(prefix='ralph-recall-')
         os.chmod(self.folder, 0o755)  # Postgres runs as another user when this is root.
         self.env = {k: v for k, v in os.environ.items() if k not in ('DATABASE_URL', 'NATS_URL', 'RALPH_URL', 'RALPH_TOKEN')}
         self.env['RALPH_DATA'] = self.folder + '/data'
+        if embeddings:
+            url, model = map(json.dumps, embeddings)
+            pathlib.Path(self.folder, '.ralph.toml').write_text(
+                f'[memory.embeddings]\nurl = {url}\nmodel = {model}\ntimeout_ms = 10000\n')
         self.log = open(self.folder + '/log', 'wb')
         self.process = subprocess.Popen([PROGRAM, 'up', '--workers', '0'], cwd=self.folder, env=self.env, stdout=self.log,
                                         stderr=self.log)
@@ -50,6 +56,17 @@ class Coordinator:
         done = subprocess.run([PROGRAM, *args], cwd=self.folder, env=self.env, stdout=subprocess.PIPE, check=True)
         return done.stdout.decode(), time.monotonic() - begin
 
+    def await_vectors(self, least):
+        """Until the model has answered for so many entries; it may pause, as long as it goes on at last."""
+        done, until = 0, time.monotonic() + VECTORS_SECONDS
+        while done < least:
+            seen = json.loads(self.run('memory', 'report', '--output', 'json')[0])['embeddings']
+            if seen['made'] + seen['refused'] > done:
+                done, until = seen['made'] + seen['refused'], time.monotonic() + VECTORS_SECONDS
+            elif time.monotonic() > until:
+                raise SystemExit(f"the model made no vector for {VECTORS_SECONDS} s: {seen['trouble']}")
+            time.sleep(1)
+
     def latencies(self, repo, queries):
         """Milliseconds of single questions over HTTP."""
         published = json.loads(pathlib.Path(self.env['RALPH_DATA'], 'api.json').read_text())
@@ -76,6 +93,7 @@ def main():
     asked.add_argument('dir', type=pathlib.Path)
     asked.add_argument('--keep', type=pathlib.Path, help='keep the answers here, one file a history')
     asked.add_argument('--times', type=int, default=100, help='single questions that are timed, of each history')
+    asked.add_argument('--embeddings', nargs=2, metavar=('URL', 'MODEL'), help='a model in the OpenAI form')
     asked = asked.parse_args()
     root = asked.dir.resolve()
     histories = [folder for folder in sorted(root.iterdir()) if (folder / 'queries.jsonl').exists()] if root.is_dir() else []
@@ -84,14 +102,17 @@ def main():
     with tempfile.TemporaryDirectory() as out:
         out = (asked.keep or pathlib.Path(out)).resolve()
         out.mkdir(parents=True, exist_ok=True)
-        pairs = []
-        with Coordinator() as coordinator:
+        pairs, imported = [], 0
+        with Coordinator(asked.embeddings) as coordinator:
             print('| history | entries | import s | 1 question p50 ms | p99 ms | batch ms a question |\n|---|---|---|---|---|---|')
             for folder in histories:
                 name, queries = folder.name, folder / 'queries.jsonl'
                 path = pathlib.Path(coordinator.folder, name + '.entries')
                 entries(folder, path)
                 told, import_s = coordinator.run('memory', 'import', str(path), '--repo', name, '--output', 'json')
+                imported += json.loads(told)['imported']
+                if asked.embeddings:
+                    coordinator.await_vectors(imported)
                 answers, batch_s = coordinator.run('memory', 'search', '--batch', str(queries), '--repo', name, '--limit', '5',
                                                    '--output', 'json')
                 (out / (name + '.jsonl')).write_text(answers)

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod embedded;
+pub mod embedder;
 pub mod faults;
 pub mod flow;
 pub mod prompt;

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::app::App;
 use super::body::{
-    AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
-    PurgeMemory, Purged, SearchMemory, SectionView, Taken,
+    AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
+    PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
 use super::once::NewId;
 use super::problem::Problem;
@@ -17,6 +17,7 @@ use super::request::{Asked, At, Body, PageQuery};
 use super::transcript::{AttemptQuery, find};
 use crate::domain::recall::{Ended, Kind, lift};
 use crate::flow::library::{self, Edit};
+use crate::flow::meaning::Meaning;
 use crate::flow::pick::PickedEntry;
 use crate::flow::preview;
 use crate::prompt::SectionFate;
@@ -132,7 +133,16 @@ pub async fn search(
             "a search takes up to {MAX_QUERIES} queries with a limit of 1 to {MAX_LIMIT}"
         )));
     }
-    let answers = library::search(&app.deps.db, &ask.repo, ask.kind, &ask.queries, ask.limit).await?;
+    let meaning = Meaning::of_person(&app.deps.settings);
+    let answers = library::search(
+        &app.deps.db,
+        meaning,
+        &ask.repo,
+        ask.kind,
+        &ask.queries,
+        ask.limit,
+    )
+    .await?;
     let hit = |one: PickedEntry, reason: Option<&str>| Hit {
         id: view::memory_id(one.entry.kind, one.entry.id),
         title: if one.entry.title.is_empty() {
@@ -380,7 +390,21 @@ pub async fn report(
     let (with_memory, held_out) = (ended(with), ended(without));
     let fates = store::upkeep::fates(&mut conn, query.repo.as_deref()).await?;
     let items = view::most_weighed(&mut conn, query.repo.as_deref()).await?;
+    let embeddings = match &app.deps.settings.embedder {
+        Some(embedder) => {
+            let progress = store::vectors::progress(&mut conn, embedder.model()).await?;
+            Some(EmbeddingsView {
+                model: embedder.model().to_owned(),
+                made: progress.made,
+                waiting: progress.waiting,
+                refused: progress.refused,
+                trouble: embedder.trouble(),
+            })
+        }
+        None => None,
+    };
     Ok(Json(MemoryReport {
+        embeddings,
         with_memory,
         held_out,
         lift: lift(with_memory, held_out),

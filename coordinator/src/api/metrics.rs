@@ -10,6 +10,7 @@ use super::app::App;
 use super::problem::Problem;
 use crate::store;
 use crate::store::upkeep::Fates;
+use crate::store::vectors::Progress;
 use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 
 /// Prometheus' text format.
@@ -29,7 +30,46 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
     let fates = store::upkeep::fates(&mut conn, None).await?;
-    Ok(([(header::CONTENT_TYPE, FORMAT)], render(&system, &memory, &fates)))
+    let mut text = render(&system, &memory, &fates);
+    if let Some(embedder) = &app.deps.settings.embedder {
+        let progress = store::vectors::progress(&mut conn, embedder.model()).await?;
+        text += &embeddings(&progress, embedder.trouble().is_some());
+    }
+    Ok(([(header::CONTENT_TYPE, FORMAT)], text))
+}
+
+/// What an outside model came to.
+fn embeddings(progress: &Progress, is_failing: bool) -> String {
+    let mut text = String::new();
+    for (name, help, value) in [
+        (
+            "made",
+            "Entries that got a vector since this is the model.",
+            progress.made,
+        ),
+        (
+            "waiting",
+            "Entries that wait for a vector, up to 10,000.",
+            progress.waiting,
+        ),
+        (
+            "refused",
+            "Entries that the model doesn't take.",
+            progress.refused,
+        ),
+        (
+            "failing",
+            "Whether the model failed last; the memory works without it.",
+            i64::from(is_failing),
+        ),
+    ] {
+        let _ = writeln!(
+            text,
+            "# HELP ralph_memory_embeddings_{name} {help}\n# TYPE ralph_memory_embeddings_{name} gauge\n\
+             ralph_memory_embeddings_{name} {value}"
+        );
+    }
+    text
 }
 
 fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {

@@ -85,7 +85,7 @@ impl Finding {
 /// Looks, tells, and answers with the exit code.
 pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let places = Places::from_env();
-    let findings = vec![
+    let mut findings = vec![
         Finding::ok("ralph-coordinator", env!("CARGO_PKG_VERSION")),
         worker_program(),
         git().await,
@@ -94,6 +94,7 @@ pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCod
         config(),
         running(globals).await,
     ];
+    findings.extend(embeddings().await);
     match globals.output {
         Format::Json => output::json(&Page::whole(findings.clone()))?,
         Format::Table | Format::Wide => output::text(&page(&findings))?,
@@ -258,6 +259,42 @@ fn config() -> Finding {
             format!("{error:#}"),
         ),
     }
+}
+
+/// The outside model of `[memory.embeddings]`, where there is one.
+async fn embeddings() -> Option<Finding> {
+    let check = "embeddings";
+    // What is wrong with the file is told above.
+    let config = Config::find().ok()?;
+    config.memory.embeddings.as_ref()?;
+    let broken = |found: String| {
+        Finding::other(
+            check,
+            Status::Note,
+            found,
+            "the memory works without it; correct [memory.embeddings], or take it out",
+        )
+    };
+    let embedder = match config.settings() {
+        Ok(settings) => settings.embedder?,
+        Err(error) => return Some(broken(format!("{error:#}"))),
+    };
+    let text = ["Does it answer?".to_owned()];
+    Some(match embedder.questions(&text, ANSWER_WITHIN).await {
+        Some(vectors) => Finding::ok(
+            check,
+            format!(
+                "{} answers vectors of {} dimensions",
+                embedder.model(),
+                vectors.first().map_or(0, Vec::len)
+            ),
+        ),
+        None => broken(format!(
+            "{}: {}",
+            embedder.model(),
+            embedder.trouble().unwrap_or_default()
+        )),
+    })
 }
 
 async fn running(globals: &Globals) -> Finding {

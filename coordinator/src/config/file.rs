@@ -293,7 +293,9 @@ fn unknown(file: &toml::Table) -> Vec<String> {
             }
             let named: Vec<&str> = inside
                 .iter()
-                .filter_map(|key| key.strip_prefix("NAME."))
+                .filter_map(|key| key.split_once('.'))
+                .filter(|(table, _)| *table == "NAME" || *table == name)
+                .map(|(_, key)| key)
                 .collect();
             match value.as_table().filter(|_| !named.is_empty()) {
                 None => unknown.push(format!("{table}.{name}")),
@@ -314,6 +316,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::embedder::Embedder;
 
     #[test]
     fn known_keys_are_read_and_unknown_ones_named() {
@@ -342,6 +345,10 @@ mod tests {
             budget = 5000
             max_learnings = 9
             distill = true
+            [memory.embeddings]
+            url = \"http://localhost/v1/embeddings\"
+            model = \"small\"
+            modle = \"large\"
             [api]
             requests_per_second = 0
             [models]
@@ -355,7 +362,8 @@ mod tests {
                 "agent.colour",
                 "agents.fast.colour",
                 "colour",
-                "execution.retries"
+                "execution.retries",
+                "memory.embeddings.modle"
             ]
         );
         assert_eq!(config.workspace.repo_id.as_deref(), Some("shared"));
@@ -367,6 +375,7 @@ mod tests {
         assert_eq!(settings.budgets.total, 5_000);
         assert_eq!(settings.bounds.learnings, 9);
         assert!(settings.bounds.distill.is_some());
+        assert_eq!(settings.embedder.as_ref().map(Embedder::model), Some("small"));
         assert_eq!(settings.tiers.names(), ["small", "large"]);
     }
 

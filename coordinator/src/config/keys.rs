@@ -290,6 +290,39 @@ pub const KEYS: &[Key] = &[
         "What these sessions may cost in 24 hours, in USD",
     ),
     key(
+        "memory.embeddings.url",
+        Words("no model is asked"),
+        Coordinator,
+        "Model that makes vectors of texts, in the OpenAI form",
+    )
+    .secret(),
+    key(
+        "memory.embeddings.model",
+        Words("none"),
+        Coordinator,
+        "That model's name",
+    ),
+    key(
+        "memory.embeddings.key",
+        Words("none"),
+        Coordinator,
+        "Key that it is sent, or file:PATH",
+    )
+    .var("RALPH_EMBEDDINGS_KEY")
+    .secret(),
+    key(
+        "memory.embeddings.dimensions",
+        Words("as many as it answers"),
+        Coordinator,
+        "Numbers of each vector",
+    ),
+    key(
+        "memory.embeddings.timeout_ms",
+        Toml("300"),
+        Coordinator,
+        "How long a claim waits for a vector",
+    ),
+    key(
         "memory.templates",
         Words("the built-in wording"),
         Coordinator,

@@ -2,16 +2,25 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
 use crate::domain::lifecycle::{Bounds, Distill};
+use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
 use crate::prompt::Templates;
 
 /// A hundred years.
 const MOST_DAYS: f64 = 36_500.0;
+/// Numbers that a vector may have.
+const MOST_DIMENSIONS: usize = 8_192;
+/// What a claim waits for a vector, and what it may be set to.
+const CLAIM_WAITS_MS: u64 = 300;
+const MOST_WAIT_MS: u64 = 10_000;
+/// Holds the model's key.
+const KEY_VARIABLE: &str = "RALPH_EMBEDDINGS_KEY";
 
 /// `[memory]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -36,6 +45,8 @@ pub struct Memory {
     pub distill_above: Option<i64>,
     /// What these sessions may cost in 24 hours; 1 when it isn't given. USD.
     pub distill_usd_a_day: Option<f64>,
+    /// An outside model that helps to order what is remembered; none when it isn't given.
+    pub embeddings: Option<EmbeddingsTable>,
     /// A folder whose files replace the prompts' templates of the same names.
     pub templates: Option<PathBuf>,
 }
@@ -52,8 +63,76 @@ impl Default for Memory {
             distill: None,
             distill_above: None,
             distill_usd_a_day: None,
+            embeddings: None,
             templates: None,
         }
+    }
+}
+
+/// `[memory.embeddings]`
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct EmbeddingsTable {
+    /// Address in the OpenAI form: `http://127.0.0.1:8080/v1/embeddings`.
+    pub url: String,
+    /// The model's name.
+    pub model: String,
+    /// Key that is sent to it, or `file:PATH`; `RALPH_EMBEDDINGS_KEY` wins.
+    pub key: Option<String>,
+    /// Numbers of each vector; as many as the model answers when it isn't given.
+    pub dimensions: Option<usize>,
+    /// How long a claim waits for its question's vector; 300 when it isn't given.
+    pub timeout_ms: Option<u64>,
+}
+
+impl std::fmt::Debug for EmbeddingsTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // An address may hold a token, as a key is one.
+        f.debug_struct("EmbeddingsTable")
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EmbeddingsTable {
+    fn checked(&self) -> anyhow::Result<Endpoint> {
+        let web = reqwest::Url::parse(&self.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        anyhow::ensure!(
+            web,
+            "memory.embeddings.url is no address; expected https://HOST/v1/embeddings"
+        );
+        anyhow::ensure!(
+            !self.model.trim().is_empty(),
+            "memory.embeddings.model is missing; expected the model's name, as the server knows it"
+        );
+        if let Some(dimensions) = self.dimensions {
+            anyhow::ensure!(
+                (1..=MOST_DIMENSIONS).contains(&dimensions),
+                "memory.embeddings.dimensions is how many numbers a vector has, 1 to {MOST_DIMENSIONS}, not {dimensions}"
+            );
+        }
+        let timeout_ms = self.timeout_ms.unwrap_or(CLAIM_WAITS_MS);
+        anyhow::ensure!(
+            (1..=MOST_WAIT_MS).contains(&timeout_ms),
+            "memory.embeddings.timeout_ms is how long a claim waits, 1 to {MOST_WAIT_MS}, not {timeout_ms}"
+        );
+        let key = std::env::var(KEY_VARIABLE).ok().or_else(|| self.key.clone());
+        let key = match key.as_deref().map(|key| (key, key.strip_prefix("file:"))) {
+            Some((_, Some(path))) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("memory.embeddings.key names {path}, which can't be read"))?;
+                Some(text.trim().to_owned())
+            }
+            Some((key, None)) => Some(key.to_owned()),
+            None => None,
+        };
+        Ok(Endpoint {
+            url: self.url.clone(),
+            model: self.model.clone(),
+            key: key.filter(|key| !key.is_empty()),
+            dimensions: self.dimensions,
+            timeout: Duration::from_millis(timeout_ms),
+        })
     }
 }
 
@@ -75,6 +154,10 @@ impl Memory {
             settings.hold_out = share;
         }
         settings.bounds = self.bounds()?;
+        settings.embedder = match &self.embeddings {
+            Some(table) => Some(Embedder::new(table.checked()?)?),
+            None => None,
+        };
         if let Some(folder) = &self.templates {
             let templates = Templates::load(Some(folder))
                 .context("memory.templates names a folder that can't be used")?;
@@ -129,8 +212,26 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn bounds_of_the_memory_are_checked() {
+    fn what_makes_no_sense_is_refused_by_name() {
         for (text, word) in [
+            (
+                "embeddings = { url = 'ftp://x', model = 'm' }",
+                "memory.embeddings.url",
+            ),
+            ("embeddings = { model = 'm' }", "memory.embeddings.url"),
+            ("embeddings = { url = 'http://x' }", "memory.embeddings.model"),
+            (
+                "embeddings = { url = 'http://x', model = 'm', dimensions = 0 }",
+                "memory.embeddings.dimensions",
+            ),
+            (
+                "embeddings = { url = 'http://x', model = 'm', timeout_ms = 60000 }",
+                "memory.embeddings.timeout_ms",
+            ),
+            (
+                "embeddings = { url = 'http://x', model = 'm', key = 'file:/no/such' }",
+                "/no/such",
+            ),
             ("max_learnings = 0", "memory.max_learnings"),
             ("unused_days = -1.0", "memory.unused_days"),
             ("distill = true\ndistill_above = 1", "memory.distill_above"),

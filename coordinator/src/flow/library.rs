@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::capture;
+use super::meaning::Meaning;
 use super::pick::{Picked, pick};
 use super::recall::{Question, calibrate};
 use crate::domain::recall::{Kind, Query};
@@ -127,6 +128,7 @@ pub async fn settle(db: &PgPool) -> sqlx::Result<()> {
 /// Searches one kind of entries as a claim does.
 pub async fn search(
     db: &PgPool,
+    meaning: Meaning<'_>,
     repo_id: &str,
     kind: Kind,
     queries: &[QueryLine],
@@ -138,11 +140,12 @@ pub async fn search(
             repo_id: repo_id.to_owned(),
             kind,
             query: Query::new(&line.title, &line.description, ""),
+            text: format!("{}\n{}", line.title, line.description),
             now: line.date,
         })
         .collect();
     let mut conn = db.acquire().await?;
-    pick(&mut conn, &questions, |_| limit).await
+    pick(&mut conn, meaning, &questions, |_| limit).await
 }
 
 /// What an edit changes; `None` leaves a part as it is.

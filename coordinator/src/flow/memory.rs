@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::Settings;
 use super::attempts::attempts;
 use super::claim::Opened;
+use super::meaning::Meaning;
 use super::pick::{Picked, pick, prompt_limit};
 use super::recall::Question;
 use crate::domain::recall::{Kind as EntryKind, Query};
@@ -332,11 +333,12 @@ async fn recall(
                 repo_id: task.repo_id.clone(),
                 kind,
                 query: query.clone(),
+                text: format!("{}\n{}", task.title, task.description),
                 now,
             });
         }
     }
-    let picked = pick(conn, &questions, prompt_limit).await?;
+    let picked = pick(conn, Meaning::of_claim(settings), &questions, prompt_limit).await?;
     let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
     for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
         let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| Recalled {

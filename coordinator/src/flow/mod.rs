@@ -11,6 +11,7 @@
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
 //! | [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
+//! | [`meaning`], [`embed`] | an outside model helps to order that, where one is configured |
 //! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`check`] | a task graph that can't be used goes back to its agent once |
@@ -44,6 +45,7 @@ pub mod claim;
 pub mod context;
 pub mod distill;
 pub mod edit;
+pub mod embed;
 pub mod finish;
 pub mod heartbeat;
 pub mod hello;
@@ -52,6 +54,7 @@ pub mod integrate;
 pub mod library;
 pub mod lifecycle;
 pub mod link;
+pub mod meaning;
 pub mod memory;
 pub mod operate;
 pub mod pick;

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::meaning::Meaning;
 use super::recall::{Answer, Question, recall};
 use crate::domain::recall::{Dropped, Entry, Kind, Parts, select};
 use crate::store;
@@ -40,10 +41,11 @@ pub struct PickedEntry {
 /// Asks, reads and chooses: at most `limit(kind)` entries for each question. `hidden` are never shown.
 pub async fn pick(
     conn: &mut PgConnection,
+    meaning: Meaning<'_>,
     questions: &[Question],
     limit: impl Fn(Kind) -> usize,
 ) -> sqlx::Result<Vec<Picked>> {
-    let answers = recall(conn, questions).await?;
+    let answers = recall(conn, meaning, questions).await?;
     let texts = texts(conn, questions, &answers).await?;
     Ok(questions
         .iter()

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::PgConnection;
 use time::{Duration, OffsetDateTime};
 
+use super::meaning::Meaning;
 use crate::domain::recall::{
     CALIBRATION_DOCS, Doc, FileWeights, Floor, Kind, Query, Ranking, Scope, Stats, first_hits,
     quantile_floor, rank,
@@ -32,6 +33,8 @@ pub struct Question {
     pub kind: Kind,
     /// What is asked.
     pub query: Query,
+    /// The same in words, for an outside model.
+    pub text: String,
     /// The moment of asking; only entries older than it count.
     pub now: OffsetDateTime,
 }
@@ -66,15 +69,23 @@ impl Answer {
 }
 
 /// Answers questions, in their order. Where no memory is, it takes one query.
-pub async fn recall(conn: &mut PgConnection, questions: &[Question]) -> sqlx::Result<Vec<Answer>> {
+pub async fn recall(
+    conn: &mut PgConnection,
+    meaning: Meaning<'_>,
+    questions: &[Question],
+) -> sqlx::Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(questions.len());
     for together in questions.chunks(TOGETHER) {
-        answers.extend(recall_together(conn, together).await?);
+        answers.extend(recall_together(conn, meaning, together).await?);
     }
     Ok(answers)
 }
 
-async fn recall_together(conn: &mut PgConnection, questions: &[Question]) -> sqlx::Result<Vec<Answer>> {
+async fn recall_together(
+    conn: &mut PgConnection,
+    meaning: Meaning<'_>,
+    questions: &[Question],
+) -> sqlx::Result<Vec<Answer>> {
     let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
     let keys: BTreeSet<i64> = questions
@@ -97,7 +108,12 @@ async fn recall_together(conn: &mut PgConnection, questions: &[Question]) -> sql
         })
         .collect();
     let mut docs = Candidates::default();
-    docs.add(store::recall::candidates(conn, &by_words, BY_WORDS).await?);
+    // The model thinks while the index is read.
+    let (asked, found) = tokio::join!(
+        meaning.ask(questions),
+        store::recall::candidates(conn, &by_words, BY_WORDS)
+    );
+    docs.add(found?);
     let files: Vec<FileWeights> = questions
         .iter()
         .enumerate()
@@ -112,7 +128,7 @@ async fn recall_together(conn: &mut PgConnection, questions: &[Question]) -> sql
         })
         .collect();
     docs.add(store::recall::candidates(conn, &by_files, BY_FILES).await?);
-    Ok(questions
+    let mut answers: Vec<Answer> = questions
         .iter()
         .enumerate()
         .map(|(index, q)| Answer {
@@ -128,7 +144,9 @@ async fn recall_together(conn: &mut PgConnection, questions: &[Question]) -> sql
                 Floor::of(memory.stats.entries, memory.floor)
             }),
         })
-        .collect())
+        .collect();
+    asked.order(conn, questions, &mut answers).await?;
+    Ok(answers)
 }
 
 /// Candidates of several questions, each read once.
@@ -169,10 +187,11 @@ pub async fn calibrate(conn: &mut PgConnection) -> sqlx::Result<usize> {
                 repo_id: repo_id.clone(),
                 kind: *kind,
                 query: Query::of_entry(&doc.words),
+                text: String::new(),
                 now: doc.created_at - APART,
             })
             .collect();
-        let answers = recall(conn, &questions).await?;
+        let answers = recall(conn, Meaning::NONE, &questions).await?;
         let confidences = answers
             .iter()
             .filter(|answer| !answer.ranking.hits.is_empty())

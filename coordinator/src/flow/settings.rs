@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use crate::domain::lifecycle::Bounds;
 use crate::domain::strategy::Tiers;
+use crate::embedder::Embedder;
 use crate::prompt::{Budgets, Templates};
 use crate::store::notice::Event;
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub memory: bool,
     /// The share of first attempts that get no memory of other tasks, so that its worth can be measured. 0 to 1.
     pub hold_out: f64,
+    /// An outside model that helps to order what is remembered, if there is one.
+    pub embedder: Option<Embedder>,
     /// How large memories may grow.
     pub bounds: Bounds,
     /// What memory may take of a prompt.
@@ -86,6 +89,7 @@ impl Default for Settings {
             tiers: Tiers::default(),
             memory: true,
             hold_out: 0.05,
+            embedder: None,
             bounds: Bounds::default(),
             budgets: Budgets::default(),
             templates: Templates::built_in(),

@@ -81,6 +81,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     keep!("retention", ticks::retention);
     keep!("memory", ticks::memory);
     keep!("bounds", ticks::bounds);
+    keep!("embeddings", ticks::embeddings);
     keep!("archive", archive::run);
     keep!("notices", notices::run);
     shutdown.cancelled().await;

@@ -8,6 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
+use crate::flow::embed::Embedded;
 use crate::{flow, store};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -95,6 +96,26 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
     }
+    Ok(())
+}
+
+/// Gives entries their vectors, where an outside model makes them.
+pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(MEMORY);
+    let embedder = deps.settings.embedder.as_ref().filter(|_| deps.settings.memory);
+    while let Some(embedder) = embedder
+        && tick(&mut rounds, shutdown).await
+    {
+        let all = async {
+            while flow::embed::tick(&deps.db, embedder).await? != Embedded::default() {}
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            done = all => done?,
+        }
+    }
+    shutdown.cancelled().await;
     Ok(())
 }
 

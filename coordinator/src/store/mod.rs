@@ -26,6 +26,7 @@ pub mod survey;
 pub mod task;
 pub mod transcript;
 pub mod upkeep;
+pub mod vectors;
 pub mod view;
 pub mod waits;
 pub mod worker;

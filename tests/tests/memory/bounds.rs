@@ -4,6 +4,7 @@ use ralph_coordinator::domain::lifecycle::Bounds;
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::library::{self, ImportLine};
 use ralph_coordinator::flow::lifecycle::{self, Pruned};
+use ralph_coordinator::flow::meaning::Meaning;
 use ralph_coordinator::store;
 use ralph_coordinator::store::library::{Given, Origin};
 use ralph_tests::harness::World;
@@ -124,6 +125,7 @@ async fn what_is_unused_or_too_much_is_hidden() {
     );
     let picked = library::search(
         &world.db,
+        Meaning::NONE,
         "",
         Kind::Learning,
         &[library::QueryLine {

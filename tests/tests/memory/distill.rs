@@ -3,6 +3,7 @@
 use ralph_coordinator::domain::lifecycle::Distill;
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::meaning::Meaning;
 use ralph_coordinator::flow::{Settings, distill, library};
 use ralph_coordinator::prompt::Templates;
 use ralph_shared::ids::RunId;
@@ -126,7 +127,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
                 title: "Fill the kettle so that it never boils over".to_owned(),
                 description: String::new(),
             };
-            let picked = library::search(&db, "", Kind::Learning, &[asked], 9)
+            let picked = library::search(&db, Meaning::NONE, "", Kind::Learning, &[asked], 9)
                 .await
                 .unwrap();
             let mut texts: Vec<String> = picked[0].shown.iter().map(|one| one.entry.body.clone()).collect();

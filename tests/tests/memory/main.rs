@@ -4,7 +4,9 @@
 
 mod bounds;
 mod distill;
+mod embeddings;
 mod floor;
+mod model;
 mod outcomes;
 mod sources;
 mod survey;

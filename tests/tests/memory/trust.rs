@@ -6,6 +6,7 @@ use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::library::{self, QueryLine};
+use ralph_coordinator::flow::meaning::Meaning;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
@@ -31,7 +32,7 @@ fn asked(title: &str) -> QueryLine {
 
 /// The titles of the entries that a question is shown.
 pub async fn shown(world: &World, kind: Kind, title: &str) -> Vec<String> {
-    let picked = library::search(&world.db, "", kind, &[asked(title)], 5)
+    let picked = library::search(&world.db, Meaning::NONE, "", kind, &[asked(title)], 5)
         .await
         .unwrap();
     picked[0]
@@ -42,7 +43,7 @@ pub async fn shown(world: &World, kind: Kind, title: &str) -> Vec<String> {
 }
 
 async fn titles(world: &World, title: &str) -> Vec<(String, Vec<String>)> {
-    let picked = library::search(&world.db, "", Kind::Knowledge, &[asked(title)], 5)
+    let picked = library::search(&world.db, Meaning::NONE, "", Kind::Knowledge, &[asked(title)], 5)
         .await
         .unwrap();
     picked[0]

@@ -148,6 +148,21 @@ pub struct Explained {
     pub items: Vec<UseView>,
 }
 
+/// An outside model, as this coordinator sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct EmbeddingsView {
+    /// Its name.
+    pub model: String,
+    /// Entries that got a vector since it is the model, of all repositories.
+    pub made: i64,
+    /// Entries that wait for one, up to 10,000.
+    pub waiting: i64,
+    /// Entries that it doesn't take.
+    pub refused: i64,
+    /// Why it isn't asked now; everything goes on without it.
+    pub trouble: Option<String>,
+}
+
 /// What memory is worth.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MemoryReport {
@@ -157,6 +172,8 @@ pub struct MemoryReport {
     pub held_out: Ended,
     /// The difference; `None` while one side has none.
     pub lift: Option<Lift>,
+    /// The outside model that helps to order entries; `None` where there is none.
+    pub embeddings: Option<EmbeddingsView>,
     /// What became of all that was learned.
     pub fates: Fates,
     /// The entries that helped most, and those that harmed most.

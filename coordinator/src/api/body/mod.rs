@@ -15,8 +15,8 @@ mod transcript;
 pub use edit::EditTask;
 pub use limits::{BadWish, RunWish};
 pub use memory::{
-    AddMemory, Answered, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext, PruneMemory,
-    PurgeMemory, Purged, SearchMemory, SectionView, Taken,
+    AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
+    PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{KindArg, RepoArgs};
-use crate::api::body::{Explained, MemoryReport};
+use crate::api::body::{EmbeddingsView, Explained, MemoryReport};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::output::{self, Format};
@@ -93,6 +93,18 @@ pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let entry: MemoryView = client.get(&format!("/memory/{}", escape(entry))).await?;
     tell(globals, &entry)
+}
+
+/// An outside model and how far it has come.
+fn embeddings(model: &EmbeddingsView) -> String {
+    let mut state = format!("{} entries got its vectors, {} wait", model.made, model.waiting);
+    if model.refused > 0 {
+        state += &format!(", {} were refused", model.refused);
+    }
+    if let Some(why) = &model.trouble {
+        state += &format!("; left alone for a while, and the memory works without it: {why}");
+    }
+    tame(&format!("{:<14}{}: {state}\n", "embeddings", model.model))
 }
 
 /// Prints an entry.
@@ -238,6 +250,9 @@ pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Re
         None => "lift          unknown until attempts of both kinds have ended\n".to_owned(),
     };
     text += &kept(&report.fates);
+    if let Some(model) = &report.embeddings {
+        text += &embeddings(model);
+    }
     output::text(&text)?;
     if !report.items.is_empty() {
         output::text(&format!(

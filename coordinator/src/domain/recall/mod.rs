@@ -9,6 +9,7 @@
 //! | [`first_hits`] | a fielded BM25 finds the files that the best candidates share, which ask for more candidates |
 //! | [`rank()`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
 //! | [`Floor`] | below it nothing is shown; calibrated on the memory itself, so that it scales with it |
+//! | [`Ranking::with_meaning`] | where an outside model makes vectors, the best hits are ordered by these as well |
 //! | [`select()`] | weights by verified outcomes, near-duplicates and far followers dropped |
 //!
 //! Left to others: reading candidates (`crate::store::recall`), and laying them out (`crate::prompt`).
@@ -21,6 +22,7 @@ mod feedback;
 mod floor;
 mod key;
 mod lift;
+mod meaning;
 mod merge;
 mod query;
 mod rank;

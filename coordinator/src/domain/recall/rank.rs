@@ -34,6 +34,9 @@ pub struct Parts {
     pub freshness: f64,
     /// Logarithm of its number of files: broad changes touch what others touch.
     pub breadth: f64,
+    /// How near an outside model's vector of it is to the question's; 0 without one.
+    #[serde(default)]
+    pub meaning: f64,
 }
 
 impl Parts {
@@ -54,7 +57,7 @@ impl Parts {
 pub struct Hit {
     /// The entry.
     pub entry: Uuid,
-    /// The fused score; about 0 to 2.5.
+    /// The fused score; about 0 to 2.5, and 0.5 more with vectors.
     pub score: f64,
     /// What it is made of.
     pub parts: Parts,
@@ -133,6 +136,7 @@ pub fn rank(
                 folders: relative(&foldered, at),
                 freshness: freshness(now, doc.created_at),
                 breadth: (doc.words.files.len() as f64).ln_1p(),
+                meaning: 0.0,
             };
             let score = parts.fused();
             (

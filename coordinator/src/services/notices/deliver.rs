@@ -22,12 +22,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const RUN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Variables of the coordinator's that are nobody else's.
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 7] = [
     "DATABASE_URL",
     "PGPASSWORD",
     "NATS_URL",
     "RALPH_WORKER_NATS_URL",
     "RALPH_NOTIFY_SECRET",
+    "RALPH_EMBEDDINGS_KEY",
     "RALPH_TOKEN",
 ];
 

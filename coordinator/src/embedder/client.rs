@@ -1,0 +1,258 @@
+//! Asks the model.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use reqwest::header::RETRY_AFTER;
+use serde::Serialize;
+
+use super::answer::{self, Failure};
+use super::lane::Lane;
+
+/// How long it may take for a batch of entries.
+const ENTRIES_WITHIN: Duration = Duration::from_secs(60);
+/// What is sent of a text. Characters; models of this kind read a few hundred words.
+const TEXT_CHARS: usize = 2_000;
+/// Longest answer that is read: a batch of vectors of many dimensions, as text. Bytes.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// Where the model is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Address that takes `{"model": …, "input": […]}`.
+    pub url: String,
+    /// The model's name.
+    pub model: String,
+    /// Sent as bearer.
+    pub key: Option<String>,
+    /// Numbers of each vector, asked for and expected; without it, as many as the first answer has.
+    pub dimensions: Option<usize>,
+    /// How long a claim waits for its question's vector.
+    pub timeout: Duration,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // An address may hold a token, as a key is one.
+        f.debug_struct("Endpoint")
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The model as one coordinator sees it.
+#[derive(Debug, Clone)]
+pub struct Embedder(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    endpoint: Endpoint,
+    http: reqwest::Client,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dimensions: Option<usize>,
+    questions: Lane,
+    entries: Lane,
+}
+
+/// What came of a batch of entries.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entries {
+    /// A vector for each text in its order; none for those that the model doesn't take.
+    Vectors(Vec<Option<Vec<f32>>>),
+    /// It failed, or is left alone because it did.
+    NotNow,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    input: Vec<&'a str>,
+    encoding_format: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<usize>,
+}
+
+type LaneOf = fn(&mut State) -> &mut Lane;
+const QUESTIONS: LaneOf = |state| &mut state.questions;
+const ENTRIES: LaneOf = |state| &mut state.entries;
+
+impl Embedder {
+    /// # Errors
+    /// When HTTP can't be set up.
+    pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
+        ralph_shared::tls::install();
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .context("failed to set up HTTP")?;
+        let state = State {
+            dimensions: endpoint.dimensions,
+            ..State::default()
+        };
+        Ok(Self(Arc::new(Inner {
+            endpoint,
+            http,
+            state: Mutex::new(state),
+        })))
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        &self.0.endpoint.model
+    }
+
+    /// How long a claim waits for it.
+    pub fn timeout(&self) -> Duration {
+        self.0.endpoint.timeout
+    }
+
+    /// Numbers of each vector: as configured, or as the first answer had them.
+    pub fn dimensions(&self) -> Option<usize> {
+        self.state(|state| state.dimensions)
+    }
+
+    /// Why it failed last, of questions or of entries; nothing once both are answered again.
+    pub fn trouble(&self) -> Option<String> {
+        self.state(|state| state.questions.trouble.clone().or(state.entries.trouble.clone()))
+    }
+
+    /// The vectors of questions in their order; `None` while it is left alone, and when it fails or isn't done within that time.
+    pub async fn questions(&self, texts: &[String], within: Duration) -> Option<Vec<Vec<f32>>> {
+        if texts.is_empty() || !self.is_open(QUESTIONS) {
+            return None;
+        }
+        let answered = self.ask(texts, within).await;
+        self.note(QUESTIONS, &answered);
+        answered.ok()
+    }
+
+    /// Whether entries may be asked for now.
+    pub fn takes_entries(&self) -> bool {
+        self.is_open(ENTRIES)
+    }
+
+    /// The vectors of entries. When it refuses them, they are asked one by one, so that one that it doesn't take keeps no other.
+    pub async fn entries(&self, texts: &[String]) -> Entries {
+        if !self.is_open(ENTRIES) {
+            return Entries::NotNow;
+        }
+        let answered = self.ask(texts, ENTRIES_WITHIN).await;
+        self.note(ENTRIES, &answered);
+        match answered {
+            Ok(vectors) => return Entries::Vectors(vectors.into_iter().map(Some).collect()),
+            Err(Failure::Away { .. }) => return Entries::NotNow,
+            Err(Failure::Refused(_)) => {}
+        }
+        let mut vectors = Vec::with_capacity(texts.len());
+        for text in texts {
+            let answered = self.ask(std::slice::from_ref(text), ENTRIES_WITHIN).await;
+            self.note(ENTRIES, &answered);
+            match answered {
+                Ok(one) => vectors.extend(one.into_iter().map(Some)),
+                Err(Failure::Refused(why)) => {
+                    tracing::warn!(
+                        model = self.model(),
+                        error = why,
+                        "the embeddings' model refused an entry; it stays without a vector"
+                    );
+                    vectors.push(None);
+                }
+                Err(Failure::Away { .. }) => return Entries::NotNow,
+            }
+        }
+        Entries::Vectors(vectors)
+    }
+
+    fn is_open(&self, lane: LaneOf) -> bool {
+        self.state(|state| lane(state).is_open(Instant::now()))
+    }
+
+    /// Keeps in mind how it went, and says so when that changed.
+    fn note(&self, lane: LaneOf, answered: &Result<Vec<Vec<f32>>, Failure>) {
+        match answered {
+            // It is there, and says no to a text.
+            Ok(_) | Err(Failure::Refused(_)) => {
+                if self.state(|state| lane(state).answered()) {
+                    tracing::info!(model = self.model(), "the embeddings' model answers again");
+                }
+            }
+            Err(Failure::Away { why, pause }) => {
+                if self.state(|state| lane(state).failed(Instant::now(), why.clone(), *pause)) {
+                    tracing::warn!(
+                        model = self.model(),
+                        error = why,
+                        "the embeddings' model failed; the memory goes on without it"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, texts: &[String], within: Duration) -> Result<Vec<Vec<f32>>, Failure> {
+        let asked = tokio::time::timeout(within, self.post(texts)).await;
+        asked.unwrap_or_else(|_| {
+            Err(Failure::away(format!(
+                "it gave no answer within {} ms",
+                within.as_millis()
+            )))
+        })
+    }
+
+    async fn post(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Failure> {
+        let endpoint = &self.0.endpoint;
+        let mut request = self.0.http.post(&endpoint.url).json(&Request {
+            model: &endpoint.model,
+            input: texts.iter().map(|text| shortened(text)).collect(),
+            encoding_format: "float",
+            dimensions: endpoint.dimensions,
+        });
+        if let Some(key) = &endpoint.key {
+            request = request.bearer_auth(key);
+        }
+        // The address may hold a token.
+        let broken = |error: reqwest::Error| {
+            let error = anyhow::Error::new(error.without_url());
+            Failure::away(format!("it can't be reached: {error:#}"))
+        };
+        let mut response = request.send().await.map_err(broken)?;
+        let mut body = Vec::new();
+        while let Some(part) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&part);
+            if body.len() > MOST_BYTES {
+                return Err(Failure::away(format!(
+                    "its answer is longer than {MOST_BYTES} bytes"
+                )));
+            }
+        }
+        if !response.status().is_success() {
+            let pause = response.headers().get(RETRY_AFTER);
+            return Err(answer::refusal(
+                response.status().as_u16(),
+                pause.and_then(|seconds| seconds.to_str().ok()),
+                &body,
+                endpoint.key.as_deref(),
+            ));
+        }
+        let (dimensions, vectors) = answer::vectors(&body, texts.len(), self.dimensions())?;
+        self.state(|state| state.dimensions = Some(dimensions));
+        Ok(vectors)
+    }
+
+    fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
+        with(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What is sent of a text; some models refuse an empty one.
+fn shortened(text: &str) -> &str {
+    match text.char_indices().nth(TEXT_CHARS) {
+        Some((end, _)) => &text[..end],
+        None if text.trim().is_empty() => "-",
+        None => text,
+    }
+}

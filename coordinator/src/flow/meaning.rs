@@ -1,0 +1,105 @@
+//! What an outside model says of questions and entries, where one is configured (SPEC 6.5). Without it, and while it is slow or
+//! away, answers are those of words alone.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Settings;
+use super::recall::{Answer, Question};
+use crate::embedder::Embedder;
+use crate::store;
+
+/// How long a person waits for the model.
+const PERSON_WAITS: Duration = Duration::from_secs(10);
+
+/// A model, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Meaning<'a> {
+    /// The model.
+    embedder: Option<&'a Embedder>,
+    /// How long whoever asks can wait for it.
+    within: Duration,
+}
+
+impl<'a> Meaning<'a> {
+    /// No model.
+    pub const NONE: Self = Self {
+        embedder: None,
+        within: Duration::ZERO,
+    };
+
+    /// What a claim waits for at most: its worker has work all the same.
+    pub fn of_claim(settings: &'a Settings) -> Self {
+        let embedder = settings.embedder.as_ref();
+        Self {
+            embedder,
+            within: embedder.map_or(Duration::ZERO, Embedder::timeout),
+        }
+    }
+
+    /// What a person waits for.
+    pub fn of_person(settings: &'a Settings) -> Self {
+        Self {
+            embedder: settings.embedder.as_ref(),
+            within: PERSON_WAITS,
+        }
+    }
+
+    /// The vectors of questions; none of them when the model fails or takes too long.
+    pub(super) async fn ask(self, questions: &[Question]) -> Asked<'a> {
+        let Some(embedder) = self.embedder else {
+            return Asked::default();
+        };
+        // Questions of one task to several kinds have the same text.
+        let texts: BTreeSet<&String> = questions
+            .iter()
+            .map(|q| &q.text)
+            .filter(|text| !text.trim().is_empty())
+            .collect();
+        let texts: Vec<String> = texts.into_iter().cloned().collect();
+        let vectors = embedder.questions(&texts, self.within).await.unwrap_or_default();
+        Asked {
+            embedder: Some(embedder),
+            vectors: texts.into_iter().zip(vectors).collect(),
+        }
+    }
+}
+
+/// Vectors of questions, by their text.
+#[derive(Debug, Default)]
+pub(super) struct Asked<'a> {
+    embedder: Option<&'a Embedder>,
+    vectors: HashMap<String, Vec<f32>>,
+}
+
+impl Asked<'_> {
+    /// Puts each answer's best hits into the order that their vectors give as well.
+    pub(super) async fn order(
+        &self,
+        conn: &mut PgConnection,
+        questions: &[Question],
+        answers: &mut [Answer],
+    ) -> sqlx::Result<()> {
+        let Some((embedder, dimensions)) = self.embedder.and_then(|e| Some((e, e.dimensions()?))) else {
+            return Ok(());
+        };
+        let entries: BTreeSet<Uuid> = answers
+            .iter()
+            .flat_map(|answer| answer.ranking.nearest())
+            .collect();
+        if entries.is_empty() || self.vectors.is_empty() {
+            return Ok(());
+        }
+        let entries: Vec<Uuid> = entries.into_iter().collect();
+        let vectors = store::vectors::of_entries(conn, embedder.model(), dimensions, &entries).await?;
+        for (question, answer) in questions.iter().zip(answers) {
+            if let Some(vector) = self.vectors.get(&question.text) {
+                answer.ranking = std::mem::take(&mut answer.ranking).with_meaning(vector, &vectors);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! Vectors of remembered entries, where an outside model makes them (SPEC 6.5).
+
+use std::collections::HashMap;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// The next entries without a vector, which this coordinator alone may get them for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Whoever holds it; nobody else may keep its vectors.
+    holder: Uuid,
+    model: String,
+    /// The entries, oldest first.
+    pub entries: Vec<Unembedded>,
+}
+
+/// An indexed entry that has no vector of the model yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unembedded {
+    /// Its number in the index.
+    pub doc: i64,
+    /// What it says; empty when it is gone.
+    pub text: String,
+}
+
+/// Takes the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`. `None` while another
+/// coordinator has them. With another model than before, or other dimensions, it starts with the first entry again.
+pub async fn take(
+    conn: &mut PgConnection,
+    model: &str,
+    dimensions: Option<usize>,
+    most: i64,
+    settled_seconds: f64,
+    held_ms: i64,
+) -> sqlx::Result<Option<Batch>> {
+    let holder = Uuid::now_v7();
+    let taken = sqlx::query!(
+        "insert into memory_embedding as e (model, dimensions, held_by, held_until)
+         values ($1, $2, $3, now() + $4 * interval '1 ms')
+         on conflict (only_row) do update
+         set model = excluded.model, held_by = excluded.held_by, held_until = excluded.held_until,
+             dimensions = case when e.model = excluded.model then coalesce(excluded.dimensions, e.dimensions)
+                               else excluded.dimensions end,
+             (upto, made, refused) = (
+               select e.upto, e.made, e.refused
+               where e.model = excluded.model and coalesce(e.dimensions = excluded.dimensions, true)
+               union all
+               select 0, 0, 0
+               limit 1
+             )
+         where e.held_until is null or e.held_until < now()
+         returning upto, dimensions",
+        model,
+        dimensions.and_then(|n| i32::try_from(n).ok()),
+        holder,
+        held_ms as f64,
+    )
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(taken) = taken else {
+        return Ok(None);
+    };
+    let entries = sqlx::query_as!(
+        Unembedded,
+        r#"select d.id as doc,
+                  coalesce(l.title || E'\n' || l.body, k.title || E'\n' || k.body, x.title || E'\n' || j.journal, '') as "text!"
+           from (
+             select id, entry
+             from memory_docs d
+             where id > $2 and indexed_at <= now() - $4 * interval '1 second'
+               and not exists (
+                 select from memory_vectors v
+                 where v.doc_id = d.id and v.model = $1 and cardinality(v.vector) = $5
+               )
+             order by id
+             limit $3
+           ) d
+           left join learnings l on l.id = d.entry
+           left join knowledge k on k.id = d.entry
+           left join dispatches j on j.id = d.entry
+           left join task_texts x on x.task_id = j.task_id
+           order by d.id"#,
+        model,
+        taken.upto,
+        most,
+        settled_seconds,
+        taken.dimensions,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(Some(Batch {
+        holder,
+        model: model.to_owned(),
+        entries,
+    }))
+}
+
+impl Batch {
+    /// Keeps the vectors of its entries, in their order, and goes on behind them; an entry without one was refused. `false`, and
+    /// nothing is kept, when another coordinator has taken over meanwhile, which gets them itself.
+    pub async fn keep(&self, conn: &mut PgConnection, vectors: &[Option<Vec<f32>>]) -> sqlx::Result<bool> {
+        let Some(last) = self.entries.last() else {
+            return self.release(conn).await;
+        };
+        let made: Vec<(i64, &Vec<f32>)> = self
+            .entries
+            .iter()
+            .zip(vectors)
+            .filter_map(|(entry, vector)| Some((entry.doc, vector.as_ref()?)))
+            .collect();
+        let dimensions = made
+            .first()
+            .and_then(|(_, vector)| i32::try_from(vector.len()).ok());
+        let refused = i64::try_from(self.entries.len() - made.len()).unwrap_or(i64::MAX);
+        let ours = sqlx::query!(
+            "update memory_embedding
+             set upto = case when dimensions <> $4 then 0 else greatest(upto, $2) end, made = made + $3,
+                 refused = refused + $5, dimensions = coalesce($4, dimensions), held_by = null, held_until = null
+             where held_by = $1",
+            self.holder,
+            last.doc,
+            i64::try_from(made.len()).unwrap_or(i64::MAX),
+            dimensions,
+            refused,
+        )
+        .execute(&mut *conn)
+        .await?;
+        if ours.rows_affected() == 0 {
+            return Ok(false);
+        }
+        sqlx::query!(
+            "with docs as (
+               -- What was deleted meanwhile needs none.
+               select d.id, given.number
+               from unnest($2::bigint[]) with ordinality as given(id, number)
+               join memory_docs d on d.id = given.id
+               for key share of d
+             )
+             insert into memory_vectors (doc_id, model, vector)
+             select id, $1, ($3::real[])[(number - 1) * $4::int + 1 : number * $4::int] from docs
+             on conflict (doc_id) do update set model = excluded.model, vector = excluded.vector",
+            self.model,
+            &made.iter().map(|(doc, _)| *doc).collect::<Vec<_>>(),
+            &made
+                .iter()
+                .flat_map(|(_, vector)| vector.iter().copied())
+                .collect::<Vec<_>>(),
+            dimensions.unwrap_or(0),
+        )
+        .execute(conn)
+        .await?;
+        Ok(true)
+    }
+
+    /// Lets others try at once.
+    pub async fn release(&self, conn: &mut PgConnection) -> sqlx::Result<bool> {
+        let ours = sqlx::query!(
+            "update memory_embedding set held_by = null, held_until = null where held_by = $1",
+            self.holder,
+        )
+        .execute(conn)
+        .await?;
+        Ok(ours.rows_affected() > 0)
+    }
+}
+
+/// The vectors of those entries that have one of the model and of so many dimensions.
+pub async fn of_entries(
+    conn: &mut PgConnection,
+    model: &str,
+    dimensions: usize,
+    entries: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, Vec<f32>>> {
+    let rows = sqlx::query!(
+        "select d.entry, v.vector
+         from memory_docs d
+         join memory_vectors v on v.doc_id = d.id
+         where d.entry = any($1) and v.model = $2 and cardinality(v.vector) = $3",
+        entries,
+        model,
+        i32::try_from(dimensions).unwrap_or(i32::MAX),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.entry, row.vector)).collect())
+}
+
+/// How far a model has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Entries that it made vectors of since it is the model.
+    pub made: i64,
+    /// Entries that have none of this model yet, up to 10,000.
+    pub waiting: i64,
+    /// Entries that it refused.
+    pub refused: i64,
+}
+
+/// Reads it.
+pub async fn progress(conn: &mut PgConnection, model: &str) -> sqlx::Result<Progress> {
+    sqlx::query_as!(
+        Progress,
+        r#"select coalesce(e.made, 0) as "made!", coalesce(e.refused, 0) as "refused!",
+                  (select count(*) from (select from memory_docs where id > coalesce(e.upto, 0) limit 10000) d) as "waiting!"
+           from (select $1::text as model) asked
+           left join memory_embedding e on e.model = asked.model"#,
+        model,
+    )
+    .fetch_one(conn)
+    .await
+}
