@@ -1,0 +1,113 @@
+//! What can be done to a task, in which state, and where it leads.
+
+use crate::domain::states::{Kind, TaskState};
+use crate::store::task::Task;
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Steered {
+    /// It was done; so many tasks or sessions were concerned.
+    Done(usize),
+    /// Nothing of that id.
+    NotFound,
+    /// It can't be done to something in that state.
+    Refused(String),
+}
+
+/// What a person does to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskCommand {
+    /// Goes on without it: dependents run.
+    Skip,
+    /// Takes it out: dependents don't run.
+    Cancel,
+    /// Fails it for good.
+    Fail,
+    /// Says that it is done.
+    Done,
+    /// Tries it again: after failure, cancel, skip or review.
+    Retry,
+    /// Sends back what waits for a person; only with a word on why.
+    Reject,
+    /// Takes it from the worker that has it, to be claimed again.
+    Release,
+}
+
+impl TaskCommand {
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Cancel => "cancel",
+            Self::Fail => "fail",
+            Self::Done => "done",
+            Self::Retry => "retry",
+            Self::Reject => "reject",
+            Self::Release => "release",
+        }
+    }
+
+    /// Whether the task is worked on again.
+    pub(super) fn tries_again(self) -> bool {
+        matches!(self, Self::Retry | Self::Reject)
+    }
+
+    /// The state that it leads to, or why it is refused.
+    pub(super) fn target(self, task: &Task) -> Result<TaskState, String> {
+        let refuse = || {
+            Err(format!(
+                "can't {} a task that is {}",
+                self.verb(),
+                task.state.as_str()
+            ))
+        };
+        let cancelled_parent = self == Self::Skip && task.state == TaskState::Cancelled;
+        if task.children > 0 && self != Self::Retry && !cancelled_parent {
+            return Err(format!(
+                "can't {} a task that has subtasks; name the subtasks",
+                self.verb()
+            ));
+        }
+        match (self, task.state) {
+            (Self::Reject, state) if state != TaskState::NeedsReview => Err(format!(
+                "only what waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops what \
+                 runs, `task revert {0}` takes back what landed, `task retry {0} --reason TEXT` tries again what is over",
+                task.id,
+                state.as_str()
+            )),
+            (Self::Reject, _) if task.role == Kind::Git => Err(format!(
+                "{0} changes branches without an agent that could be told why: `task retry {0}` does it again, `task cancel {0}` \
+                 leaves them",
+                task.id
+            )),
+            (_, TaskState::Done) => refuse(),
+            (
+                Self::Retry | Self::Reject,
+                TaskState::Failed | TaskState::NeedsReview | TaskState::Cancelled | TaskState::Skipped,
+            ) => Ok(if task.open_blockers > 0 {
+                TaskState::Blocked
+            } else {
+                TaskState::Pending
+            }),
+            (Self::Release, TaskState::InProgress) => Ok(TaskState::Pending),
+            (Self::Retry | Self::Reject | Self::Release, _) => refuse(),
+            (Self::Done, _) if task.role == Kind::Build => Err(format!(
+                "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \
+                 {0}` goes on without",
+                task.id
+            )),
+            (Self::Done, _) if task.role == Kind::Git => Err(format!(
+                "{0} changes branches, and nobody else can say that it did: `task retry {0}` does it again, `task skip {0}` \
+                 goes on without",
+                task.id
+            )),
+            // Its dependents and its parent went on already: taking that back is a retry's.
+            (_, TaskState::Skipped)
+            | (Self::Cancel | Self::Fail, TaskState::Cancelled)
+            | (Self::Fail, TaskState::Failed) => refuse(),
+            (Self::Skip, _) => Ok(TaskState::Skipped),
+            (Self::Cancel, _) => Ok(TaskState::Cancelled),
+            (Self::Fail, _) => Ok(TaskState::Failed),
+            (Self::Done, _) => Ok(TaskState::Done),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a person does to a feature as a whole: its runs begin, pause and end.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::wire::{Control, EndReason};
+use sqlx::PgPool;
+
+use super::super::{Signals, cascade, finish, integrate, submit};
+use super::command::Steered;
+use crate::domain::run::RunSettings;
+use crate::domain::states::{FeatureState, RunOutcome};
+use crate::store;
+
+/// What a person does to a feature.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FeatureCommand {
+    /// Starts a run with these settings.
+    Run(Box<RunSettings>),
+    /// The same, of a feature whose tasks are to be written.
+    Build(Box<RunSettings>),
+    /// The same, of a feature whose tasks are over: it is reviewed.
+    Review(Box<RunSettings>),
+    /// Lets what runs end, starts nothing new.
+    Pause,
+    /// Goes on after a pause.
+    Resume,
+    /// Ends it: what runs is ended in order and pushed.
+    Cancel,
+}
+
+/// Does `command` to a feature.
+pub async fn feature(
+    db: &PgPool,
+    id: FeatureId,
+    command: &FeatureCommand,
+) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(held) = features.get_mut(&id) else {
+        return Ok((Steered::NotFound, None, signals));
+    };
+    let refused = |verb: &str, state: FeatureState| {
+        Steered::Refused(format!("can't {verb} a feature that is {}", state.as_str()))
+    };
+    let mut run = None;
+    match command {
+        FeatureCommand::Run(settings) => {
+            let state = held.state;
+            run = submit::start(&mut tx, id, settings, &mut signals).await?;
+            if run.is_none() {
+                return Ok((refused("run", state), None, signals));
+            }
+            tx.commit().await?;
+            return Ok((Steered::Done(1), run, signals));
+        }
+        FeatureCommand::Build(settings) | FeatureCommand::Review(settings) => {
+            let started = match command {
+                FeatureCommand::Build(_) => submit::build(&mut tx, id, settings, &mut signals).await?,
+                _ => submit::review_now(&mut tx, id, settings, &mut signals).await?,
+            };
+            return Ok(match started {
+                Ok(run) => {
+                    tx.commit().await?;
+                    (Steered::Done(1), Some(run), signals)
+                }
+                Err(why) => (Steered::Refused(why), None, Signals::default()),
+            });
+        }
+        FeatureCommand::Pause if held.state == FeatureState::Running => {
+            held.state = FeatureState::Paused;
+            store::ready::withdraw_feature(&mut tx, id).await?;
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        FeatureCommand::Resume if held.state == FeatureState::Paused => {
+            held.state = FeatureState::Running;
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+            signals.got_work(store::ready::enqueue_feature(&mut tx, id).await?);
+            integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
+            finish::check(&mut tx, &mut features, &mut signals).await?;
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        FeatureCommand::Cancel if !matches!(held.state, FeatureState::Done | FeatureState::Cancelled) => {
+            if let Some(current) = held
+                .current_run
+                .filter(|_| matches!(held.state, FeatureState::Running | FeatureState::Paused))
+            {
+                let (outcome, reason) = (RunOutcome::Interrupted, "a person cancelled the feature");
+                store::run::end(&mut tx, current, outcome, reason).await?;
+                store::notice::run_ended(&mut tx, id, current, outcome, reason).await?;
+            }
+            held.state = FeatureState::Cancelled;
+            store::ready::withdraw_feature(&mut tx, id).await?;
+            for (dispatch, worker) in
+                store::dispatch::ask_to_end(&mut tx, id, None, "interrupted", None).await?
+            {
+                signals.order(
+                    &worker,
+                    Control::End {
+                        dispatch,
+                        reason: EndReason::Interrupted,
+                    },
+                );
+            }
+            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        }
+        FeatureCommand::Pause => return Ok((refused("pause", held.state), None, signals)),
+        FeatureCommand::Resume => return Ok((refused("resume", held.state), None, signals)),
+        FeatureCommand::Cancel => return Ok((refused("cancel", held.state), None, signals)),
+    }
+    tx.commit().await?;
+    Ok((Steered::Done(1), run, signals))
+}

@@ -1,0 +1,22 @@
+//! What people do to features and tasks while they run (SPEC 2.4, 3.6, 7.4; DESIGN 2, commands on what runs).
+//!
+//! done, fail, cancel, skip and release move the fence: what runs is ended, and its report changes nothing any more.
+//! Interrupt doesn't: the session ends in order and its report counts.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `command` | what can be done to a task, and where that leads |
+//! | `task` | doing it |
+//! | `talk` | what running sessions and the next ones are told |
+//! | `feature` | what is done to a feature as a whole |
+
+mod command;
+mod feature;
+mod talk;
+mod task;
+
+pub use command::{Steered, TaskCommand};
+pub use feature::{FeatureCommand, feature};
+pub use talk::{feedback, interrupt};
+pub use task::task;
+pub(super) use task::task_in;

@@ -1,0 +1,64 @@
+//! What a person tells the sessions of a task: the one that runs, and those that come.
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{Control, EndReason};
+use sqlx::PgPool;
+
+use super::super::Signals;
+use super::command::Steered;
+use crate::store;
+
+/// Ends the running session of a task in order; its report counts (SPEC 3.6).
+pub async fn interrupt(
+    db: &PgPool,
+    id: TaskId,
+    actor: &str,
+    feedback: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let ending = store::dispatch::ask_to_end(&mut tx, feature, Some(id), "interrupted", feedback).await?;
+    if ending.is_empty() {
+        return Ok((
+            Steered::Refused("no session of this task runs".to_owned()),
+            signals,
+        ));
+    }
+    store::task::log(&mut tx, id, actor, "interrupt", feedback).await?;
+    tx.commit().await?;
+    for (dispatch, worker) in &ending {
+        signals.order(
+            worker,
+            Control::End {
+                dispatch: *dispatch,
+                reason: EndReason::Interrupted,
+            },
+        );
+    }
+    Ok((Steered::Done(ending.len()), signals))
+}
+
+/// Notes what the next session of a task should know; what runs goes on.
+pub async fn feedback(db: &PgPool, id: TaskId, actor: &str, words: &str) -> sqlx::Result<Steered> {
+    let mut tx = db.begin().await?;
+    let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+        return Ok(Steered::NotFound);
+    };
+    if task.state.is_resolved() {
+        return Ok(Steered::Refused(format!(
+            "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` does it again",
+            task.state.as_str()
+        )));
+    }
+    if !store::dispatch::note_feedback(&mut tx, id, words).await? {
+        return Ok(Steered::Refused(format!(
+            "no session of {id} has begun yet; `task edit {id}` changes what the first one is told"
+        )));
+    }
+    store::task::log(&mut tx, id, actor, "feedback", Some(words)).await?;
+    tx.commit().await?;
+    Ok(Steered::Done(1))
+}

@@ -1,0 +1,231 @@
+//! A person's command to a task, done in one transaction with everything that follows from it.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{Control, EndReason};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::super::cascade::{self, Features, moved};
+use super::super::{Signals, finish, integrate};
+use super::command::{Steered, TaskCommand};
+use crate::domain::retry::Trouble;
+use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::store;
+use crate::store::feature::Text;
+use crate::store::integration::{Collision, IntegrationState};
+use crate::store::task::Task;
+
+/// Does `command` to a task; `actor` and `why` go into its log.
+pub async fn task(
+    db: &PgPool,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    let steered = task_in(&mut tx, id, command, actor, why).await?;
+    if matches!(steered.0, Steered::Done(_)) {
+        tx.commit().await?;
+    }
+    Ok(steered)
+}
+
+/// The same within a transaction of the caller's, who commits it when it was done.
+pub(in crate::flow) async fn task_in(
+    tx: &mut PgConnection,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let Some(feature) = store::task::feature_of(tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let mut features = cascade::lock_features(tx, &BTreeSet::from([feature])).await?;
+    let Some(mut task) = store::task::lock(tx, &[id.0]).await?.pop() else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let to = match command.target(&task) {
+        Ok(to) => to,
+        Err(reason) => return Ok((Steered::Refused(reason), signals)),
+    };
+    if command.tries_again()
+        && let Some(held) = features.get_mut(&feature)
+    {
+        match held.state {
+            FeatureState::Cancelled => {
+                let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+                return Ok((Steered::Refused(why), signals));
+            }
+            // There is something to run again.
+            FeatureState::Done => held.state = FeatureState::Ready,
+            _ => {}
+        }
+    }
+    if command.tries_again()
+        && let Some(parent) = task.parent
+        && let Some(state) = store::task::state_of(tx, parent).await?
+        && state.is_resolved()
+    {
+        let reason = format!(
+            "its parent {parent} is {} already; submit the work anew",
+            state.as_str()
+        );
+        return Ok((Steered::Refused(reason), signals));
+    }
+    if let Some(decided) = store::integration::open_of_tasks(tx, &[id.0]).await?.first() {
+        if decided.state == IntegrationState::Decided {
+            let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
+            return Ok((Steered::Refused(reason), signals));
+        }
+        store::integration::close(
+            tx,
+            id,
+            IntegrationState::Withdrawn,
+            None,
+            false,
+            why,
+            &Collision::default(),
+        )
+        .await?;
+    }
+    if task.role == Kind::Git && store::operation::is_decided(tx, id).await? {
+        let reason = "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a \
+                      moment"
+            .to_owned();
+        return Ok((Steered::Refused(reason), signals));
+    }
+    if command == TaskCommand::Retry && task.children > 0 {
+        let n = retry_below(tx, &mut features, &task, &mut signals).await?;
+        end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
+        return Ok((Steered::Done(n), signals));
+    }
+    fence_off(tx, &mut task, &mut signals).await?;
+    store::ready::withdraw(tx, &[id.0]).await?;
+    let from = task.state;
+    moved(&mut features, feature, from, to);
+    task.state = to;
+    task.next_kind = (task.children == 0).then_some(task.role);
+    if command.tries_again() {
+        task.trouble = Trouble::default();
+        store::task::explain(tx, id, None).await?;
+        if matches!(task.role, Kind::Build | Kind::Review) {
+            store::feature::write(tx, feature, Text::ProposedGraph, None).await?;
+        }
+        if let Some(why) = why {
+            store::dispatch::note_feedback(tx, id, why).await?;
+        }
+    } else if to == TaskState::Failed {
+        store::task::explain(tx, id, Some(why.unwrap_or("a person failed it"))).await?;
+    }
+    store::task::save(tx, &[&task]).await?;
+    match to {
+        TaskState::Done | TaskState::Skipped => {
+            if from == TaskState::Cancelled {
+                store::task::reopen_parents(tx, &[id.0]).await?;
+            }
+            cascade::resolved(tx, &mut features, vec![id], &mut signals).await?;
+        }
+        TaskState::Cancelled => cascade::cancelled(tx, &mut features, &[id.0], &mut signals).await?,
+        TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id, task.parent)]).await?,
+        _ => {
+            if from.satisfies_dependents() {
+                for dependent in store::task::block_dependents(tx, &[id.0]).await? {
+                    moved(
+                        &mut features,
+                        dependent.feature,
+                        dependent.was,
+                        TaskState::Blocked,
+                    );
+                }
+            }
+            if from.is_resolved() {
+                store::task::reopen_parents(tx, &[id.0]).await?;
+            }
+            if let Some(parent) = task.parent.filter(|_| command.tries_again()) {
+                release_below(tx, parent, &mut signals).await?;
+            }
+            for ancestor in store::task::unfail_ancestors(tx, &[id.0]).await? {
+                moved(&mut features, ancestor.feature, TaskState::Failed, ancestor.now);
+            }
+            signals.got_work(store::ready::enqueue(tx, &[id.0], &[0]).await?);
+        }
+    }
+    integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
+    end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
+    Ok((Steered::Done(1), signals))
+}
+
+/// Lets go what a failure under the policy `stop` held: the failure is being tried again.
+async fn release_below(conn: &mut PgConnection, parent: TaskId, signals: &mut Signals) -> sqlx::Result<()> {
+    let released = store::task::release_below(conn, parent).await?;
+    let delays = vec![0; released.len()];
+    signals.got_work(store::ready::enqueue(conn, &released, &delays).await?);
+    Ok(())
+}
+
+async fn end_of_step(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    store::task::log(conn, id, actor, command.verb(), why).await?;
+    finish::check(conn, features, signals).await?;
+    cascade::save_features(conn, features, signals).await
+}
+
+/// Retries the failed leaves below a parent (SPEC 2.4).
+async fn retry_below(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    parent: &Task,
+    signals: &mut Signals,
+) -> sqlx::Result<usize> {
+    let failed = store::task::failed_leaves_below(conn, parent.id).await?;
+    let mut tasks = store::task::lock(conn, &failed).await?;
+    for task in &mut tasks {
+        let to = if task.open_blockers > 0 {
+            TaskState::Blocked
+        } else {
+            TaskState::Pending
+        };
+        moved(features, task.feature, task.state, to);
+        task.state = to;
+        task.next_kind = Some(task.role);
+        task.trouble = Trouble::default();
+    }
+    store::task::save(conn, &tasks.iter().collect::<Vec<_>>()).await?;
+    for ancestor in store::task::unfail_ancestors(conn, &failed).await? {
+        moved(features, ancestor.feature, TaskState::Failed, ancestor.now);
+    }
+    let delays = vec![0; failed.len()];
+    signals.got_work(store::ready::enqueue(conn, &failed, &delays).await?);
+    Ok(failed.len())
+}
+
+/// Takes a task from whoever has it: its fence is cleared, and its session is told to end.
+async fn fence_off(conn: &mut PgConnection, task: &mut Task, signals: &mut Signals) -> sqlx::Result<()> {
+    let live = store::dispatch::live_of_tasks(conn, &[task.id.0]).await?;
+    let ids: Vec<Uuid> = live.iter().map(|(dispatch, _)| dispatch.0).collect();
+    store::dispatch::supersede(conn, &ids, "a person took the task from it").await?;
+    store::integration::release_turn(conn, &ids).await?;
+    for (dispatch, worker) in live {
+        signals.order(
+            &worker,
+            Control::End {
+                dispatch,
+                reason: EndReason::Fenced,
+            },
+        );
+    }
+    task.dispatch = None;
+    Ok(())
+}
