@@ -83,6 +83,28 @@ pub async fn opened(
     Ok(ready)
 }
 
+/// Tasks that wait for one thing more: those that waited for nothing close, and hold what is below them as one blocker, level
+/// by level. An attempt that has begun goes on and may land; what begins, or begins again, waits.
+pub async fn closed(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    mut closing: Vec<Uuid>,
+) -> sqlx::Result<()> {
+    while !closing.is_empty() {
+        let mut parents = Vec::new();
+        for (closed, is_parent) in store::deps::close(conn, &closing).await? {
+            if closed.was == TaskState::Pending {
+                moved(features, closed.feature, TaskState::Pending, TaskState::Blocked);
+            }
+            if is_parent {
+                parents.push(closed.id.0);
+            }
+        }
+        closing = store::deps::children_of(conn, &parents).await?;
+    }
+    Ok(())
+}
+
 /// Tasks that a person cancelled: parents need not wait for them, dependents still do.
 pub async fn cancelled(
     conn: &mut PgConnection,

@@ -6,10 +6,9 @@ use ralph_shared::ids::TaskId;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::cascade::{self, Features, moved};
+use super::cascade::{self, Features};
 use super::steer::Steered;
 use super::{Signals, circle, finish};
-use crate::domain::states::TaskState;
 use crate::store;
 use crate::store::task::Task;
 use crate::store::waits::Moment;
@@ -126,20 +125,7 @@ async fn add(
     if blocker.state.satisfies_dependents() {
         return Ok(true);
     }
-    // What is closed holds its parts as one blocker, level by level.
-    let mut closing = vec![task.id.0];
-    while !closing.is_empty() {
-        let mut parents = Vec::new();
-        for (closed, is_parent) in store::deps::close(conn, &closing).await? {
-            if closed.was == TaskState::Pending {
-                moved(features, closed.feature, TaskState::Pending, TaskState::Blocked);
-            }
-            if is_parent {
-                parents.push(closed.id.0);
-            }
-        }
-        closing = store::deps::children_of(conn, &parents).await?;
-    }
+    cascade::closed(conn, features, vec![task.id.0]).await?;
     Ok(true)
 }
 

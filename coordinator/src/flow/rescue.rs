@@ -146,8 +146,9 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         match next {
             Next::Again(_) => {
                 if task.next_kind.is_some_and(Kind::begins_attempt) {
-                    moved(&mut features, task.feature, task.state, TaskState::Pending);
-                    task.state = TaskState::Pending;
+                    let waiting = task.waiting();
+                    moved(&mut features, task.feature, task.state, waiting);
+                    task.state = waiting;
                 }
                 again.push(one.task.0);
             }

@@ -10,7 +10,8 @@ use crate::domain::states::Kind;
 // of branches without an agent (-2^31 + 1).
 
 /// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
-/// feature, no sooner than `delays_ms` from now. Returns the pools that got work, one entry a task.
+/// feature, no sooner than `delays_ms` from now. What verifies or integrates an attempt ends what was begun, and waits for
+/// nothing. Returns the pools that got work, one entry a task.
 pub async fn enqueue(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -29,9 +30,10 @@ pub async fn enqueue(
            join tasks t on t.id = q.id
            join task_texts texts on texts.task_id = t.id
            join features f on f.id = t.feature_id
-           where f.state = 'running' and t.children = 0 and t.open_blockers = 0 and not t.held
-             and t.next_kind is not null and (t.conflicts < 2 or t.next_kind <> 'work')
-             and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')))
+           where f.state = 'running' and t.children = 0 and t.next_kind is not null
+             and (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')
+                  or t.state = 'pending' and t.open_blockers = 0 and not t.held
+                     and (t.conflicts < 2 or t.next_kind <> 'work'))
            on conflict (task_id) do nothing
            returning pool"#,
         tasks,
@@ -51,10 +53,11 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
                                     else t.priority end
            from tasks t
            join task_texts texts on texts.task_id = t.id
-           where t.feature_id = $1 and t.children = 0 and t.open_blockers = 0 and not t.held
-             and t.next_kind in ('work', 'verify', 'spec', 'plan', 'build', 'review', 'distill', 'git')
-             and (t.conflicts < 2 or t.next_kind <> 'work')
-             and t.state in ('pending', 'in_progress')
+           where t.feature_id = $1 and t.children = 0
+             and (t.state = 'in_progress' and t.next_kind = 'verify'
+                  or t.state = 'pending' and t.open_blockers = 0 and not t.held
+                     and t.next_kind in ('work', 'spec', 'plan', 'build', 'review', 'distill', 'git')
+                     and (t.conflicts < 2 or t.next_kind <> 'work'))
              and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
            on conflict (task_id) do nothing
            returning pool"#,

@@ -52,7 +52,8 @@ const RULES: &[(&str, &str)] = &[
          from ready_tasks q
          join tasks t on t.id = q.task_id
          join features f on f.id = t.feature_id
-         where f.state <> 'running' or t.children > 0 or t.held or t.open_blockers > 0 or t.next_kind <> q.kind
+         where f.state <> 'running' or t.children > 0 or t.next_kind <> q.kind
+            or (q.kind not in ('verify', 'integrate') and (t.held or t.open_blockers > 0))
             or not (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')))
             or exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')",
     ),
@@ -61,9 +62,9 @@ const RULES: &[(&str, &str)] = &[
         "select t.id::text || ' is ' || t.state::text || '/' || t.next_kind::text || ' and not queued'
          from tasks t
          join features f on f.id = t.feature_id
-         where f.state = 'running' and t.children = 0 and not t.held and t.open_blockers = 0
-           and (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind = 'verify'))
-           and t.next_kind <> 'integrate'
+         where f.state = 'running' and t.children = 0
+           and ((t.state = 'pending' and not t.held and t.open_blockers = 0 and t.next_kind <> 'integrate')
+                or (t.state = 'in_progress' and t.next_kind = 'verify'))
            and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
            and not exists (select 1 from ready_tasks q where q.task_id = t.id)
            and not exists (select 1 from path_holds h where h.task_id = t.id and h.released_at is null)",

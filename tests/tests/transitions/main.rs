@@ -9,6 +9,8 @@ mod operations;
 mod poison;
 mod pool;
 mod random;
+mod retries;
+mod scene;
 mod slots;
 mod tickets;
 

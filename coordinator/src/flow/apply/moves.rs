@@ -219,7 +219,8 @@ impl Batch<'_> {
         task.next_kind = Some(if goes_on { Kind::Work } else { task.role });
         match next {
             Next::Again(delay) => {
-                self.move_to(&mut task, TaskState::Pending);
+                let waiting = task.waiting();
+                self.move_to(&mut task, waiting);
                 self.enqueue.push((task.id, delay));
                 self.tasks.insert(task.id, task);
             }

@@ -68,7 +68,8 @@ impl Batch<'_> {
                 task.start_ref = Some(source_ref.clone());
                 // Beginning again after a failed resolution is the same conflict; failures count by themselves.
                 task.trouble.conflicts = task.trouble.conflicts.max(1);
-                self.move_to(&mut task, TaskState::Pending);
+                let waiting = task.waiting();
+                self.move_to(&mut task, waiting);
                 task.next_kind = Some(Kind::Work);
                 self.enqueue.push((task.id, Duration::ZERO));
                 self.tasks.insert(task.id, task);
@@ -77,7 +78,8 @@ impl Batch<'_> {
             // The branch moved under each of its own tries: the next ones leave it some time.
             _ if judgement.outcome == Outcome::Void => {
                 let pause = retry::pause(task.attempt.saturating_add(1));
-                self.move_to(&mut task, TaskState::Pending);
+                let waiting = task.waiting();
+                self.move_to(&mut task, waiting);
                 self.enqueue.push((task.id, pause));
                 self.tasks.insert(task.id, task);
             }
@@ -176,14 +178,8 @@ impl Batch<'_> {
             let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
             store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
         }
-        for dependent in store::task::block_dependents(conn, &[id.0]).await? {
-            cascade::moved(
-                &mut self.features,
-                dependent.feature,
-                dependent.was,
-                TaskState::Blocked,
-            );
-        }
+        let dependents = store::deps::dependents_of(conn, &[id.0]).await?;
+        cascade::closed(conn, &mut self.features, dependents).await?;
         store::task::log(conn, id, BY_REVERT, "cancel", None).await
     }
 
@@ -209,12 +205,8 @@ impl Batch<'_> {
             store::notice::person_needed(conn, id, why).await?;
             return store::task::log(conn, id, BY_REVERT, "cancel", Some(why)).await;
         }
-        let to = if task.open_blockers > 0 {
-            TaskState::Blocked
-        } else {
-            TaskState::Pending
-        };
-        self.move_to(&mut task, to);
+        let waiting = task.waiting();
+        self.move_to(&mut task, waiting);
         store::task::save(conn, &[&task]).await?;
         store::task::reopen_parents(conn, &[id.0]).await?;
         signals.got_work(store::ready::enqueue(conn, &[id.0], &[0]).await?);

@@ -250,7 +250,8 @@ impl Batch<'_> {
         task.trouble = trouble;
         match next {
             Next::Again(delay) => {
-                self.move_to(&mut task, TaskState::Pending);
+                let waiting = task.waiting();
+                self.move_to(&mut task, waiting);
                 self.enqueue.push((task.id, delay));
                 self.tasks.insert(task.id, task);
             }

@@ -83,12 +83,8 @@ impl TaskCommand {
             (
                 Self::Retry | Self::Reject,
                 TaskState::Failed | TaskState::NeedsReview | TaskState::Cancelled | TaskState::Skipped,
-            ) => Ok(if task.open_blockers > 0 {
-                TaskState::Blocked
-            } else {
-                TaskState::Pending
-            }),
-            (Self::Release, TaskState::InProgress) => Ok(TaskState::Pending),
+            )
+            | (Self::Release, TaskState::InProgress) => Ok(task.waiting()),
             (Self::Retry | Self::Reject | Self::Release, _) => refuse(),
             (Self::Done, _) if task.role == Kind::Build => Err(format!(
                 "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \

@@ -134,14 +134,8 @@ pub(in crate::flow) async fn task_in(
         TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id, task.parent)]).await?,
         _ => {
             if from.satisfies_dependents() {
-                for dependent in store::task::block_dependents(tx, &[id.0]).await? {
-                    moved(
-                        &mut features,
-                        dependent.feature,
-                        dependent.was,
-                        TaskState::Blocked,
-                    );
-                }
+                let dependents = store::deps::dependents_of(tx, &[id.0]).await?;
+                cascade::closed(tx, &mut features, dependents).await?;
             }
             if from.is_resolved() {
                 store::task::reopen_parents(tx, &[id.0]).await?;
@@ -192,13 +186,9 @@ async fn retry_below(
     let failed = store::task::failed_leaves_below(conn, parent.id).await?;
     let mut tasks = store::task::lock(conn, &failed).await?;
     for task in &mut tasks {
-        let to = if task.open_blockers > 0 {
-            TaskState::Blocked
-        } else {
-            TaskState::Pending
-        };
-        moved(features, task.feature, task.state, to);
-        task.state = to;
+        let waiting = task.waiting();
+        moved(features, task.feature, task.state, waiting);
+        task.state = waiting;
         task.next_kind = Some(task.role);
         task.trouble = Trouble::default();
     }

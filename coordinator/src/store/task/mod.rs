@@ -12,7 +12,7 @@ mod family;
 mod new;
 mod row;
 
-pub use blockers::{Unblocked, block_dependents, open_children_of, unblock_dependents};
+pub use blockers::{Unblocked, open_children_of, unblock_dependents};
 pub use family::{
     ClosedParent, Reopened, become_parent, depth, fail_ancestors, failed_leaves_below, hold_below,
     release_below, reopen_parents, resolve_parents, unfail_ancestors,

@@ -32,6 +32,18 @@ pub struct Task {
     pub start_ref: Option<String>,
 }
 
+impl Task {
+    /// The state of a task that is to be worked on and that nobody works on: what it waits for may be open again since it was
+    /// begun.
+    pub fn waiting(&self) -> TaskState {
+        if self.open_blockers > 0 {
+            TaskState::Blocked
+        } else {
+            TaskState::Pending
+        }
+    }
+}
+
 /// Locks tasks in the order of their ids. The caller holds their features, unless it only claims.
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Task>> {
     let rows = sqlx::query!(

@@ -1,0 +1,102 @@
+//! What is tried again while others go on: who waits, who goes on, and that nothing is left behind.
+
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::flow::approve;
+use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::scene::Scene;
+
+const CHAIN: &str = "- {key: b, title: B}\n- {key: t, title: T, after: [b]}";
+
+/// `t` works while `b`, which it waited for and which was skipped, is tried again. Returns the scene with `t`'s and `b`'s
+/// sessions.
+async fn both_work(world: &World) -> (Scene<'_>, [ralph_shared::wire::Assignment; 2]) {
+    let scene = Scene::set(world, CHAIN, &FeatureOptions::default()).await;
+    let [b, _] = scene.tasks[..] else { panic!() };
+    assert_eq!(scene.steer(b, TaskCommand::Skip).await, Steered::Done(1));
+    let works = scene.claim().await;
+    assert_eq!(scene.steer(b, TaskCommand::Retry).await, Steered::Done(1));
+    let again = scene.claim().await;
+    assert_eq!((works.task, again.task), (scene.tasks[1], b));
+    scene.holds().await;
+    (scene, [works, again])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_works_lands_though_a_task_before_it_is_tried_again() {
+    let world = World::calm().await.unwrap();
+    let (scene, [works, again]) = both_work(&world).await;
+    scene.done(&works).await;
+    let lands = scene.claim().await;
+    assert_eq!((lands.task, lands.kind.as_str()), (works.task, "integrate"));
+    scene.done(&again).await;
+    scene.done(&lands).await;
+    scene.holds().await;
+    let lands = scene.claim().await;
+    assert_eq!(lands.task, again.task);
+    scene.done(&lands).await;
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_meanwhile_waits_for_it_and_begins_again_afterwards() {
+    let world = World::calm().await.unwrap();
+    let (scene, [works, again]) = both_work(&world).await;
+    scene.fails(&works).await;
+    assert_eq!(scene.state(works.task).await, TaskState::Blocked);
+    scene.holds().await;
+    scene.done(&again).await;
+    scene.done(&scene.claim().await).await;
+    scene.no_pauses().await;
+    let begins = scene.claim().await;
+    assert_eq!((begins.task, begins.attempt), (works.task, 2));
+    scene.done(&begins).await;
+    scene.done(&scene.claim().await).await;
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_that_waits_again_holds_its_parts() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: b, title: B}\n- {key: p, title: P, after: [b]}\n- {key: x, title: X, parent: p}\n- {key: y, title: Y, \
+                 parent: p}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let [b, _, x, y] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Skip).await;
+    let works = scene.claim().await;
+    assert_eq!(works.task, x);
+    scene.steer(b, TaskCommand::Retry).await;
+    scene.holds().await;
+    assert_eq!(scene.state(y).await, TaskState::Blocked);
+    assert_eq!(scene.claim().await.task, b);
+    scene.done(&works).await;
+    let lands = scene.claim().await;
+    assert_eq!(lands.task, x);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        max_retries: 0,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::set(&world, CHAIN, &options).await;
+    let [b, t] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Skip).await;
+    scene.fails(&scene.claim().await).await;
+    scene.ends(RunOutcome::Blocked).await;
+    scene.steer(b, TaskCommand::Retry).await;
+    let (steered, _) = approve::approve(&world.db, t, "test", None).await.unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    scene.run().await;
+    scene.holds().await;
+    let mut claimed = [scene.claim().await.task, scene.claim().await.task];
+    claimed.sort();
+    assert_eq!(claimed, [b, t]);
+    world.stop().await;
+}

@@ -1,0 +1,132 @@
+//! One feature with a repository and a pool that does as it is told.
+
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::{Assignment, Ended, IntegrationEnd};
+use ralph_tests::harness::{FeatureOptions, Repository, World};
+
+use super::invariants;
+use super::pool::Pool;
+
+pub struct Scene<'a> {
+    pub world: &'a World,
+    pub pool: Pool<'a>,
+    pub feature: FeatureId,
+    /// In the graph's order.
+    pub tasks: Vec<TaskId>,
+    _dir: tempfile::TempDir,
+}
+
+impl<'a> Scene<'a> {
+    /// Submits the graph as the feature `f`, and runs it.
+    pub async fn set(world: &'a World, graph: &str, options: &FeatureOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+        let (feature, _, tasks) = world
+            .submit("f", Some(&repository), graph, options)
+            .await
+            .unwrap();
+        Self {
+            world,
+            pool: Pool::join(world).await,
+            feature,
+            tasks,
+            _dir: dir,
+        }
+    }
+
+    /// The best task that is ready.
+    pub async fn claim(&self) -> Assignment {
+        match self.pool.claim(1).await.pop() {
+            Some(of) => of,
+            None => panic!("nothing is ready:\n{}", self.world.tell().await),
+        }
+    }
+
+    /// It went well.
+    pub async fn done(&self, of: &Assignment) {
+        let report = if Pool::is_integration(of) {
+            let merged = IntegrationEnd::Merged {
+                commit: format!("{:040x}", of.dispatch.0.as_u128() >> 8),
+                empty: false,
+            };
+            self.pool.integration(of, merged)
+        } else {
+            let text = format!("<task-done>{}</task-done><verify-pass/>", of.task);
+            self.pool.session(of, turn(), &text, 1)
+        };
+        self.pool.report(vec![report]).await;
+    }
+
+    /// The agent says that it failed.
+    pub async fn fails(&self, of: &Assignment) {
+        let text = format!(
+            "<task-failed>{}</task-failed><verify-fail>no</verify-fail>",
+            of.task
+        );
+        self.pool
+            .report(vec![self.pool.session(of, turn(), &text, 1)])
+            .await;
+    }
+
+    pub async fn steer(&self, task: TaskId, command: TaskCommand) -> Steered {
+        steer::task(&self.world.db, task, command, "test", None)
+            .await
+            .unwrap()
+            .0
+    }
+
+    pub async fn feature(&self, command: FeatureCommand) {
+        let (steered, ..) = steer::feature(&self.world.db, self.feature, &command)
+            .await
+            .unwrap();
+        assert_eq!(steered, Steered::Done(1));
+    }
+
+    pub async fn run(&self) {
+        let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
+        self.feature(run).await;
+    }
+
+    pub async fn state(&self, task: TaskId) -> TaskState {
+        sqlx::query_scalar("select state from tasks where id = $1")
+            .bind(task.0)
+            .fetch_one(&self.world.db)
+            .await
+            .unwrap()
+    }
+
+    /// The last run ended so.
+    pub async fn ends(&self, outcome: RunOutcome) {
+        let ended: Option<RunOutcome> = sqlx::query_scalar(
+            "select r.outcome from features f join runs r on r.id = f.current_run where f.id = $1",
+        )
+        .bind(self.feature.0)
+        .fetch_one(&self.world.db)
+        .await
+        .unwrap();
+        assert_eq!(ended, Some(outcome), "{}", self.world.tell().await);
+    }
+
+    /// Every back-off is over.
+    pub async fn no_pauses(&self) {
+        sqlx::query("update ready_tasks set not_before = now()")
+            .execute(&self.world.db)
+            .await
+            .unwrap();
+    }
+
+    /// The rows agree with what a recount gives.
+    pub async fn holds(&self) {
+        if let Err(broken) = invariants::check(&self.world.db).await {
+            panic!("{broken}\n{}", self.world.tell().await);
+        }
+    }
+}
+
+fn turn() -> Ended {
+    Ended::Turn {
+        stop_reason: "end_turn".into(),
+    }
+}
