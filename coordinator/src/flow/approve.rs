@@ -11,7 +11,7 @@ use super::cascade::{self, Features, moved};
 use super::steer::Steered;
 use super::{Signals, capture, finish, integrate, submit};
 use crate::domain::retry::Trouble;
-use crate::domain::states::{Kind, TaskState, Verification};
+use crate::domain::states::{FeatureState, Kind, TaskState, Verification};
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
@@ -40,6 +40,12 @@ pub async fn approve(
             format!("only what needs a person can be approved, and {id} is {state}"),
             signals,
         );
+    }
+    if let Some(held) = features.get(&feature)
+        && held.state == FeatureState::Cancelled
+    {
+        let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+        return refused(why, signals);
     }
     if !task.role.changes_files() {
         return step(tx, features, task, actor, why).await;

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::approve;
-use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_coordinator::flow::steer::{FeatureCommand, Steered, TaskCommand};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::Scene;
@@ -98,5 +98,27 @@ async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
     let mut claimed = [scene.claim().await.task, scene.claim().await.task];
     claimed.sort();
     assert_eq!(claimed, [b, t]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_cancelled_feature_can_be_approved() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        max_retries: 0,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
+    scene.fails(&scene.claim().await).await;
+    scene.ends(RunOutcome::Blocked).await;
+    scene.feature(FeatureCommand::Cancel).await;
+    let (steered, _) = approve::approve(&world.db, scene.tasks[0], "test", None)
+        .await
+        .unwrap();
+    let Steered::Refused(why) = steered else {
+        panic!("{steered:?}")
+    };
+    assert!(why.contains("`f` is cancelled"), "{why}");
+    assert_eq!(scene.state(scene.tasks[0]).await, TaskState::NeedsReview);
     world.stop().await;
 }
