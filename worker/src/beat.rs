@@ -75,6 +75,7 @@ async fn beat(life: &Life) {
         spooled: life.spool.dispatches(),
         free_slots: life.free_slots(),
         draining: life.draining.is_cancelled(),
+        doors: life.closed_doors(),
     };
     match life.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed { settled, end, drain }) => {

@@ -1,44 +1,127 @@
-//! An agent that fails at the door would take every task of its pool and fail it within seconds. So after such a failure
-//! this worker claims nothing for a while, longer each time, until a session gets past the door (SPEC 7.3).
+//! An agent that fails at the door would take every task that asks for it and fail it within seconds. So after such a failure
+//! this worker doesn't offer that agent for a while, longer each time, until a session of it gets past the door; its other
+//! agents go on (SPEC 7.3).
+//!
+//! What concerns an account (rate, quota, overload) concerns every worker that uses it: there the coordinator holds back what
+//! needs it, with growing pauses, once it has the report. Until then this worker pauses what uses the account by itself.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ralph_shared::wire::Door;
+use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended};
 
 /// Pause after the first failure, doubled with each further one.
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest pause.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 
-/// Whether this worker's agents get past the door.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DoorKeeper {
-    failures: u32,
-    until: Option<Instant>,
+/// What a session told of its agent's door.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knock {
+    /// The agent, by its name among the worker's.
+    pub agent: String,
+    /// The account that it uses.
+    pub account: String,
+    /// Where it failed and what it said; `None` when it got past the door.
+    pub failed: Option<(Door, String)>,
 }
 
-impl DoorKeeper {
-    /// Notes how a session began: `None` got past the door. Returns the pause, if there is one now.
-    pub fn note(&mut self, door: Option<Door>, now: Instant) -> Option<Duration> {
-        if door.is_none() {
-            *self = Self::default();
+impl Knock {
+    /// What the end of a session tells; nothing, where the agent may not have come as far as its door.
+    pub fn of(agent: &str, account: &str, ended: &Ended) -> Option<Self> {
+        let failed = match ended {
+            Ended::Door { door, message } => Some((*door, message.clone())),
+            Ended::Turn { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } | Ended::Protocol { .. } => {
+                None
+            }
+            Ended::Told { .. } | Ended::Workspace { .. } => return None,
+        };
+        Some(Self {
+            agent: agent.to_owned(),
+            account: account.to_owned(),
+            failed,
+        })
+    }
+}
+
+/// Which of this worker's agents get past their doors.
+#[derive(Debug, Clone, Default)]
+pub struct Doors {
+    agents: BTreeMap<String, Closed>,
+    accounts: BTreeMap<String, Instant>,
+}
+
+#[derive(Debug, Clone)]
+struct Closed {
+    door: Door,
+    reason: String,
+    failures: u32,
+    until: Instant,
+}
+
+impl Doors {
+    /// Notes how a session began. Returns the pause that begins now, if one does.
+    pub fn note(&mut self, knock: &Knock, now: Instant) -> Option<Duration> {
+        let Some((door, said)) = &knock.failed else {
+            self.agents.remove(&knock.agent);
             return None;
+        };
+        if door.concerns() == Concerns::Account {
+            let pauses = self
+                .accounts
+                .get(&knock.account)
+                .is_some_and(|until| now < *until);
+            self.accounts.insert(knock.account.clone(), now + FIRST);
+            return (!pauses).then_some(FIRST);
         }
+        let before = self.agents.get(&knock.agent);
         // Sessions that began together fail together: that is one failure.
-        if self.until.is_some_and(|until| now < until) {
+        if before.is_some_and(|closed| now < closed.until) {
             return None;
         }
-        let pause = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
-        self.failures += 1;
-        self.until = Some(now + pause);
+        let failures = before.map_or(0, |closed| closed.failures);
+        let pause = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+        let end = said.floor_char_boundary(ClosedDoor::SAID_BYTES);
+        let closed = Closed {
+            door: *door,
+            reason: said[..end].to_owned(),
+            failures: failures + 1,
+            until: now + pause,
+        };
+        self.agents.insert(knock.agent.clone(), closed);
         Some(pause)
     }
 
-    /// How long nothing is claimed yet.
-    pub fn closed_for(&self, now: Instant) -> Option<Duration> {
-        self.until
-            .map(|until| until.saturating_duration_since(now))
-            .filter(|left| !left.is_zero())
+    /// Whether an agent may be started.
+    pub fn is_open(&self, agent: &str, account: &str, now: Instant) -> bool {
+        let waits = |until: Option<Instant>| until.is_some_and(|until| now < until);
+        !waits(self.agents.get(agent).map(|closed| closed.until))
+            && !waits(self.accounts.get(account).copied())
+    }
+
+    /// When the first of the doors that are closed opens.
+    pub fn opens_in(&self, now: Instant) -> Option<Duration> {
+        let agents = self.agents.values().map(|closed| closed.until);
+        let times = agents.chain(self.accounts.values().copied());
+        times
+            .filter(|until| now < *until)
+            .min()
+            .map(|until| until.duration_since(now))
+    }
+
+    /// The agents that are not started now, and why.
+    pub fn closed(&self, now: Instant) -> Vec<ClosedDoor> {
+        self.agents
+            .iter()
+            .filter(|(_, closed)| now < closed.until)
+            .map(|(agent, closed)| ClosedDoor {
+                agent: agent.clone(),
+                door: closed.door,
+                reason: closed.reason.clone(),
+                failures: closed.failures,
+                left_ms: u64::try_from(closed.until.duration_since(now).as_millis()).unwrap_or(u64::MAX),
+            })
+            .collect()
     }
 }
 
@@ -46,22 +129,73 @@ impl DoorKeeper {
 mod tests {
     use super::*;
 
+    fn knock(agent: &str, account: &str, failed: Option<Door>) -> Knock {
+        Knock {
+            agent: agent.to_owned(),
+            account: account.to_owned(),
+            failed: failed.map(|door| (door, "no".to_owned())),
+        }
+    }
+
     #[test]
-    fn pauses_grow_until_a_session_gets_past_the_door() {
-        let mut door = DoorKeeper::default();
+    fn pauses_of_an_agent_grow_until_it_gets_past_the_door() {
+        let mut doors = Doors::default();
         let mut now = Instant::now();
-        assert_eq!(door.closed_for(now), None);
+        let failed = knock("a", "x", Some(Door::NotFound));
         let mut pauses = Vec::new();
-        for _ in 0..10 {
-            let pause = door.note(Some(Door::NotFound), now).unwrap();
-            assert_eq!(door.note(Some(Door::NotFound), now), None, "together is once");
-            assert_eq!(door.closed_for(now), Some(pause));
+        for n in 1..=10 {
+            let pause = doors.note(&failed, now).unwrap();
+            assert_eq!(doors.note(&failed, now), None, "together is once");
+            assert!(!doors.is_open("a", "x", now));
+            assert!(doors.is_open("b", "x", now), "another agent");
+            assert_eq!(doors.opens_in(now), Some(pause));
+            let closed = doors.closed(now);
+            assert_eq!((closed.len(), closed[0].failures), (1, n));
             pauses.push(pause.as_secs());
             now += pause;
-            assert_eq!(door.closed_for(now), None);
+            assert!(doors.is_open("a", "x", now));
+            assert_eq!((doors.opens_in(now), doors.closed(now).len()), (None, 0));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
-        assert_eq!(door.note(None, now), None);
-        assert_eq!(door.note(Some(Door::RateLimit), now), Some(FIRST));
+        assert_eq!(doors.note(&knock("b", "x", None), now), None);
+        assert_eq!(
+            doors.note(&failed, now),
+            Some(LONGEST),
+            "another one's success says nothing"
+        );
+        now += LONGEST;
+        doors.note(&knock("a", "x", None), now);
+        assert_eq!(doors.note(&failed, now), Some(FIRST));
+    }
+
+    #[test]
+    fn an_account_holds_whatever_uses_it_for_as_long_as_the_coordinator_needs() {
+        let mut doors = Doors::default();
+        let now = Instant::now();
+        assert_eq!(
+            doors.note(&knock("a", "x", Some(Door::RateLimit)), now),
+            Some(FIRST)
+        );
+        assert!(!doors.is_open("b", "x", now) && doors.is_open("b", "y", now));
+        assert_eq!(doors.closed(now), [], "the coordinator tells of accounts");
+        assert_eq!(doors.opens_in(now), Some(FIRST));
+        let now = now + FIRST;
+        assert!(doors.is_open("a", "x", now));
+        assert_eq!(
+            doors.note(&knock("a", "x", Some(Door::Overload)), now),
+            Some(FIRST)
+        );
+    }
+
+    #[test]
+    fn only_what_came_as_far_tells_of_the_door() {
+        let turn = Ended::Turn {
+            stop_reason: "end_turn".to_owned(),
+        };
+        assert_eq!(Knock::of("a", "x", &turn), Some(knock("a", "x", None)));
+        let workspace = Ended::Workspace {
+            message: String::new(),
+        };
+        assert_eq!(Knock::of("a", "x", &workspace), None);
     }
 }

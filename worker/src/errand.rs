@@ -20,14 +20,15 @@ use tokio::sync::watch;
 use crate::beat::publish_spooled;
 use crate::config::DEFAULT_AGENT;
 use crate::context;
+use crate::door::Knock;
 use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
 
-/// Runs a dispatch and leaves its report in the spool. Returns at which door its agent failed, if it did.
-pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
+/// Runs a dispatch and leaves its report in the spool. Returns what it told of its agent's door.
+pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
     let began = Instant::now();
     let dispatch = assignment.dispatch;
     let end = life.started(dispatch);
@@ -43,14 +44,8 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
             Work::Git(order) => (branches::operate(life, &assignment, order, end).await, None),
         },
     };
-    let door = match &finished {
-        Finished::Session(session) => match &session.ended {
-            Ended::Door { door, .. } => Some(*door),
-            _ => None,
-        },
-        Finished::Integration(_) => None,
-    };
     let finished = outgoing::redacted(&life.redactor, finished);
+    let knock = knock(life, &assignment, &finished);
     faults::point("report.before_spool");
     let report = Report {
         v: WRITES,
@@ -72,7 +67,17 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Door> {
     publish_spooled(life).await;
     faults::point("report.published");
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
-    door
+    knock
+}
+
+/// What a dispatch told of its agent's door.
+fn knock(life: &Life, assignment: &Assignment, finished: &Finished) -> Option<Knock> {
+    let (Work::Session(order), Finished::Session(session)) = (&assignment.work, finished) else {
+        return None;
+    };
+    let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let account = life.config.agents.get(agent).map_or("", |agent| &agent.account);
+    Knock::of(agent, account, &session.ended)
 }
 
 /// Puts a report into the spool, however long the disk refuses it. It goes in whole, with its text: nobody else has that yet.
@@ -234,6 +239,7 @@ async fn session(
     let redactor = life.redactor.with(secrets);
     let (sender, receiver) = session::channel(redactor.clone());
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
+    let account = agent.account.clone();
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
@@ -255,6 +261,7 @@ async fn session(
         let removed = workspace.make_room(reserve).await;
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
+    ended.agent.account = account;
     let message = commit_message(assignment, &ended);
     let snapshot = workspace.finish(&message).await;
     let pushed = snapshot.push_error.is_none();

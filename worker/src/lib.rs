@@ -8,7 +8,7 @@
 //! | [`spool`] | reports on disk until they are settled |
 //! | [`life`] | one incarnation from hello to the end of its drain |
 //! | [`slot`], [`beat`] | the two loops: claiming and working; renewing and being told |
-//! | [`door`] | what a worker does whose agent fails at the door |
+//! | [`door`] | which agents a worker offers, when one fails at the door |
 //! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |

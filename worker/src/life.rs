@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
-use ralph_shared::wire::{Assignment, Door, EndReason, Hello, HelloAnswer, READS};
+use ralph_shared::wire::{Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::door::DoorKeeper;
+use crate::door::{Doors, Knock};
 use crate::home::Home;
 use crate::link::Link;
 use crate::session::{AgentCommand, Redactor};
@@ -64,7 +64,7 @@ pub struct Life {
     free_slots: AtomicU32,
     in_contact: AtomicBool,
     times: Mutex<Times>,
-    door: Mutex<DoorKeeper>,
+    doors: Mutex<Doors>,
 }
 
 /// What a hello led to.
@@ -164,20 +164,40 @@ impl Life {
         }
     }
 
-    /// Notes how a session began; a failure at the door closes this worker for a while.
-    pub fn note_door(&self, door: Option<Door>) {
-        if let Some(pause) = lock(&self.door).note(door, Instant::now()) {
+    /// Notes how a session began; a failure at the door closes its agent, or its account, for a while.
+    pub fn note_door(&self, knock: &Knock) {
+        if let Some(pause) = lock(&self.doors).note(knock, Instant::now()) {
+            let door = knock.failed.as_ref().map(|(door, _)| door.as_str());
             tracing::warn!(
-                ?door,
+                agent = knock.agent,
+                account = knock.account,
+                door,
                 seconds = pause.as_secs(),
-                "the agent fails at the door; claiming nothing for a while"
+                "failed at the door; not started for a while"
             );
+            // Screens show it.
+            self.beat_now.notify_one();
         }
     }
 
-    /// How long nothing is claimed yet, since the agent failed at the door.
-    pub fn door_closed_for(&self) -> Option<Duration> {
-        lock(&self.door).closed_for(Instant::now())
+    /// The agents that may be started now.
+    pub fn open_agents(&self) -> Vec<String> {
+        let (doors, now) = (lock(&self.doors), Instant::now());
+        let agents = self.config.agents.iter();
+        agents
+            .filter(|(name, agent)| doors.is_open(name, &agent.account, now))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// When the first closed door opens, if one is closed.
+    pub fn door_opens_in(&self) -> Option<Duration> {
+        lock(&self.doors).opens_in(Instant::now())
+    }
+
+    /// The agents that are not started now, and why.
+    pub fn closed_doors(&self) -> Vec<ClosedDoor> {
+        lock(&self.doors).closed(Instant::now())
     }
 
     /// The coordinator's times.
@@ -220,6 +240,12 @@ impl Life {
             pools: self.config.pools.clone(),
             slots: self.config.slots,
             agents: self.config.agents.keys().cloned().collect(),
+            accounts: self
+                .config
+                .agents
+                .values()
+                .map(|agent| agent.account.clone())
+                .collect(),
             spooled,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: host(),
@@ -313,7 +339,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         running: Mutex::default(),
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
-        door: Mutex::default(),
+        doors: Mutex::default(),
         times: Mutex::new(Times {
             heartbeat: Duration::from_secs(5),
             lease: Duration::from_secs(20),

@@ -17,6 +17,8 @@ use crate::life::Life;
 
 /// How long a slot waits for a ticket before it asks without one.
 const WAIT: Duration = Duration::from_secs(25);
+/// How often a slot asks whose worker has an agent at a closed door.
+const ASK: Duration = Duration::from_secs(1);
 /// Pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -32,10 +34,6 @@ pub async fn run(life: Arc<Life>) {
             rest(&life, PAUSE).await;
             continue;
         }
-        if let Some(left) = life.door_closed_for() {
-            rest(&life, left).await;
-            continue;
-        }
         faults::point("claim.before");
         let claim = ClaimRequest {
             reads: READS.to_vec(),
@@ -43,22 +41,24 @@ pub async fn run(life: Arc<Life>) {
             incarnation: life.incarnation,
             claim: claim_id,
             pools: life.config.pools.clone(),
-            agents: life.config.agents.keys().cloned().collect(),
+            agents: life.open_agents(),
         };
         match life.link.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 life.slot_is_free(false);
-                let was_session = assignment.kind.has_agent();
-                let door = errand::run(&life, *assignment).await;
-                life.slot_is_free(true);
-                if was_session {
-                    life.note_door(door);
+                if let Some(knock) = errand::run(&life, *assignment).await {
+                    life.note_door(&knock);
                 }
+                life.slot_is_free(true);
                 claim_id = DispatchId::new();
             }
             Ok(ClaimAnswer::Nothing) => {
                 claim_id = DispatchId::new();
-                ticket(&life, &mut tickets).await;
+                match life.door_opens_in() {
+                    // A ticket may be for what this worker can't start: others shall have it.
+                    Some(left) => rest(&life, left.min(ASK)).await,
+                    None => ticket(&life, &mut tickets).await,
+                }
             }
             Ok(ClaimAnswer::NotNow {
                 reason,

@@ -75,6 +75,7 @@ impl Life {
             pools: pools(),
             slots: args.slots,
             agents: vec!["default".to_owned()],
+            accounts: Vec::new(),
             spooled: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: String::new(),
@@ -171,6 +172,7 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
                 spooled: held.spooled.iter().copied().collect(),
                 free_slots: life.slots.saturating_sub(running),
                 draining: false,
+                doors: Vec::new(),
             }
         };
         match life.request(life.subjects.heartbeat(), &beat).await {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ralph_coordinator::domain::door::{NO_AGENT, Offer};
 use ralph_coordinator::store::ready;
 use sqlx::PgPool;
 
@@ -58,12 +59,15 @@ async fn filled(servers: &Servers, name: &str, tasks: usize) -> anyhow::Result<(
 
 /// The claim's two questions, undone. Microseconds.
 async fn selection(db: &PgPool) -> anyhow::Result<f64> {
-    let pools = ["default".to_owned()];
+    let offer = Offer {
+        pools: vec!["default".to_owned()],
+        agents: vec![NO_AGENT.to_owned(), "default".to_owned()],
+    };
     let mut tx = db.begin().await?;
     let began = Instant::now();
-    let features = ready::claimable(&mut tx, &pools).await?;
+    let features = ready::claimable(&mut tx, &offer).await?;
     let shares: Vec<_> = features.iter().take(1).map(|f| (f.feature, 1)).collect();
-    let taken = ready::take(&mut tx, &pools, &shares, false).await?;
+    let taken = ready::take(&mut tx, &offer, &shares, false).await?;
     let took = began.elapsed().as_secs_f64() * 1e6;
     anyhow::ensure!(taken.len() == 1, "nothing was ready");
     tx.rollback().await?;

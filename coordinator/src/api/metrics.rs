@@ -180,6 +180,7 @@ mod tests {
             sessions: Vec::new(),
             live_sessions: 3,
             held: Vec::new(),
+            waiting: Vec::new(),
             workers: Vec::new(),
             pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
         };

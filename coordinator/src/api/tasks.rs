@@ -65,7 +65,7 @@ pub async fn list(
 pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TaskDetail>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
-    let detail = view::detail(&mut conn, id).await?;
+    let detail = view::detail(&mut conn, id, app.deps.settings.lease_ms()).await?;
     detail.map(Json).ok_or_else(gone)
 }
 

@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 
 use super::documents::{self, Document};
-use super::table::Table;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -35,14 +34,14 @@ impl<'a, T: Document> Told<'a, T> {
     }
 }
 
-/// Prints a document: as it is, or as the table that `table` makes of it; `true` asks for more columns.
+/// Prints a document: as it is, or as what `table` makes of it; `true` asks for more columns.
 ///
 /// # Errors
 /// When standard output can't be written.
-pub fn print(
+pub fn print<T: std::fmt::Display>(
     format: Format,
     document: &impl Document,
-    table: impl FnOnce(bool) -> Table,
+    table: impl FnOnce(bool) -> T,
 ) -> anyhow::Result<()> {
     match format {
         Format::Json => json(document),

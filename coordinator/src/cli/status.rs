@@ -78,8 +78,19 @@ fn page(status: &SystemView, wide: bool) -> String {
             )));
         }
     }
+    if !status.waiting.is_empty() {
+        text.push('\n');
+        for waiting in &status.waiting {
+            let tasks = if waiting.tasks == 1 {
+                "task waits"
+            } else {
+                "tasks wait"
+            };
+            text.push_str(&tame(&format!("{} {tasks}: {}\n", waiting.tasks, waiting.why)));
+        }
+    }
     text.push('\n');
-    text.push_str(&worker::table(&status.workers, wide).to_string());
+    text.push_str(&worker::page(&status.workers, wide));
     let pools: Vec<String> = status
         .pools
         .iter()

@@ -90,6 +90,9 @@ pub fn page(detail: &TaskDetail) -> String {
     if let Some(held_by) = &task.held_by {
         lines.push(format!("  {}", tame(&held_by.to_string())));
     }
+    if let Some(lacks) = &detail.lacks {
+        lines.push(paint.apply(Tone::Warn, &format!("  waits: {}", indented(lacks))));
+    }
     if let Some(commit) = &detail.landed_commit {
         lines.push(format!("  landed      {commit}"));
     }

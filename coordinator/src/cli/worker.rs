@@ -7,6 +7,7 @@ use clap::Subcommand;
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::output::{self, Format};
+use super::paint::tame;
 use super::table::Table;
 use super::task_page::when;
 use crate::api::body::{Done, Steer};
@@ -44,12 +45,12 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
     match command {
         WorkerCommand::List => {
             let page: Page<WorkerView> = client.get("/workers").await?;
-            output::print(globals.output, &page, |wide| table(&page.items, wide))?;
+            output::print(globals.output, &page, |wide| self::page(&page.items, wide))?;
         }
         WorkerCommand::Show { worker } => {
             let worker: WorkerView = client.get(&format!("/workers/{}", escape(&worker))).await?;
             output::print(globals.output, &worker, |_| {
-                table(std::slice::from_ref(&worker), true)
+                page(std::slice::from_ref(&worker), true)
             })?;
         }
         WorkerCommand::Drain { worker } => {
@@ -65,8 +66,18 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Workers as a table.
-pub fn table(workers: &[WorkerView], wide: bool) -> Table {
+/// Workers as a table, and what they don't start now.
+pub fn page(workers: &[WorkerView], wide: bool) -> String {
+    let mut text = table(workers, wide).to_string();
+    for worker in workers {
+        for door in &worker.doors {
+            text.push_str(&tame(&format!("{}: {door}\n", worker.name)));
+        }
+    }
+    text
+}
+
+fn table(workers: &[WorkerView], wide: bool) -> Table {
     let mut heads = vec!["NAME", "STATUS", "SLOTS", "POOLS"];
     if wide {
         heads.extend(["AGENTS", "HOST", "PID", "VERSION", "STARTED", "SEEN"]);

@@ -395,6 +395,12 @@ pub const KEYS: &[Key] = &[
         "The mode that the agent works in",
     ),
     key(
+        "agent.account",
+        Words("the agent's name"),
+        Worker,
+        "The account at a provider that the agent uses: who uses the same waits when it is over its rate",
+    ),
+    key(
         "agent.permissions",
         Toml("[]"),
         Worker,
@@ -413,6 +419,12 @@ pub const KEYS: &[Key] = &[
     key(
         "agents.NAME.mode",
         Words("the agent's own"),
+        Worker,
+        "As of [agent]",
+    ),
+    key(
+        "agents.NAME.account",
+        Words("the agent's name"),
         Worker,
         "As of [agent]",
     ),

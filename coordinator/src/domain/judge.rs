@@ -4,7 +4,7 @@
 
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Promise, Sigils, Verdict};
-use ralph_shared::wire::{EndReason, Ended, IntegrationEnd, SessionLimit};
+use ralph_shared::wire::{Concerns, EndReason, Ended, IntegrationEnd, SessionLimit};
 
 use super::retry::MAX_VERIFY_TRIES;
 use super::states::Outcome;
@@ -47,6 +47,8 @@ pub struct Judgement {
     pub died_alone: bool,
     /// The graph that the agent sent, or the changes that it asks for, become tasks of the feature.
     pub grows: bool,
+    /// The account of its agent failed, and holds back whatever needs it (SPEC 7.3).
+    pub at_account: bool,
 }
 
 /// Facts about the attempt that a work session belongs to.
@@ -67,7 +69,8 @@ pub struct AttemptFacts {
 }
 
 impl Judgement {
-    fn new(outcome: Outcome, step: Step, reason: impl Into<Option<String>>) -> Self {
+    /// One of which nothing else is to be said.
+    pub fn new(outcome: Outcome, step: Step, reason: impl Into<Option<String>>) -> Self {
         Self {
             outcome,
             step,
@@ -75,6 +78,7 @@ impl Judgement {
             run_failed: false,
             died_alone: false,
             grows: false,
+            at_account: false,
         }
     }
 }
@@ -253,7 +257,10 @@ fn broke_off(ended: &Ended) -> Judgement {
             Outcome::Error,
             format!("the agent answered with an error: {message}"),
         ),
-        Ended::Door { message, .. } => retry(Outcome::Door, message.clone()),
+        Ended::Door { door, message } => Judgement {
+            at_account: door.concerns() == Concerns::Account,
+            ..retry(Outcome::Door, message.clone())
+        },
         Ended::Workspace { message } => retry(Outcome::Error, format!("the workspace failed: {message}")),
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod counts;
 pub mod document;
+pub mod door;
 pub mod fairness;
 pub mod graph;
 pub mod ids;

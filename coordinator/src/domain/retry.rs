@@ -8,6 +8,9 @@ use super::states::Outcome;
 pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
 /// So many door failures in a row of one task call a person: nobody else will mend the agent (SPEC 7.3).
 pub const MAX_DOOR_FAILURES: i16 = 5;
+/// So many failures of an account in a row that one task met call a person: whole hours, since by then each is five minutes
+/// after the one before.
+pub const MAX_ACCOUNT_FAILURES: i16 = 100;
 /// So many endings without a sigil but with new changes count as a failure (SPEC 3.3).
 pub const MAX_NO_SIGILS: i16 = 5;
 /// So many losses alone on a worker call a person (DESIGN 2, leases).
@@ -117,6 +120,21 @@ pub fn decide(
     }
 }
 
+/// What follows a failure of an account: the task is claimed again as soon as the account is open, which is back-off enough
+/// (SPEC 7.3).
+pub fn at_account(before: Trouble) -> (Next, Trouble) {
+    let after = Trouble {
+        door_failures: before.door_failures.saturating_add(1),
+        ..before
+    };
+    let next = if after.door_failures >= MAX_ACCOUNT_FAILURES {
+        Next::NeedsReview
+    } else {
+        Next::Again(Duration::ZERO)
+    };
+    (next, after)
+}
+
 /// `base` doubled with every failure up to [`MAX_BACKOFF`], of which the last quarter is jitter.
 fn backoff(base: Duration, failures: i16, jitter: f64) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(20);
@@ -223,6 +241,17 @@ mod tests {
             },
         );
         check(Outcome::Interrupted, true, failures(2), again(0), failures(2));
+    }
+
+    #[test]
+    fn an_account_calls_a_person_only_after_hours() {
+        let mut trouble = Trouble::default();
+        for n in 1..MAX_ACCOUNT_FAILURES {
+            let (next, after) = at_account(trouble);
+            assert_eq!((next, after.door_failures), (Next::Again(Duration::ZERO), n));
+            trouble = after;
+        }
+        assert_eq!(at_account(trouble).0, Next::NeedsReview);
     }
 
     #[test]

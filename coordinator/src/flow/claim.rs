@@ -4,7 +4,7 @@
 //! with leases. The context is built outside it, while it commits; what was sent is stored when the claims are answered. A
 //! claim that was answered before gets the same answer, so a lost answer costs nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
@@ -16,12 +16,14 @@ use uuid::Uuid;
 use super::guard::{guarded, is_away};
 use super::sent::Sent;
 use super::{Settings, Signals, apply, context, slots};
+use crate::domain::door::Offer;
 use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
 use crate::store::ready::Taken;
+use crate::store::worker::Claimer;
 
 /// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
@@ -171,32 +173,33 @@ async fn open(
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut opened = Vec::new();
     store::ready::lock_claims(tx).await?;
-    let known = known_workers(tx, claims).await?;
+    let (known, closed) = known_workers(tx, claims).await?;
     let before = asked_before(tx, claims).await?;
-    let mut waiting: BTreeMap<Vec<String>, VecDeque<usize>> = BTreeMap::new();
+    let mut waiting: BTreeMap<Offer, VecDeque<usize>> = BTreeMap::new();
     for (index, claim) in claims.iter().enumerate() {
         match known.get(claim.worker.as_str()) {
-            Some((incarnation, _)) if *incarnation != claim.incarnation.0 => {
-                answers[index] = ClaimAnswer::SayHello
-            }
+            Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
             None => answers[index] = ClaimAnswer::SayHello,
-            Some((_, true)) => answers[index] = not_now("the worker is to drain"),
-            Some(_) => match before.get(&claim.claim) {
+            Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
+            Some(worker) => match before.get(&claim.claim) {
                 Some(Some(same)) => opened.push((index, same.clone())),
                 Some(None) => {}
                 None => {
-                    let mut pools = claim.pools.clone();
-                    pools.sort();
-                    pools.dedup();
-                    waiting.entry(pools).or_default().push_back(index);
+                    let agents = claim.agents.iter().map(String::as_str);
+                    let offer = Offer::new(&claim.pools, agents, &worker.accounts, &closed);
+                    if worker.accounts.values().any(|account| closed.contains(account)) {
+                        // A ticket may be for what it can't start now: it asks again by itself.
+                        answers[index] = not_now("an account that its agents use waits");
+                    }
+                    waiting.entry(offer).or_default().push_back(index);
                 }
             },
         }
     }
     let mut fresh: Vec<(usize, Taken, RunId)> = Vec::new();
-    for (pools, mut indices) in waiting {
+    for (offer, mut indices) in waiting {
         let before: Vec<Taken> = fresh.iter().map(|(_, taken, _)| taken.clone()).collect();
-        let taken = slots::take(tx, &pools, indices.len(), &before).await?;
+        let taken = slots::take(tx, &offer, indices.len(), &before).await?;
         for (task, run) in taken {
             let Some(index) = indices.pop_front() else { break };
             fresh.push((index, task, run));
@@ -215,17 +218,16 @@ fn not_now(reason: &str) -> ClaimAnswer {
     }
 }
 
+/// The workers that claim, by name, and the accounts that are closed.
 async fn known_workers(
     conn: &mut PgConnection,
     claims: &[ClaimRequest],
-) -> sqlx::Result<HashMap<String, (Uuid, bool)>> {
+) -> sqlx::Result<(HashMap<String, Claimer>, BTreeSet<String>)> {
     let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let rows = store::worker::may_claim(conn, &names).await?;
-    Ok(rows
-        .into_iter()
-        .map(|(name, incarnation, draining)| (name, (incarnation.0, draining)))
-        .collect())
+    let (rows, closed) = store::worker::claimers(conn, &names).await?;
+    let known = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
+    Ok((known, closed))
 }
 
 /// Claims whose id is a dispatch already: `Some` while it is live, `None` when it is over.

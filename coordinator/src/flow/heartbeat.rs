@@ -18,10 +18,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     let mut all = running.clone();
     all.extend(beat.spooled.iter().map(|d| d.0));
     let mut tx = db.begin().await?;
-    let free = i32::try_from(beat.free_slots).unwrap_or(i32::MAX);
-    let Some(drain) =
-        store::worker::seen(&mut tx, &beat.worker, beat.incarnation, free, beat.draining).await?
-    else {
+    let Some(drain) = store::worker::seen(&mut tx, beat).await? else {
         return Ok(HeartbeatAnswer::SayHello);
     };
     if all.is_empty() {
@@ -108,6 +105,7 @@ mod tests {
             spooled,
             free_slots: 0,
             draining: false,
+            doors: Vec::new(),
         };
         let standings: Vec<_> = state
             .map(|(state, reported, is_current, reason)| Standing {

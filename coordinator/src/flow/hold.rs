@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Signals;
+use crate::domain::door::Offer;
 use crate::domain::paths::{self, Admission};
 use crate::store;
 use crate::store::ready::Taken;
@@ -22,7 +23,7 @@ const LOOKS: usize = 8;
 /// transaction took before.
 pub(super) async fn take(
     conn: &mut PgConnection,
-    pools: &[String],
+    offer: &Offer,
     feature: FeatureId,
     n: u32,
     took: &[Uuid],
@@ -33,7 +34,7 @@ pub(super) async fn take(
     let mut room = n as usize;
     for _ in 0..LOOKS {
         let most = AHEAD + i64::from(n);
-        let candidates = store::hold::candidates(conn, pools, feature, most).await?;
+        let candidates = store::hold::candidates(conn, offer, feature, most).await?;
         let seen = candidates.len();
         let mut begin = Vec::new();
         let mut held = Vec::new();

@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{Settings, slots};
 use crate::bus::{Bus, TICKET_WINDOW};
+use crate::domain::door::Offer;
 use crate::store;
 
 /// Tops tickets up, if no other coordinator does so now. Returns how many were issued.
@@ -24,10 +25,10 @@ pub async fn top_up(
     if !store::ready::try_lock_issuer(&mut tx).await? {
         return Ok(0);
     }
-    let pools: Vec<String> = store::worker::pools(&mut tx, settings.lease_ms())
-        .await?
-        .into_iter()
-        .map(|(pool, _)| pool)
+    let offers = offers(&mut tx, settings).await?;
+    let pools: BTreeSet<String> = offers
+        .iter()
+        .flat_map(|offer| offer.pools.iter().cloned())
         .collect();
     for pool in &pools {
         if known_pools.insert(pool.clone()) {
@@ -36,7 +37,8 @@ pub async fn top_up(
     }
     let mut wanted = Vec::with_capacity(pools.len());
     for pool in &pools {
-        wanted.push((pool.clone(), startable(&mut tx, pool).await?));
+        let offer = Offer::of_pool(pool, &offers);
+        wanted.push((pool.clone(), startable(&mut tx, &offer).await?));
     }
     if wanted.iter().all(|(_, n)| *n == 0) {
         tx.commit().await?;
@@ -59,9 +61,25 @@ pub async fn top_up(
     Ok(issued)
 }
 
-/// How many tasks of a pool a claim would get now, at most [`TICKET_WINDOW`].
-async fn startable(conn: &mut PgConnection, pool: &String) -> sqlx::Result<i64> {
-    let features = store::ready::claimable(conn, std::slice::from_ref(pool)).await?;
+/// What the living workers offer. What all of them wait for the door of needs no ticket: their slots ask by themselves.
+async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Offer>> {
+    let closed = store::door::closed(conn).await?;
+    let closed: BTreeSet<String> = closed.into_iter().map(|account| account.account).collect();
+    let workers = store::worker::list(conn, settings.lease_ms()).await?;
+    Ok(workers
+        .iter()
+        .filter(|worker| worker.alive)
+        .map(|worker| {
+            let at_door = |agent: &&String| worker.doors.iter().any(|door| door.agent == **agent);
+            let open = worker.agents.iter().filter(|agent| !at_door(agent));
+            Offer::new(&worker.pools, open.map(String::as_str), &worker.accounts, &closed)
+        })
+        .collect())
+}
+
+/// How many tasks a claim that offers this would get now, at most [`TICKET_WINDOW`].
+async fn startable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<i64> {
+    let features = store::ready::claimable(conn, offer).await?;
     let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);
     let most: Vec<_> = features
         .iter()
@@ -75,6 +93,6 @@ async fn startable(conn: &mut PgConnection, pool: &String) -> sqlx::Result<i64> 
     if most.is_empty() {
         return Ok(0);
     }
-    let n = store::ready::usable(conn, pool, &most).await?;
+    let n = store::ready::usable(conn, offer, &most).await?;
     Ok(n.min(TICKET_WINDOW))
 }

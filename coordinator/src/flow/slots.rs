@@ -9,20 +9,21 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::hold;
+use crate::domain::door::Offer;
 use crate::domain::fairness::{Share, divide};
 use crate::domain::states::Kind;
 use crate::store;
 use crate::store::ready::{Claimable, Taken};
 
-/// Takes up to `slots` ready tasks of these pools. `before` is what this transaction took already: its dispatches are opened
+/// Takes up to `slots` ready tasks for who offers this. `before` is what this transaction took already: its dispatches are opened
 /// later, so the rows don't count it yet.
 pub(super) async fn take(
     conn: &mut PgConnection,
-    pools: &[String],
+    offer: &Offer,
     slots: usize,
     before: &[Taken],
 ) -> sqlx::Result<Vec<(Taken, RunId)>> {
-    let mut features: BTreeMap<FeatureId, Claimable> = store::ready::claimable(conn, pools)
+    let mut features: BTreeMap<FeatureId, Claimable> = store::ready::claimable(conn, offer)
         .await?
         .into_iter()
         .map(|feature| (feature.feature, feature))
@@ -40,7 +41,7 @@ pub(super) async fn take(
     let shares = divide(left, &follow_ups);
     let mut taken = Vec::new();
     if !shares.is_empty() {
-        taken = store::ready::take(conn, pools, &shares, true).await?;
+        taken = store::ready::take(conn, offer, &shares, true).await?;
         left = left.saturating_sub(u32::try_from(taken.len()).unwrap_or(u32::MAX));
         count(&mut features, &taken);
     }
@@ -50,7 +51,7 @@ pub(super) async fn take(
         if given.is_empty() {
             break;
         }
-        let got = take_shares(conn, pools, &features, &given, before, &taken).await?;
+        let got = take_shares(conn, offer, &features, &given, before, &taken).await?;
         left = left.saturating_sub(u32::try_from(got.len()).unwrap_or(u32::MAX));
         settle(&mut shares, &given, &got);
         taken.extend(got);
@@ -73,7 +74,7 @@ fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Taken]) {
 
 async fn take_shares(
     conn: &mut PgConnection,
-    pools: &[String],
+    offer: &Offer,
     features: &BTreeMap<FeatureId, Claimable>,
     given: &[(FeatureId, u32)],
     before: &[Taken],
@@ -85,7 +86,7 @@ async fn take_shares(
         .partition(|(feature, _)| features.get(feature).is_some_and(|f| f.avoid_conflicts));
     let mut got = Vec::new();
     if !shares.is_empty() {
-        got = store::ready::take(conn, pools, &shares, false).await?;
+        got = store::ready::take(conn, offer, &shares, false).await?;
     }
     for (feature, n) in apart {
         let took: Vec<Uuid> = before
@@ -94,7 +95,7 @@ async fn take_shares(
             .filter(|one| one.feature == feature)
             .map(|one| one.task.0)
             .collect();
-        got.extend(hold::take(conn, pools, feature, n, &took).await?);
+        got.extend(hold::take(conn, offer, feature, n, &took).await?);
     }
     Ok(got)
 }

@@ -4,6 +4,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::door::Offer;
 use crate::domain::paths::{Busy, Candidate, Footprint, MAX_WAITING, Waiting};
 use crate::domain::states::Kind;
 
@@ -104,7 +105,7 @@ pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resul
 /// The best `n` ready tasks of a feature, left where they are.
 pub async fn candidates(
     conn: &mut PgConnection,
-    pools: &[String],
+    offer: &Offer,
     feature: FeatureId,
     n: i64,
 ) -> sqlx::Result<Vec<Candidate>> {
@@ -112,19 +113,21 @@ pub async fn candidates(
         r#"select best.task_id as "task_id!", best.priority as "priority!",
                   (best.kind <> 'work' or t.role <> 'work' or t.conflicts >= 2) as "exempt!"
            from unnest($1::text[]) as p(pool)
+           cross join unnest($4::text[]) as a(agent)
            cross join lateral (
              select task_id, priority, kind
              from ready_tasks
-             where feature_id = $2 and pool = p.pool and not_before <= now()
+             where pool = p.pool and agent = a.agent and feature_id = $2 and not_before <= now()
              order by priority, task_id
              limit $3
            ) best
            join tasks t on t.id = best.task_id
            order by best.priority, best.task_id
            limit $3"#,
-        pools,
+        &offer.pools,
         feature.0,
         n,
+        offer.real_agents(),
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -8,6 +8,7 @@ pub mod context;
 pub mod deps;
 pub mod dispatch;
 pub mod distill;
+pub mod door;
 pub mod edit;
 pub mod feature;
 pub mod hold;

@@ -100,17 +100,6 @@ pub async fn door_closed(
     Ok(())
 }
 
-/// Notes that sessions of these tasks got past their agents' doors.
-pub async fn door_open(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
-    sqlx::query!(
-        "delete from closed_doors where pool in (select pool from task_texts where task_id = any($1))",
-        tasks,
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
 /// A notice that is to be delivered, with the names of what it is about as far as they stand.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]

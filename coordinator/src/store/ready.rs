@@ -4,6 +4,7 @@ use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::door::Offer;
 use crate::domain::states::Kind;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
@@ -21,8 +22,8 @@ pub async fn enqueue(
         return Ok(Vec::new());
     }
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority, not_before)
-           select t.id, t.feature_id, texts.pool, t.next_kind,
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     else t.priority end,
                   now() + q.delay_ms * interval '1 millisecond'
@@ -30,6 +31,7 @@ pub async fn enqueue(
            join tasks t on t.id = q.id
            join task_texts texts on texts.task_id = t.id
            join features f on f.id = t.feature_id
+           left join runs r on r.id = f.current_run
            where f.state = 'running' and t.children = 0 and t.next_kind is not null
              and (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
@@ -47,12 +49,14 @@ pub async fn enqueue(
 /// stays out.
 pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority)
-           select t.id, t.feature_id, texts.pool, t.next_kind,
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     else t.priority end
            from tasks t
            join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
+           left join runs r on r.id = f.current_run
            where t.feature_id = $1 and t.children = 0
              and (t.state = 'in_progress' and t.next_kind = 'verify'
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
@@ -107,10 +111,12 @@ pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sq
     .execute(&mut *conn)
     .await?;
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, priority, not_before)
-           select t.id, t.feature_id, texts.pool, t.next_kind, t.priority, greatest(t.not_before, now())
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, runs.agent),
+                  t.priority, greatest(t.not_before, now())
            from unnest($1::uuid[]) as q(id)
            join features f on f.id = q.id and f.state = 'running'
+           left join runs on runs.id = f.current_run
            cross join lateral (
              select s.*
              from tasks s
@@ -207,8 +213,8 @@ pub struct Claimable {
     pub avoid_conflicts: bool,
 }
 
-/// Which features could be served from `pools`.
-pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Vec<Claimable>> {
+/// Which features could be served by who offers this.
+pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<Vec<Claimable>> {
     let rows = sqlx::query!(
         r#"with live as (
              select feature_id, count(*) filter (where kind <> 'integrate')::int as running,
@@ -220,7 +226,7 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
            select f.id, r.id as run_id, f.max_parallel, f.avoid_conflicts, coalesce(live.running, 0) as "running!",
                   coalesce(live.working, 0) as "working!",
                   (select count(*)::int from ready_tasks q
-                   where q.feature_id = f.id and q.pool = any($1) and q.priority <= -2147483647
+                   where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.priority <= -2147483647
                      and q.not_before <= now()) as "follow_ups!",
                   r.max_iterations - r.iterations as iterations_left,
                   coalesce(r.cost_usd >= r.max_cost_usd, false)
@@ -233,9 +239,10 @@ pub async fn claimable(conn: &mut PgConnection, pools: &[String]) -> sqlx::Resul
            -- By the limit it is one look-up a feature; as a semi-join it may become a scan of the whole queue.
            where f.state = 'running'
              and (select true from ready_tasks q
-                  where q.feature_id = f.id and q.pool = any($1) and q.not_before <= now()
+                  where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.not_before <= now()
                   limit 1)"#,
-        pools,
+        &offer.pools,
+        &offer.agents,
     )
     .fetch_all(conn)
     .await?;
@@ -267,24 +274,30 @@ pub struct Taken {
 /// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
 pub async fn take(
     conn: &mut PgConnection,
-    pools: &[String],
+    offer: &Offer,
     shares: &[(FeatureId, u32)],
     only_follow_ups: bool,
 ) -> sqlx::Result<Vec<Taken>> {
     let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
+    let agents = if only_follow_ups {
+        &offer.agents[..]
+    } else {
+        offer.real_agents()
+    };
     let rows = sqlx::query!(
         r#"with chosen as (
              select q.task_id, q.feature_id, q.priority
              from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
              cross join lateral (
-               -- Pool by pool: so each look-up follows the index's order and ends after n.
+               -- Pool by pool and agent by agent: so each look-up follows the index's order and ends after n.
                select best.*
                from unnest($3::text[]) as p(pool)
+               cross join unnest($5::text[]) as a(agent)
                cross join lateral (
                  select task_id, feature_id, priority
                  from ready_tasks
-                 where feature_id = share.feature_id and pool = p.pool and not_before <= now()
+                 where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
                    and (not $4 or priority <= -2147483647)
                  order by priority, task_id
                  limit share.n
@@ -304,8 +317,9 @@ pub async fn take(
            order by priority, task_id"#,
         &features,
         &counts,
-        pools,
+        &offer.pools,
         only_follow_ups,
+        agents,
     )
     .fetch_all(conn)
     .await?;
@@ -319,8 +333,8 @@ pub async fn take(
         .collect())
 }
 
-/// How many tasks of these features are ready in `pool`, counted no further than each one's number; the sum.
-pub async fn usable(conn: &mut PgConnection, pool: &str, most: &[(FeatureId, u32)]) -> sqlx::Result<i64> {
+/// How many tasks of these features are ready for who offers this, counted no further than each one's number; the sum.
+pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, u32)]) -> sqlx::Result<i64> {
     let features: Vec<Uuid> = most.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = most.iter().map(|(_, n)| i64::from(*n)).collect();
     sqlx::query_scalar!(
@@ -330,36 +344,69 @@ pub async fn usable(conn: &mut PgConnection, pool: &str, most: &[(FeatureId, u32
              select count(*) as n
              from (select 1
                    from ready_tasks
-                   where feature_id = share.feature_id and pool = $3 and not_before <= now()
+                   where feature_id = share.feature_id and pool = any($3) and agent = any($4) and not_before <= now()
                    limit share.n) as bounded
            ) q"#,
         &features,
         &counts,
-        pool,
+        &offer.pools,
+        &offer.agents,
     )
     .fetch_one(conn)
     .await
 }
 
-/// How many tasks are ready in each of `pools`, counted no further than `window` each.
-pub async fn depth(
-    conn: &mut PgConnection,
-    pools: &[String],
-    window: i64,
-) -> sqlx::Result<Vec<(String, i64)>> {
-    let rows = sqlx::query!(
-        r#"select p.pool as "pool!", q.n as "n!"
-           from unnest($1::text[]) as p(pool)
+/// Tasks that wait for one agent in one pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Queued {
+    pub pool: String,
+    pub agent: String,
+    /// Counted no further than was asked for.
+    pub tasks: i64,
+}
+
+/// What is ready, by pool and agent, counted no further than `window` each. It costs a few look-ups for each of these pairs, however
+/// many tasks there are.
+pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Queued>> {
+    sqlx::query_as!(
+        Queued,
+        r#"with recursive pairs as (
+             (select pool, agent from ready_tasks order by pool, agent limit 1)
+             union all
+             select next.pool, next.agent
+             from pairs
+             cross join lateral (
+               select pool, agent
+               from ready_tasks
+               where (pool, agent) > (pairs.pool, pairs.agent)
+               order by pool, agent
+               limit 1
+             ) next
+           )
+           select p.pool as "pool!", p.agent as "agent!", q.n as "tasks!"
+           from pairs p
            cross join lateral (
              select count(*) as n
-             from (select 1 from ready_tasks where pool = p.pool and not_before <= now() limit $2) as bounded
-           ) q"#,
-        pools,
+             from (select 1 from ready_tasks
+                   where pool = p.pool and agent = p.agent and not_before <= now() limit $1) as bounded
+           ) q
+           where q.n > 0"#,
         window,
     )
     .fetch_all(conn)
+    .await
+}
+
+/// What a queued task needs: its pool and its agent. `None` when it isn't queued, or waits for its time.
+pub async fn needed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<(String, String)>> {
+    let row = sqlx::query!(
+        "select pool, agent from ready_tasks where task_id = $1 and not_before <= now()",
+        task.0,
+    )
+    .fetch_optional(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.pool, row.n)).collect())
+    Ok(row.map(|row| (row.pool, row.agent)))
 }
 
 /// Tries to become the only issuer of tickets until the transaction ends.

@@ -1,10 +1,11 @@
 //! Workers: who they are, and when they were last heard.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::Hello;
+use ralph_shared::wire::{ClosedDoor, Heartbeat, Hello};
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use time::OffsetDateTime;
 
 /// A worker that said hello.
@@ -16,6 +17,10 @@ pub struct Worker {
     pub data_id: String,
     pub pools: Vec<String>,
     pub agents: Vec<String>,
+    /// The account of each of its agents.
+    pub accounts: BTreeMap<String, String>,
+    /// Agents that it doesn't start, as of when it was last heard.
+    pub doors: Vec<ClosedDoor>,
     pub slots: i32,
     pub free_slots: i32,
     pub draining: bool,
@@ -32,7 +37,8 @@ pub struct Worker {
 /// Every worker that ever said hello and was not forgotten, by name.
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
-        r#"select name, incarnation, data_id, pools, agents, slots, free_slots, draining, drain_requested, version, host,
+        r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedDoor>>", slots,
+                  free_slots, draining, drain_requested, version, host,
                   pid, started_at, seen_at, seen_at > now() - $1 * interval '1 millisecond' as "alive!"
            from workers
            order by name"#,
@@ -47,7 +53,9 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
             incarnation: Incarnation(row.incarnation),
             data_id: row.data_id,
             pools: row.pools,
+            accounts: accounts(&row.agents, row.accounts),
             agents: row.agents,
+            doors: row.doors.0,
             slots: row.slots,
             free_slots: row.free_slots,
             draining: row.draining,
@@ -96,11 +104,12 @@ pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
 pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into workers
-           (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid)
-         values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9)
+           (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid, accounts)
+         values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10)
          on conflict (name) do update
          set incarnation = $2, data_id = $3, pools = $4, agents = $5, slots = $6, free_slots = $6, version = $7,
-             host = $8, pid = $9, draining = false, drain_requested = false, seen_at = now(),
+             host = $8, pid = $9, accounts = $10, doors = case when workers.incarnation = $2 then workers.doors else '[]' end,
+             draining = false, drain_requested = false, seen_at = now(),
              started_at = case when workers.incarnation = $2 then workers.started_at else now() end",
         hello.worker,
         hello.incarnation.0,
@@ -111,6 +120,7 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
         hello.version,
         hello.host,
         i32::try_from(hello.pid).unwrap_or(0),
+        &hello.accounts,
     )
     .execute(conn)
     .await?;
@@ -118,42 +128,70 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
 }
 
 /// Notes a heartbeat. `None` when the incarnation doesn't hold the name; else whether it is to drain.
-pub async fn seen(
-    conn: &mut PgConnection,
-    name: &str,
-    incarnation: Incarnation,
-    free_slots: i32,
-    draining: bool,
-) -> sqlx::Result<Option<bool>> {
+pub async fn seen(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         "update workers
-         set seen_at = now(), free_slots = $3, draining = $4
+         set seen_at = now(), free_slots = $3, draining = $4, doors = $5
          where name = $1 and incarnation = $2
          returning drain_requested",
-        name,
-        incarnation.0,
-        free_slots,
-        draining,
+        beat.worker,
+        beat.incarnation.0,
+        i32::try_from(beat.free_slots).unwrap_or(i32::MAX),
+        beat.draining,
+        Json(&beat.doors) as _,
     )
     .fetch_optional(conn)
     .await
 }
 
-/// Who of `names` holds its name, and may claim: name and incarnation.
-pub async fn may_claim(
+/// A worker that claims.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Claimer {
+    pub name: String,
+    pub incarnation: Incarnation,
+    pub draining: bool,
+    /// The account of each of its agents.
+    pub accounts: BTreeMap<String, String>,
+}
+
+/// Who of `names` holds its name, and the accounts that are closed.
+pub async fn claimers(
     conn: &mut PgConnection,
     names: &[String],
-) -> sqlx::Result<Vec<(String, Incarnation, bool)>> {
+) -> sqlx::Result<(Vec<Claimer>, BTreeSet<String>)> {
     let rows = sqlx::query!(
-        r#"select name, incarnation, draining or drain_requested as "draining!" from workers where name = any($1)"#,
+        r#"select name, incarnation, draining or drain_requested as "draining!", agents, accounts,
+                  array(select account from account_doors where until > now()) as "closed!"
+           from workers
+           where name = any($1)"#,
         names,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
+    let mut closed = BTreeSet::new();
+    let claimers = rows
         .into_iter()
-        .map(|row| (row.name, Incarnation(row.incarnation), row.draining))
-        .collect())
+        .map(|row| {
+            closed.extend(row.closed);
+            Claimer {
+                name: row.name,
+                incarnation: Incarnation(row.incarnation),
+                draining: row.draining,
+                accounts: accounts(&row.agents, row.accounts),
+            }
+        })
+        .collect();
+    Ok((claimers, closed))
+}
+
+/// The account of each agent: its own name where none is said.
+fn accounts(agents: &[String], accounts: Vec<String>) -> BTreeMap<String, String> {
+    let mut accounts = accounts.into_iter();
+    agents
+        .iter()
+        .map(|agent| (agent.clone(), accounts.next().unwrap_or_else(|| agent.clone())))
+        .collect()
 }
 
 /// Asks a worker to drain. `false` when nobody has that name.

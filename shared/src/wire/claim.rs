@@ -18,7 +18,7 @@ pub struct ClaimRequest {
     pub claim: DispatchId,
     /// Pools that the worker serves.
     pub pools: Vec<String>,
-    /// Agents that it can start now.
+    /// Agents that it can start now: those that fail at the door are left out. What needs another one isn't handed to it.
     pub agents: Vec<String>,
 }
 

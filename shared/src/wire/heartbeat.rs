@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::control::EndReason;
+use super::door::ClosedDoor;
 use crate::ids::{DispatchId, Incarnation};
 
 /// Sent every few seconds. A dispatch stays in it, and so leased, until its report is settled.
@@ -22,6 +23,9 @@ pub struct Heartbeat {
     pub free_slots: u32,
     /// Whether the worker takes no more work.
     pub draining: bool,
+    /// Its agents that fail at the door, which it doesn't start now.
+    #[serde(default)]
+    pub doors: Vec<ClosedDoor>,
 }
 
 /// How a report ended on the coordinator's side.

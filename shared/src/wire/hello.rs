@@ -21,6 +21,9 @@ pub struct Hello {
     pub slots: u32,
     /// Names of the agents that it can start; the default one is `default`.
     pub agents: Vec<String>,
+    /// The account of each of them, in the same order; the agent's name where one is missing.
+    #[serde(default)]
+    pub accounts: Vec<String>,
     /// Dispatches of earlier lives whose report it still holds. Every other lease of those lives has ended.
     pub spooled: Vec<DispatchId>,
     /// The program's version.

@@ -11,6 +11,7 @@ mod check;
 mod claim;
 mod control;
 mod decide;
+mod door;
 mod git;
 mod heartbeat;
 mod hello;
@@ -32,12 +33,13 @@ pub use check::{CheckAnswer, CheckRequest};
 pub use claim::{ClaimAnswer, ClaimRequest};
 pub use control::{Control, EndReason};
 pub use decide::{DecideAnswer, DecideRequest};
+pub use door::{ClosedDoor, Concerns, Door};
 pub use git::{GitOperation, GitOperationOrder, MergeHow, NoMerge};
 pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
-    AgentInfo, Door, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
+    AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
     Snapshot, Usage,
 };
 pub use survey::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::control::EndReason;
+use super::door::Door;
 use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
 
@@ -131,26 +132,6 @@ pub enum SessionLimit {
     Disk,
 }
 
-/// Failures that concern an agent or an account, not a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Door {
-    /// The agent's command does not exist or can't be executed.
-    NotFound,
-    /// It exited before it answered the first request.
-    ExitsAtOnce,
-    /// It wants a login first.
-    Authentication,
-    /// The provider limits the rate or the quota.
-    RateLimit,
-    /// The provider is overloaded.
-    Overload,
-    /// It speaks no protocol version that we do.
-    Version,
-    /// It started, but did not answer the handshake in time.
-    Silent,
-}
-
 /// What a session used. `None` is unknown, which is not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Usage {
@@ -169,6 +150,9 @@ pub struct Usage {
 pub struct AgentInfo {
     /// Its name among the worker's agents.
     pub configured: String,
+    /// The account at a provider that it uses, in the worker's words; empty where nothing was started.
+    #[serde(default)]
+    pub account: String,
     /// The name that it gave in its handshake.
     pub name: Option<String>,
     /// Its version.

@@ -43,6 +43,7 @@ impl Stub {
             pools: vec![name.to_owned()],
             slots: 8,
             agents: vec!["default".to_owned()],
+            accounts: Vec::new(),
             spooled: Vec::new(),
             version: "test".to_owned(),
             host: "test".to_owned(),
@@ -112,6 +113,7 @@ impl Stub {
             spooled: vec![spooled],
             free_slots: 1,
             draining: false,
+            doors: Vec::new(),
         };
         match self.link.heartbeat(&beat).await? {
             HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),

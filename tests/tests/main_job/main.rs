@@ -7,6 +7,7 @@ mod conflicts;
 mod coordinator_killed;
 mod dirs;
 mod disk;
+mod doors;
 mod drain;
 mod git_server;
 mod growth;

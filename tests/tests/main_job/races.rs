@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ralph_coordinator::domain::door::{NO_AGENT, Offer};
 use ralph_coordinator::flow::{Signals, claim, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
@@ -35,8 +36,11 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
     tx.commit().await.unwrap();
 
     let mut claiming = world.db.begin().await.unwrap();
-    let pools = ["turn".to_owned()];
-    let taken = store::ready::take(&mut claiming, &pools, &[(feature, 1)], true)
+    let offer = Offer {
+        pools: vec!["turn".to_owned()],
+        agents: vec![NO_AGENT.to_owned()],
+    };
+    let taken = store::ready::take(&mut claiming, &offer, &[(feature, 1)], true)
         .await
         .unwrap();
     assert_eq!(taken.len(), 1);

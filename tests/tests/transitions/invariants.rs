@@ -58,6 +58,15 @@ const RULES: &[(&str, &str)] = &[
             or exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')",
     ),
     (
+        "what is queued waits for the pool and the agent that its session would be given",
+        "select q.task_id::text || ' waits for ' || q.agent || ' in ' || q.pool
+         from ready_tasks q
+         join task_texts x on x.task_id = q.task_id
+         join features f on f.id = q.feature_id
+         left join runs r on r.id = f.current_run
+         where q.pool <> x.pool or q.agent <> agent_needed(q.kind, x.agent, r.agent)",
+    ),
+    (
         "what may be claimed is queued",
         "select t.id::text || ' is ' || t.state::text || '/' || t.next_kind::text || ' and not queued'
          from tasks t

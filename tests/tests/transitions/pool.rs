@@ -25,6 +25,7 @@ impl<'a> Pool<'a> {
             pools: vec!["default".into()],
             slots: 8,
             agents: vec!["default".into()],
+            accounts: Vec::new(),
             spooled: vec![],
             version: "0".into(),
             host: "h".into(),

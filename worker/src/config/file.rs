@@ -92,6 +92,8 @@ pub struct AgentTable {
     pub files: Vec<PathBuf>,
     /// The mode that it works in.
     pub mode: Option<String>,
+    /// The account at a provider that it uses.
+    pub account: Option<String>,
     /// `[[agent.permissions]]`.
     #[serde(default)]
     pub permissions: Vec<PermissionTable>,

@@ -21,6 +21,9 @@ pub const DEFAULT_AGENT: &str = "default";
 /// The agent where none is configured.
 const DEFAULT_COMMAND: &str = "claude-agent-acp";
 
+/// Longest name of an account.
+const ACCOUNT_BYTES: usize = 100;
+
 /// Begins a value that stands in a file.
 const FILE: &str = "file:";
 
@@ -187,6 +190,7 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
         .collect::<anyhow::Result<_>>()?;
     Ok(AgentCommand {
         name: name.to_owned(),
+        account: account(name, table.account)?,
         argv,
         env: values(table.env, &mut secrets)
             .with_context(|| format!("in the environment of agent `{name}`"))?,
@@ -197,6 +201,18 @@ fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
         mcp_servers,
         secrets,
     })
+}
+
+/// The account that an agent uses: its own, where none is named.
+fn account(agent: &str, given: Option<String>) -> anyhow::Result<String> {
+    let Some(account) = given else {
+        return Ok(agent.to_owned());
+    };
+    let is_name = !account.trim().is_empty() && !account.chars().any(char::is_control);
+    if !is_name || account.len() > ACCOUNT_BYTES {
+        bail!("`account` of agent `{agent}` names no account: use up to {ACCOUNT_BYTES} visible characters");
+    }
+    Ok(account)
 }
 
 fn rule(table: PermissionTable) -> anyhow::Result<Rule> {

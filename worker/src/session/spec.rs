@@ -16,6 +16,8 @@ use crate::sandbox::Sandbox;
 pub struct AgentCommand {
     /// Its name among the worker's agents.
     pub name: String,
+    /// The account at a provider that it uses: whatever uses it waits when that limits the rate (SPEC 7.3).
+    pub account: String,
     /// Program and arguments; never empty.
     pub argv: Vec<String>,
     /// Variables that it gets besides the allow list, with their final values.

@@ -63,7 +63,15 @@ fn draw_features(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl 
                 .count(),
         )
     });
-    let block = Block::bordered().title(format!(" features — {workers} workers ready "));
+    let waiting = state.system.as_ref().and_then(|system| system.waiting.first());
+    let waits = waiting.map_or_else(String::new, |waiting| {
+        format!(
+            "— {} wait: {} ",
+            waiting.tasks,
+            tame(&waiting.why).replace('\n', " ")
+        )
+    });
+    let block = Block::bordered().title(format!(" features — {workers} workers ready {waits}"));
     let items = features
         .iter()
         .map(|feature| ListItem::new(feature_line(feature, style)));

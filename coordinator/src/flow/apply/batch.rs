@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
 use super::super::{Settings, distill, submit};
+use super::door::Doors;
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
@@ -69,10 +70,8 @@ pub(super) struct Batch<'a> {
     /// Reviews that land: what they ask for becomes tasks.
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
-    /// Sessions that failed at their agent's door, and why.
-    pub at_door: Vec<(TaskId, String)>,
-    /// Tasks whose sessions got past it.
-    pub past_door: Vec<Uuid>,
+    /// What its sessions tell of their agents' doors.
+    pub doors: Doors,
     pub next_models: Vec<(TaskId, String)>,
     pub failed_runs: BTreeSet<FeatureId>,
     /// What tasks of the role `git` do.
@@ -123,8 +122,7 @@ impl<'a> Batch<'a> {
             reviewed: Vec::new(),
             written: Vec::new(),
             next_models: Vec::new(),
-            at_door: Vec::new(),
-            past_door: Vec::new(),
+            doors: Doors::default(),
             failed_runs: BTreeSet::new(),
             operations,
             operated: Vec::new(),
@@ -201,14 +199,7 @@ impl Batch<'_> {
                 "its report came after the task had been claimed again",
             ),
         };
-        let judgement = Judgement {
-            outcome,
-            step: Step::Retry,
-            reason: Some(reason.to_owned()),
-            run_failed: false,
-            died_alone: false,
-            grows: false,
-        };
+        let judgement = Judgement::new(outcome, Step::Retry, reason.to_owned());
         self.ends.push(end(
             dispatch,
             DispatchState::Superseded,
@@ -259,13 +250,7 @@ impl Batch<'_> {
         let counted =
             kind == SessionKind::Work && !matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
-        match judgement.outcome {
-            Outcome::Door => self
-                .at_door
-                .push((task.id, judgement.reason.clone().unwrap_or_default())),
-            Outcome::Error | Outcome::Interrupted | Outcome::Lost => {}
-            _ => self.past_door.push(task.id.0),
-        }
+        self.doors.note(dispatch, session, &judgement);
         let source = self.source(dispatch);
         if dispatch.kind.begins_attempt() {
             if dispatch.kind != Kind::Distill {

@@ -9,11 +9,13 @@
 //! | `settle` | a batch in one transaction; what happens when that fails |
 //! | `batch` | judges each report and notes what it changes |
 //! | `moves` | what a judgement does to a task |
+//! | `door` | what they tell of agents' doors |
 //! | `operate` | the ends of what changes branches without an agent, and what they lead to |
 //! | `write` | writes everything, in the order that locks and readers need |
 //! | `record` | the row that a dispatch leaves |
 
 mod batch;
+mod door;
 mod moves;
 mod operate;
 mod record;

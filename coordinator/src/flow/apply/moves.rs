@@ -135,8 +135,18 @@ impl Batch<'_> {
                 }
             }
             Outcome::Door => {
-                let base = self.backoff(&task);
-                let (next, trouble) = retry::decide(Outcome::Door, false, 0, task.trouble, base, jitter());
+                let (next, trouble) = if judgement.at_account {
+                    retry::at_account(task.trouble)
+                } else {
+                    retry::decide(
+                        Outcome::Door,
+                        false,
+                        0,
+                        task.trouble,
+                        self.backoff(&task),
+                        jitter(),
+                    )
+                };
                 task.trouble = trouble;
                 match next {
                     Next::Again(wait) => delay = wait,
@@ -205,14 +215,18 @@ impl Batch<'_> {
         } else {
             judgement.outcome
         };
-        let (next, trouble) = retry::decide(
-            outcome,
-            with_changes,
-            task.max_retries,
-            task.trouble,
-            base,
-            jitter(),
-        );
+        let (next, trouble) = if judgement.at_account {
+            retry::at_account(task.trouble)
+        } else {
+            retry::decide(
+                outcome,
+                with_changes,
+                task.max_retries,
+                task.trouble,
+                base,
+                jitter(),
+            )
+        };
         task.trouble = trouble;
         // An agent that brings both sides of a conflict together goes on with that.
         let goes_on = task.role == Kind::Git && dispatch.kind != Kind::Git && task.start_commit.is_some();

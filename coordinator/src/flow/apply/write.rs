@@ -16,9 +16,6 @@ use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-/// So many sessions of a pool fail at the door, none between gets past it, and people are told.
-const TOLD_AT_DOOR: i32 = 3;
-
 impl Batch<'_> {
     /// Writes everything in the order that the locks and the readers within the transaction need.
     pub(super) async fn write(mut self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
@@ -51,12 +48,7 @@ impl Batch<'_> {
                 store::notice::person_needed(conn, *task, reason).await?;
             }
         }
-        if !self.past_door.is_empty() {
-            store::notice::door_open(conn, &self.past_door).await?;
-        }
-        for (task, reason) in &self.at_door {
-            store::notice::door_closed(conn, *task, reason, TOLD_AT_DOOR).await?;
-        }
+        self.doors.write(conn).await?;
         for (task, model) in &self.next_models {
             store::task::set_model(conn, *task, model).await?;
         }

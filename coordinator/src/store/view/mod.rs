@@ -6,6 +6,7 @@
 
 mod branch;
 mod dispatch;
+mod door;
 mod feature;
 mod find;
 mod memory;
@@ -21,6 +22,7 @@ pub use dispatch::{
     DispatchView, SessionView, TranscriptOf, dispatch_after, dispatch_of_attempt, dispatches_of_task,
     feature_of_task_runs, of_dispatch, sessions,
 };
+pub use door::{DoorView, WaitingView, lack_of};
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{Found, find_feature, find_run, find_task, find_task_by_key};
 pub use memory::{

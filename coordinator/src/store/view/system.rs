@@ -7,9 +7,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::dispatch::{SessionView, sessions};
+use super::door::{WaitingView, sites, waiting};
 use super::feature::{FeatureView, features};
 use super::task::{HeldTask, held_tasks};
-use super::worker::{WorkerView, workers};
+use super::worker::{WorkerView, shown};
 use crate::store;
 
 /// Sessions and features that it names at most.
@@ -33,6 +34,9 @@ pub struct SystemView {
     /// What waits for tasks that change the same, longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldTask>,
+    /// Tasks that could start, but that no worker can start now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingView>,
     /// Who works.
     pub workers: Vec<WorkerView>,
     /// The pools that living workers serve.
@@ -63,10 +67,14 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
         pools.insert(pool, Pool { slots, ready: 0 });
     }
-    let names: Vec<String> = pools.keys().cloned().collect();
-    for (pool, ready) in store::ready::depth(conn, &names, DEPTH_COUNTED).await? {
-        pools.entry(pool).or_default().ready = ready;
+    let queued = store::ready::queued(conn, DEPTH_COUNTED).await?;
+    for one in &queued {
+        if let Some(pool) = pools.get_mut(&one.pool) {
+            pool.ready = DEPTH_COUNTED.min(pool.ready + one.tasks);
+        }
     }
+    let list = store::worker::list(conn, lease_ms).await?;
+    let accounts = store::door::closed(conn).await?;
     let live_sessions =
         sqlx::query_scalar!(r#"select count(*) as "n!" from dispatches where state = 'live'"#)
             .fetch_one(&mut *conn)
@@ -77,7 +85,8 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         features: features(conn, &ids).await?,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
-        workers: workers(conn, lease_ms).await?,
+        waiting: waiting(&queued, &sites(&list, &accounts)),
+        workers: shown(list, &accounts),
         pools,
     })
 }

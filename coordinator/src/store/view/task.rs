@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dispatch::{DispatchView, dispatches_of_task};
+use super::door::lack_of;
 use super::page::{Cursor, Page, cut};
 use crate::domain::states::{Kind, TaskState, Verification};
 
@@ -133,6 +134,9 @@ pub struct TaskDetail {
     pub task: TaskView,
     pub feature_name: String,
     pub description: String,
+    /// What it waits for that could start, while no worker can start it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
     pub blockers: Vec<TaskRef>,
     pub dependents: Vec<TaskRef>,
     pub subtasks: Vec<TaskRef>,
@@ -327,7 +331,9 @@ pub async fn attention(
 }
 
 /// Everything of one task; `None` when there is none.
-pub async fn detail(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskDetail>> {
+///
+/// `lease_ms` is how long a worker counts as alive after it was heard.
+pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx::Result<Option<TaskDetail>> {
     let Some(task) = tasks(conn, &[id.0]).await?.pop() else {
         return Ok(None);
     };
@@ -363,6 +369,7 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<
         task,
         feature_name: text.name,
         description: text.description,
+        lacks: lack_of(conn, id, lease_ms).await?,
         blockers: Vec::new(),
         dependents: Vec::new(),
         subtasks: Vec::new(),

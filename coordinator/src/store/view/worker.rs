@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use super::door::{DoorView, doors};
 use crate::store;
+use crate::store::door::Account;
+use crate::store::worker::Worker;
 
 /// Where a worker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -37,6 +40,9 @@ pub struct WorkerView {
     pub status: WorkerStatus,
     pub pools: Vec<String>,
     pub agents: Vec<String>,
+    /// Those of its agents that are not started now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doors: Vec<DoorView>,
     pub slots: i32,
     pub free_slots: i32,
     pub version: String,
@@ -51,13 +57,23 @@ pub struct WorkerView {
 /// Every worker, by name; one that was not heard within `lease_ms` is away.
 pub async fn workers(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<WorkerView>> {
     let workers = store::worker::list(conn, lease_ms).await?;
-    Ok(workers
+    let accounts = store::door::closed(conn).await?;
+    Ok(shown(workers, &accounts))
+}
+
+/// Workers as they are shown, with the accounts that are closed.
+pub(super) fn shown(workers: Vec<Worker>, accounts: &[Account]) -> Vec<WorkerView> {
+    workers
         .into_iter()
         .map(|worker| WorkerView {
             status: match (worker.alive, worker.draining || worker.drain_requested) {
                 (false, _) => WorkerStatus::Away,
                 (true, true) => WorkerStatus::Draining,
                 (true, false) => WorkerStatus::Ready,
+            },
+            doors: match worker.alive {
+                true => doors(&worker, accounts),
+                false => Vec::new(),
             },
             name: worker.name,
             pools: worker.pools,
@@ -70,5 +86,5 @@ pub async fn workers(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec
             started_at: worker.started_at,
             seen_at: worker.seen_at,
         })
-        .collect())
+        .collect()
 }

@@ -1,0 +1,214 @@
+//! Who waits at a closed door, for what, and until when (SPEC 7.3).
+
+use std::collections::BTreeMap;
+
+use ralph_shared::machine::is_dir_pool;
+use ralph_shared::wire::Door;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::macros::format_description;
+use time::{Duration, OffsetDateTime};
+
+use crate::domain::door::{Closed, Lack, NO_AGENT, Site, lack};
+use crate::store;
+use crate::store::door::Account;
+use crate::store::ready::Queued;
+use crate::store::worker::Worker;
+
+/// An agent that its worker doesn't start for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct DoorView {
+    /// The agent, by its name among the worker's.
+    pub agent: String,
+    /// The account that it uses, where it is that which fails: then every worker waits that uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// What failed.
+    pub door: Door,
+    /// What it said.
+    pub reason: String,
+    /// Failures in a row.
+    pub failures: u32,
+    /// When it is tried again.
+    #[serde(with = "time::serde::rfc3339")]
+    pub until: OffsetDateTime,
+}
+
+impl DoorView {
+    fn new(agent: &str, closed: &Closed) -> Self {
+        Self {
+            agent: agent.to_owned(),
+            account: closed.account.clone(),
+            door: closed.door,
+            reason: closed.reason.clone(),
+            failures: closed.failures,
+            until: closed.until,
+        }
+    }
+}
+
+impl std::fmt::Display for DoorView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            agent, door, until, ..
+        } = self;
+        let words = door.in_words();
+        match &self.account {
+            Some(account) => write!(f, "account {account} of agent {agent} {words}")?,
+            None => write!(f, "agent {agent} {words}")?,
+        }
+        let times = if self.failures == 1 { "once" } else { "in a row" };
+        let n = if self.failures == 1 {
+            String::new()
+        } else {
+            format!("{} times ", self.failures)
+        };
+        write!(
+            f,
+            " (failed {n}{times}), tried again at {}: {}",
+            clock(*until),
+            said(&self.reason)
+        )
+    }
+}
+
+/// On one line.
+fn said(reason: &str) -> String {
+    reason.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn clock(at: OffsetDateTime) -> String {
+    let form = format_description!("[hour]:[minute]:[second]Z");
+    at.to_offset(time::UtcOffset::UTC)
+        .format(form)
+        .unwrap_or_default()
+}
+
+/// Tasks that could start, but that no worker can start now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct WaitingView {
+    /// Their pool.
+    pub pool: String,
+    /// The agent that they need; none, if any worker of the pool would do.
+    pub agent: Option<String>,
+    /// How many, counted up to 10,000.
+    pub tasks: i64,
+    /// What they wait for, and what to do about it.
+    pub why: String,
+}
+
+/// The workers that take work, with what they can't start now.
+pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<Site> {
+    let takes_work = |worker: &&Worker| worker.alive && !worker.draining && !worker.drain_requested;
+    workers
+        .iter()
+        .filter(takes_work)
+        .map(|worker| site(worker, accounts))
+        .collect()
+}
+
+fn site(worker: &Worker, accounts: &[Account]) -> Site {
+    let mut closed: BTreeMap<String, Closed> = BTreeMap::new();
+    for (agent, account) in &worker.accounts {
+        if let Some(account) = accounts.iter().find(|one| one.account == *account) {
+            let why = Closed {
+                account: Some(account.account.clone()),
+                door: account.door,
+                reason: account.reason.clone(),
+                failures: account.failures.unsigned_abs(),
+                until: account.until,
+            };
+            closed.insert(agent.clone(), why);
+        }
+    }
+    for door in &worker.doors {
+        let left = Duration::milliseconds(i64::try_from(door.left_ms).unwrap_or(0));
+        let why = Closed {
+            account: None,
+            door: door.door,
+            reason: door.reason.clone(),
+            failures: door.failures,
+            until: worker.seen_at.saturating_add(left),
+        };
+        if closed
+            .get(&door.agent)
+            .is_none_or(|other| other.until < why.until)
+        {
+            closed.insert(door.agent.clone(), why);
+        }
+    }
+    Site {
+        worker: worker.name.clone(),
+        pools: worker.pools.clone(),
+        agents: worker.accounts.clone(),
+        closed,
+    }
+}
+
+/// The agents that a worker doesn't start now.
+pub fn doors(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
+    let site = site(worker, accounts);
+    let doors = site
+        .closed
+        .iter()
+        .map(|(agent, closed)| DoorView::new(agent, closed));
+    doors.collect()
+}
+
+/// What of `queued` nobody can start now.
+pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
+    queued
+        .iter()
+        .filter_map(|queued| {
+            let lack = lack(&queued.pool, &queued.agent, sites)?;
+            Some(WaitingView {
+                pool: queued.pool.clone(),
+                agent: Some(queued.agent.clone()).filter(|agent| agent != NO_AGENT),
+                tasks: queued.tasks,
+                why: in_words(&lack, &queued.pool, &queued.agent),
+            })
+        })
+        .collect()
+}
+
+fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
+    match lack {
+        Lack::Worker if is_dir_pool(pool) => {
+            "no worker takes work in folders of that machine: start one there with `ralph-worker run --dir FOLDER`"
+                .to_owned()
+        }
+        Lack::Worker => {
+            format!("no worker takes work of pool {pool}: start one with `ralph-worker run --pool {pool}`")
+        }
+        Lack::Agent(known) => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            format!(
+                "no worker of pool {pool} has agent {agent} (they have {}): add [agents.{agent}] to the .ralph.toml of one \
+                 and start it again, or choose another agent with `task edit ID --agent NAME`",
+                known.join(", ")
+            )
+        }
+        Lack::Door { worker, closed } => {
+            let door = DoorView::new(agent, closed);
+            match closed.account {
+                Some(_) => door.to_string(),
+                None => format!("on every worker of pool {pool} that has it, first on {worker}: {door}"),
+            }
+        }
+    }
+}
+
+/// What a task waits for that could start, if nobody can start it now.
+pub async fn lack_of(
+    conn: &mut PgConnection,
+    task: ralph_shared::ids::TaskId,
+    lease_ms: i64,
+) -> sqlx::Result<Option<String>> {
+    let Some((pool, agent)) = store::ready::needed(conn, task).await? else {
+        return Ok(None);
+    };
+    let workers = store::worker::list(conn, lease_ms).await?;
+    let accounts = store::door::closed(conn).await?;
+    let lack = lack(&pool, &agent, &sites(&workers, &accounts));
+    Ok(lack.map(|lack| in_words(&lack, &pool, &agent)))
+}

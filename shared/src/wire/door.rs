@@ -1,0 +1,120 @@
+//! Failures at the door: they say nothing about a task, but something about an agent on one worker, or about an account
+//! wherever it is used (SPEC 7.3).
+
+use serde::{Deserialize, Serialize};
+
+/// Failures that concern an agent or an account, not a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// The agent's command does not exist or can't be executed.
+    NotFound,
+    /// It exited before it answered the first request.
+    ExitsAtOnce,
+    /// It wants a login first.
+    Authentication,
+    /// The provider limits the rate or the quota.
+    RateLimit,
+    /// The provider is overloaded.
+    Overload,
+    /// It speaks no protocol version that we do.
+    Version,
+    /// It started, but did not answer the handshake in time.
+    Silent,
+}
+
+/// Whom such a failure concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concerns {
+    /// The agent, on the worker that met it.
+    Agent,
+    /// The account at a provider, on every worker that uses it.
+    Account,
+}
+
+impl Door {
+    /// Who has to wait until it is mended.
+    pub fn concerns(self) -> Concerns {
+        match self {
+            Self::RateLimit | Self::Overload => Concerns::Account,
+            Self::NotFound | Self::ExitsAtOnce | Self::Authentication | Self::Version | Self::Silent => {
+                Concerns::Agent
+            }
+        }
+    }
+
+    /// The word in messages and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::ExitsAtOnce => "exits_at_once",
+            Self::Authentication => "authentication",
+            Self::RateLimit => "rate_limit",
+            Self::Overload => "overload",
+            Self::Version => "version",
+            Self::Silent => "silent",
+        }
+    }
+
+    /// What it means, for people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::NotFound => "can't be started",
+            Self::ExitsAtOnce => "exits at once",
+            Self::Authentication => "wants a login",
+            Self::RateLimit => "is over its rate or quota",
+            Self::Overload => "is overloaded",
+            Self::Version => "speaks another protocol version",
+            Self::Silent => "doesn't answer",
+        }
+    }
+}
+
+impl std::str::FromStr for Door {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        serde_json::from_value(word.into()).map_err(|_| format!("`{word}` is no door"))
+    }
+}
+
+/// An agent that its worker doesn't start for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedDoor {
+    /// Its name among the worker's agents.
+    pub agent: String,
+    /// What failed.
+    pub door: Door,
+    /// What it said, redacted, at most [`ClosedDoor::SAID_BYTES`].
+    pub reason: String,
+    /// Failures in a row.
+    pub failures: u32,
+    /// How much longer. Milliseconds.
+    pub left_ms: u64,
+}
+
+impl ClosedDoor {
+    /// Bytes of what a failed agent said that are kept.
+    pub const SAID_BYTES: usize = 500;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_messages() {
+        for door in [
+            Door::NotFound,
+            Door::ExitsAtOnce,
+            Door::Authentication,
+            Door::RateLimit,
+            Door::Overload,
+            Door::Version,
+            Door::Silent,
+        ] {
+            assert_eq!(serde_json::to_value(door).unwrap(), door.as_str());
+            assert_eq!(door.as_str().parse(), Ok(door));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What people are told of tasks that nobody can start now (SPEC 7.3).
+
+use ralph_tests::harness::{WorkerOptions, binary};
+use serde_json::json;
+
+use crate::stage::Stage;
+use crate::typed::{said, until_said};
+
+#[tokio::test]
+async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
+    let config = "[agents.gone]\ncommand = \"/no/such/agent\"\n";
+    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], config).await;
+    let task = |key: &str, more: serde_json::Value| {
+        let mut task = json!({"key": key, "title": key, "description": "@done"});
+        for (key, value) in more.as_object().unwrap() {
+            task[key] = value.clone();
+        }
+        task
+    };
+    let tasks = json!([
+        task("ghost", json!({"agent": "ghost"})),
+        task("gone", json!({"agent": "gone"})),
+        task("nowhere", json!({"pool": "nowhere"})),
+        task("good", json!({})),
+    ]);
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
+        .await;
+    let status = until_said(&stage, "status", "1 task waits: on every worker of pool default").await;
+    for words in [
+        "1 task waits: no worker of pool default has agent ghost (they have default, gone): add [agents.ghost] to",
+        "1 task waits: no worker takes work of pool nowhere: start one with `ralph-worker run --pool nowhere`",
+        "first on w: agent gone can't be started (failed ",
+        "\nw: agent gone can't be started (failed ",
+    ] {
+        assert!(status.contains(words), "{words}\n{status}");
+    }
+    let shown = said(&stage, "task show f/ghost").await;
+    assert!(
+        shown.contains("  waits: no worker of pool default has agent ghost"),
+        "{shown}"
+    );
+    let workers = until_said(&stage, "worker list", "w: agent gone can't be started").await;
+    assert!(workers.contains("/no/such/agent"), "{workers}");
+    let listed = said(&stage, "worker list --output json").await;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    if let Some(door) = listed["items"][0]["doors"].get(0) {
+        assert_eq!(
+            (&door["agent"], &door["door"]),
+            (&json!("gone"), &json!("not_found"))
+        );
+        assert!(
+            door["until"].is_string() && door["failures"].as_u64() > Some(0),
+            "{door}"
+        );
+    }
+    until_said(&stage, "task show f/good", ": done").await;
+    // Somebody who has the agent begins at once.
+    std::fs::write(
+        stage.world.dir().join(".ralph.toml"),
+        format!(
+            "[agents.ghost]\ncommand = \"{}\"\n",
+            binary("ralph-scripted-agent").display()
+        ),
+    )
+    .unwrap();
+    let other = stage.world.worker(&WorkerOptions::named("other")).unwrap();
+    let shown = until_said(&stage, "task show f/ghost", ": done").await;
+    assert!(!shown.contains("waits:"), "{shown}");
+    drop(other);
+    stage.strike().await;
+}

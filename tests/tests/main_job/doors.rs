@@ -1,0 +1,191 @@
+//! Agents at closed doors: what isn't concerned goes on (SPEC 7.3).
+
+use ralph_coordinator::store::view;
+use ralph_shared::wire::Door;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary};
+use time::OffsetDateTime;
+
+use super::scene::Scene;
+
+fn configure(world: &World, config: &str) {
+    std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
+}
+
+async fn status(world: &World) -> view::SystemView {
+    let lease_ms = world.settings.lease_ms();
+    view::system(&mut world.db.acquire().await.unwrap(), lease_ms)
+        .await
+        .unwrap()
+}
+
+/// Waits until what screens show fits.
+async fn shows(world: &World, fits: impl Fn(&view::SystemView) -> bool) -> view::SystemView {
+    let looking = async {
+        loop {
+            let status = status(world).await;
+            if fits(&status) {
+                return status;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    match tokio::time::timeout(std::time::Duration::from_secs(60), looking).await {
+        Ok(status) => status,
+        Err(_) => panic!("{:#?}", status(world).await),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_at_a_closed_door_leaves_its_worker_to_the_others() {
+    let mut world = World::calm().await.unwrap();
+    configure(&world, "[agents.gone]\ncommand = \"/no/such/agent\"\n");
+    world.coordinator().await.unwrap();
+    // The bad one is always the best that is ready; in between there is always something else to do.
+    let mut graph = "- key: gone\n  title: Never start\n  priority: -1\n  agent: gone\n".to_owned();
+    for n in 0..40 {
+        graph += &format!("- key: g{n}\n  title: Work\n  description: |\n    @done\n");
+    }
+    let scene = Scene::scratch(&world, "doors", &graph, FeatureOptions::default()).await;
+    let _worker = world.worker(&WorkerOptions::named("w").pool("doors")).unwrap();
+    let status = shows(&world, |status| {
+        status
+            .workers
+            .first()
+            .is_some_and(|worker| !worker.doors.is_empty())
+    })
+    .await;
+    let door = &status.workers[0].doors[0];
+    assert_eq!(
+        (door.agent.as_str(), door.door, &door.account),
+        ("gone", Door::NotFound, &None)
+    );
+    assert!(door.reason.contains("/no/such/agent"), "{door}");
+    scene
+        .until(
+            "select count(*) = 41 from tasks
+             where feature_id = $1 and (state = 'done' or state = 'pending' and attempt > 0 or state = 'needs_review')",
+        )
+        .await;
+    // Each failure closes it for longer: some of the others were claimed in the meantime, by the only slot that there is.
+    let between: i64 = sqlx::query_scalar(
+        "with failed as (
+           select settled_at, row_number() over (order by settled_at) as n
+           from dispatches where feature_id = $1 and outcome = 'door'
+         )
+         select count(*)
+         from dispatches d
+         join failed f on d.claimed_at > f.settled_at
+           and d.claimed_at < f.settled_at + power(2, f.n - 1) * interval '1 second'
+         where d.feature_id = $1 and d.outcome = 'done'",
+    )
+    .bind(scene.feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert!(between > 0, "{}", world.tell().await);
+    let early: i64 = sqlx::query_scalar(
+        "with failed as (
+           select claimed_at, settled_at, row_number() over (order by settled_at) as n
+           from dispatches where feature_id = $1 and outcome = 'door'
+         )
+         select count(*)
+         from failed f
+         join failed next on next.n = f.n + 1 and next.claimed_at < f.settled_at + power(2, f.n - 1) * interval '0.9 seconds'",
+    )
+    .bind(scene.feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(early, 0, "it rests after each failure: {}", world.tell().await);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
+    let mut world = World::calm().await.unwrap();
+    let agent = binary("ralph-scripted-agent");
+    configure(
+        &world,
+        &format!(
+            "[agent]\naccount = \"shared\"\n[agents.free]\ncommand = \"{}\"\n[agents.same]\ncommand = \"{}\"\naccount = \"shared\"\n",
+            agent.display(),
+            agent.display()
+        ),
+    );
+    world.coordinator().await.unwrap();
+    world.coordinator().await.unwrap();
+    // It failed before: the next time it waits for eight seconds.
+    sqlx::query(
+        "insert into account_doors (account, door, reason, worker, failures, closed_at, until)
+         values ('shared', 'overload', 'before', 'a', 3, now(), now())",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let _workers = ["a", "b"].map(|name| world.worker(&WorkerOptions::named(name).pool(name)).unwrap());
+    let limited = "- key: only\n  title: Limited\n  description: |\n    \
+                   @on-attempt 1 @error -32603 API Error: 429 too many requests\n    @done\n";
+    let first = Scene::scratch(&world, "a", limited, FeatureOptions::default()).await;
+    first
+        .until("select $1::uuid is not null and exists (select 1 from account_doors where failures = 4)")
+        .await;
+    let until: OffsetDateTime = sqlx::query_scalar("select until from account_doors")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    let graph = "- {key: shared, title: A, description: \"@done\"}\n\
+                 - {key: same, title: B, agent: same, description: \"@done\"}\n\
+                 - {key: free, title: C, agent: free, description: \"@done\"}\n";
+    let second = Scene::scratch(&world, "b", graph, FeatureOptions::default()).await;
+    let status = shows(&world, |status| status.waiting.len() == 3).await;
+    for worker in &status.workers {
+        let doors: Vec<_> = worker
+            .doors
+            .iter()
+            .map(|d| (d.agent.as_str(), d.account.as_deref()))
+            .collect();
+        assert_eq!(
+            doors,
+            [("default", Some("shared")), ("same", Some("shared"))],
+            "{}",
+            worker.name
+        );
+    }
+    let waits = &status.waiting[1];
+    assert_eq!(
+        (waits.pool.as_str(), waits.agent.as_deref(), waits.tasks),
+        ("b", Some("default"), 1)
+    );
+    assert!(
+        waits.why.starts_with(
+            "account shared of agent default is over its rate or quota (failed 4 times in a row), tried"
+        ) && waits.why.contains("429 too many requests"),
+        "{}",
+        waits.why
+    );
+    first.completes().await;
+    second.completes().await;
+    let claimed: Vec<(String, OffsetDateTime)> = sqlx::query_as(
+        "select x.key, d.claimed_at from dispatches d join task_texts x on x.task_id = d.task_id
+         where d.outcome = 'done' order by x.key",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    let at = |key: &str| claimed.iter().find(|(one, _)| one == key).unwrap().1;
+    assert!(
+        at("free") < until,
+        "another account goes on: {claimed:?}, {until}"
+    );
+    for key in ["only", "shared", "same"] {
+        assert!(at(key) >= until, "{key} has to wait: {claimed:?}, {until}");
+    }
+    let attempts = first.attempts().await;
+    assert_eq!(attempts[0].1, "door", "{attempts:?}");
+    let left: i64 = sqlx::query_scalar("select count(*) from account_doors")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(left, 0, "a success resets it");
+    world.stop().await;
+}
