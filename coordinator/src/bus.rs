@@ -12,8 +12,9 @@ use bytes::Bytes;
 use ralph_shared::broker;
 use ralph_shared::ids::{DispatchId, FeatureId};
 use ralph_shared::subjects::Subjects;
-use ralph_shared::wire::{Control, Ticket, WRITES};
+use ralph_shared::wire::{Control, Ticket, TranscriptBatch, TranscriptEntry, WRITES};
 
+use crate::domain::excerpt::Excerpt;
 use crate::faults;
 
 /// Tickets of one pool that may wait at once; what is more is topped up as they go.
@@ -353,20 +354,35 @@ impl Bus {
         Ok(())
     }
 
-    /// The transcript's messages of a dispatch that the stream still has, as raw JSON bodies, at most `limit`.
+    /// What the stream still has of a dispatch's transcript, by number, as far as `excerpt` keeps it. A message that can't be read
+    /// is left out.
     ///
     /// # Errors
     /// When JetStream can't be asked.
-    pub async fn transcript(&self, dispatch: DispatchId, limit: usize) -> anyhow::Result<Vec<Bytes>> {
+    pub async fn transcript(
+        &self,
+        dispatch: DispatchId,
+        mut excerpt: Excerpt,
+    ) -> anyhow::Result<BTreeMap<u64, TranscriptEntry>> {
         let reader = self.read_transcript(dispatch).await?;
-        let mut bodies = Vec::new();
+        let mut next = 0;
         loop {
             let more = reader.more().await?;
-            if more.is_empty() || bodies.len() >= limit {
+            if more.is_empty() {
                 reader.close().await;
-                return Ok(bodies);
+                return Ok(excerpt.entries());
             }
-            bodies.extend(more);
+            for body in more {
+                let batch = serde_json::from_slice::<TranscriptBatch>(&body);
+                for entry in batch.into_iter().flat_map(|batch| batch.entries) {
+                    // A batch whose acknowledgement was lost stands there twice.
+                    if entry.seq >= next {
+                        next = entry.seq + 1;
+                        let bytes = serde_json::to_vec(&entry)?.len();
+                        excerpt.push(entry, bytes);
+                    }
+                }
+            }
         }
     }
 

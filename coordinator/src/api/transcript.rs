@@ -19,11 +19,12 @@ use super::body::{PromptSent, Transcript};
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At};
+use crate::domain::excerpt::Excerpt;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
 
-/// Messages of one transcript that are read from the stream.
-const MAX_MESSAGES: usize = 20_000;
+/// What is read of the beginning of a transcript that isn't kept yet, and as much of its end. Bytes.
+const HALF_BYTES: usize = 32 * 1024 * 1024;
 /// A kept transcript is read no further. Bytes.
 const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -100,8 +101,12 @@ pub(super) async fn find(
 /// What is known of a transcript.
 async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>, Problem> {
     // The stream first: what leaves it meanwhile stands in Postgres by then.
-    let mut found = numbered(app.deps.bus.transcript(dispatch, MAX_MESSAGES).await?);
-    found.extend(kept(app, dispatch).await?);
+    let streamed = Excerpt::new(HALF_BYTES, HALF_BYTES);
+    let mut found = app.deps.bus.transcript(dispatch, streamed).await?;
+    for (seq, entry) in kept(app, dispatch).await? {
+        // What is kept may say that it left out what the stream still has.
+        found.entry(seq).or_insert(entry);
+    }
     Ok(found.into_values().collect())
 }
 

@@ -3,6 +3,7 @@
 pub mod counts;
 pub mod document;
 pub mod door;
+pub mod excerpt;
 pub mod fairness;
 pub mod graph;
 pub mod ids;

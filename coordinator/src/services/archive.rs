@@ -1,5 +1,5 @@
 //! Transcripts of settled dispatches go from the stream to Postgres, bounded and compressed, so that old attempts can be
-//! replayed when the stream has forgotten them (DESIGN 1.1).
+//! replayed when the stream has forgotten them (DESIGN 1.1). Of a long one the beginning and the end are kept.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::TranscriptBatch;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
+use crate::domain::excerpt::Excerpt;
 use crate::store;
 
 /// Pause between rounds.
 const ROUND: Duration = Duration::from_secs(3);
 /// Transcripts of one round.
 const MAX_ROUND: usize = 200;
-/// Messages that are read of one transcript.
-const MAX_MESSAGES: usize = 20_000;
-/// What is kept of one transcript before compression. Bytes.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// What is kept of a transcript's beginning before compression. Bytes.
+const HEAD_BYTES: usize = 3 * 1024 * 1024;
+/// What is kept of its end. Bytes.
+const TAIL_BYTES: usize = 1024 * 1024;
 
 /// Archives until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
@@ -47,27 +47,19 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 }
 
 async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
-    let bodies = deps.bus.transcript(dispatch, MAX_MESSAGES).await?;
-    let mut lines = Vec::new();
-    let mut entries = 0;
-    'all: for body in bodies {
-        let Ok(batch) = serde_json::from_slice::<TranscriptBatch>(&body) else {
-            continue;
-        };
-        for entry in batch.entries {
-            let line = serde_json::to_vec(&entry)?;
-            if lines.len() + line.len() > MAX_BYTES {
-                break 'all;
-            }
-            lines.extend(line);
-            lines.push(b'\n');
-            entries += 1;
-        }
-    }
+    let kept = deps
+        .bus
+        .transcript(dispatch, Excerpt::new(HEAD_BYTES, TAIL_BYTES))
+        .await?;
+    let entries = kept.len();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(&lines)?;
+    for entry in kept.into_values() {
+        serde_json::to_writer(&mut gzip, &entry)?;
+        gzip.write_all(b"\n")?;
+    }
     let body = gzip.finish()?;
     let mut conn = deps.db.acquire().await?;
+    let entries = i32::try_from(entries).unwrap_or(i32::MAX);
     store::transcript::keep(&mut conn, dispatch, &body, entries).await?;
     drop(conn);
     deps.bus.forget_transcript(dispatch).await

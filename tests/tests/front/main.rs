@@ -15,6 +15,7 @@ mod idea;
 #[path = "../transitions/invariants.rs"]
 mod invariants;
 mod large;
+mod logs;
 mod machine;
 mod memory;
 mod notices;

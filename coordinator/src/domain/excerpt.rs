@@ -1,0 +1,144 @@
+//! A long transcript, shortened: how a session began and how it ended say most, so the middle goes, and what takes its place says
+//! how much that was.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
+
+/// Keeps the beginning and the end of a transcript, within bounds, as its entries come in order.
+#[derive(Debug)]
+pub struct Excerpt {
+    tail_bytes: usize,
+    head: Vec<TranscriptEntry>,
+    /// What the head has room for.
+    room: usize,
+    tail: VecDeque<(usize, TranscriptEntry)>,
+    tail_size: usize,
+    gap: Option<Gap>,
+}
+
+/// What was left out.
+#[derive(Debug)]
+struct Gap {
+    seq: u64,
+    at_ms: i64,
+    count: u64,
+}
+
+impl Excerpt {
+    /// An empty one that keeps so much of the beginning and so much of the end, as JSON. The last entry is kept whatever its size.
+    pub fn new(head_bytes: usize, tail_bytes: usize) -> Self {
+        Self {
+            tail_bytes,
+            head: Vec::new(),
+            room: head_bytes,
+            tail: VecDeque::new(),
+            tail_size: 0,
+            gap: None,
+        }
+    }
+
+    /// Adds the next entry, of so many bytes as JSON.
+    pub fn push(&mut self, entry: TranscriptEntry, bytes: usize) {
+        if self.tail.is_empty() && bytes <= self.room {
+            self.room -= bytes;
+            self.head.push(entry);
+            return;
+        }
+        self.tail_size += bytes;
+        self.tail.push_back((bytes, entry));
+        while self.tail_size > self.tail_bytes && self.tail.len() > 1 {
+            let Some((bytes, entry)) = self.tail.pop_front() else {
+                break;
+            };
+            self.tail_size -= bytes;
+            // What the worker left out before is left out still.
+            let count = match entry.update {
+                TranscriptUpdate::Dropped { count } => count,
+                _ => 1,
+            };
+            let gap = self.gap.get_or_insert(Gap {
+                seq: entry.seq,
+                at_ms: entry.at_ms,
+                count: 0,
+            });
+            gap.count += count;
+        }
+    }
+
+    /// What is kept, by number; in the place of the first entry that was left out stands how many were.
+    pub fn entries(self) -> BTreeMap<u64, TranscriptEntry> {
+        let gap = self.gap.map(|gap| TranscriptEntry {
+            seq: gap.seq,
+            at_ms: gap.at_ms,
+            update: TranscriptUpdate::Dropped { count: gap.count },
+        });
+        let tail = self.tail.into_iter().map(|(_, entry)| entry);
+        let entries = self.head.into_iter().chain(gap).chain(tail);
+        entries.map(|entry| (entry.seq, entry)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64, update: TranscriptUpdate) -> TranscriptEntry {
+        TranscriptEntry {
+            seq,
+            at_ms: i64::try_from(seq).unwrap(),
+            update,
+        }
+    }
+
+    fn text(text: &str) -> TranscriptUpdate {
+        TranscriptUpdate::Text {
+            text: text.to_owned(),
+        }
+    }
+
+    /// Entries of the given sizes through an excerpt of 10 and 5 bytes; numbers, and what was left out as `(number, count)`.
+    fn check(sizes: &[usize], expected: &[u64], left_out: Option<(u64, u64)>) {
+        let mut excerpt = Excerpt::new(10, 5);
+        for (seq, bytes) in (0..).zip(sizes) {
+            excerpt.push(entry(seq, text("x")), *bytes);
+        }
+        let entries = excerpt.entries();
+        assert_eq!(entries.keys().copied().collect::<Vec<_>>(), expected, "{sizes:?}");
+        let gaps: Vec<_> = entries
+            .values()
+            .filter_map(|entry| match entry.update {
+                TranscriptUpdate::Dropped { count } => Some((entry.seq, count)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(gaps, left_out.into_iter().collect::<Vec<_>>(), "{sizes:?}");
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_are_kept() {
+        check(&[], &[], None);
+        check(&[4, 4, 2], &[0, 1, 2], None);
+        check(&[5, 5, 3, 2], &[0, 1, 2, 3], None);
+        check(&[5, 5, 3, 2, 1], &[0, 1, 2, 3, 4], Some((2, 1)));
+        check(&[5, 5, 3, 2, 3, 2], &[0, 1, 2, 4, 5], Some((2, 2)));
+        // What doesn't fit into the beginning ends it, so that there is one gap only.
+        check(&[9, 3, 1, 3], &[0, 1, 2, 3], Some((1, 1)));
+        check(&[99], &[0], None);
+        check(&[99, 1], &[0, 1], Some((0, 1)));
+        check(&[1, 99, 99], &[0, 1, 2], Some((1, 1)));
+    }
+
+    #[test]
+    fn what_was_left_out_before_is_counted() {
+        let mut excerpt = Excerpt::new(0, 5);
+        excerpt.push(entry(0, text("a")), 3);
+        excerpt.push(entry(1, TranscriptUpdate::Dropped { count: 40 }), 3);
+        excerpt.push(entry(2, text("b")), 3);
+        excerpt.push(entry(3, text("c")), 2);
+        let entries = excerpt.entries();
+        let expected = TranscriptUpdate::Dropped { count: 41 };
+        assert_eq!(entries[&0].update, expected);
+        assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [0, 2, 3]);
+    }
+}

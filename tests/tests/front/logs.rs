@@ -1,0 +1,169 @@
+//! `logs`: sessions as they run, old ones again, and long ones.
+
+use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
+use ralph_tests::harness::WorkerOptions;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+use crate::typed::{output, said, started, until_said, until_told};
+
+async fn stage(description: &str) -> Stage {
+    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": json!([{"key": "a", "title": "A", "description": description}]).to_string()}}))
+        .await;
+    stage
+}
+
+/// Recorded lines, each of which has to be one.
+fn recorded(lines: &str) -> Vec<TranscriptEntry> {
+    lines
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn texts(entries: &[TranscriptEntry]) -> String {
+    let texts = entries.iter().filter_map(|entry| match &entry.update {
+        TranscriptUpdate::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[tokio::test]
+async fn who_follows_sees_the_session_while_it_runs_and_its_end() {
+    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    let gate = stage.world.gate("logs");
+    let description = format!(
+        "@say first words\n@wait-for {}\n@say last words\n@done",
+        gate.display()
+    );
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": json!([{"key": "a", "title": "A", "description": description}]).to_string()}}))
+        .await;
+    // It may be followed before there is anything to follow.
+    let mut people = started(&stage, "people", "logs f/a --follow");
+    let mut raw = started(&stage, "raw", "logs f/a --follow --raw");
+    until_told(&people, "first words").await;
+    until_told(&raw, "first words").await;
+    let live: i64 = sqlx::query_scalar("select count(*) from dispatches where state = 'live'")
+        .fetch_one(&stage.world.db)
+        .await
+        .unwrap();
+    assert_eq!(live, 1, "they are told while the session runs");
+    assert!(people.try_wait().is_none() && raw.try_wait().is_none());
+    std::fs::write(&gate, "").unwrap();
+    for command in [&mut people, &mut raw] {
+        assert_eq!(command.wait().await.code(), Some(0), "{}", command.output());
+    }
+    let told = people.output();
+    assert!(told.starts_with("── work attempt 1 (d-"), "{told}");
+    for words in ["first words", "last words"] {
+        assert_eq!(
+            told.lines().filter(|line| line.trim() == words).count(),
+            1,
+            "{told}"
+        );
+    }
+    let entries = recorded(&raw.output());
+    assert_eq!(
+        raw.output().lines().count(),
+        entries.len(),
+        "nothing but entries: {}",
+        raw.output()
+    );
+    let text = texts(&entries);
+    assert!(
+        text.contains("first words") && text.contains("last words"),
+        "{text}"
+    );
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry.seq).collect();
+    let expected: Vec<u64> = (0..).take(entries.len()).collect();
+    assert_eq!(numbers, expected);
+    assert!(matches!(
+        entries.last().unwrap().update,
+        TranscriptUpdate::Ended { .. }
+    ));
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn an_older_attempt_is_replayed_when_newer_ones_exist() {
+    let stage = stage(
+        "@on-attempt 1 @say words of the first\n@on-attempt 1 @fail not yet\n@on-attempt 2 @say words of the second\n@done",
+    )
+    .await;
+    stage.ends("complete").await;
+    let first = said(&stage, "logs f/a --attempt 1").await;
+    assert!(
+        first.contains("attempt 1 (") && first.contains("words of the first"),
+        "{first}"
+    );
+    assert!(!first.contains("words of the second"), "{first}");
+    for line in ["logs f/a", "logs f/a --attempt 2"] {
+        let last = said(&stage, line).await;
+        assert!(
+            last.contains("attempt 2 (") && last.contains("words of the second"),
+            "{last}"
+        );
+        assert!(!last.contains("words of the first"), "{last}");
+    }
+    let raw = said(&stage, "logs f/a --attempt 1 --raw").await;
+    let entries = recorded(&raw);
+    assert_eq!(raw.lines().count(), entries.len(), "{raw}");
+    assert!(texts(&entries).contains("words of the first"), "{raw}");
+    let document: Value =
+        serde_json::from_str(&said(&stage, "logs f/a --attempt 1 --output json").await).unwrap();
+    assert_eq!(document["attempt"], 1);
+    // From the first on, over all that follow.
+    let all = said(&stage, "logs f/a --attempt 1 --follow").await;
+    let at = |words: &str| all.find(words).unwrap_or_else(|| panic!("{words}: {all}"));
+    assert!(at("words of the first") < at("attempt 2 (") && at("attempt 2 (") < at("words of the second"));
+    let none = output(&stage, "logs f/a --attempt 3").await;
+    let told = String::from_utf8_lossy(&none.stderr);
+    assert_eq!(none.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("has no attempt 3") && told.contains("task show"),
+        "{told}"
+    );
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn of_a_long_transcript_the_beginning_and_the_end_are_kept_and_the_gap_is_told() {
+    let stage = stage("@say first words\n@flood 6M\n@say last words\n@done").await;
+    stage.ends("complete").await;
+    let kept = "select $1::uuid is not null and exists (select 1 from transcripts)";
+    stage.world.until(kept, uuid::Uuid::nil()).await.unwrap();
+    let told = until_said(&stage, "logs f/a", "entries were not kept").await;
+    let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("no {words}"));
+    assert!(
+        at("first words") < at("entries were not kept") && at("entries were not kept") < at("last words")
+    );
+    assert!(
+        told.trim_end().lines().last().unwrap().starts_with("ended: "),
+        "{}",
+        &told[told.len() - 200..]
+    );
+    let entries = recorded(&said(&stage, "logs f/a --raw").await);
+    let left_out: Vec<u64> = entries
+        .iter()
+        .filter_map(|entry| match entry.update {
+            TranscriptUpdate::Dropped { count } => Some(count),
+            _ => None,
+        })
+        .collect();
+    let [left_out] = left_out[..] else {
+        panic!("{left_out:?}");
+    };
+    let kept = entries.len() as u64 - 1;
+    assert_eq!(
+        kept + left_out,
+        entries.last().unwrap().seq + 1,
+        "nothing is lost without a word"
+    );
+    assert!(left_out > 20 && texts(&entries).len() < 4 << 20);
+    stage.strike().await;
+}
