@@ -3,6 +3,7 @@
 
 mod agents;
 mod apart;
+mod beside;
 mod conflicts;
 mod coordinator_killed;
 mod dirs;
@@ -20,6 +21,7 @@ mod serve;
 mod server_killed;
 mod side_by_side;
 mod soak;
+mod symlinks;
 mod verdicts;
 mod way;
 mod worker_killed;
