@@ -39,3 +39,13 @@ create table account_doors (
   -- Nothing that uses it is claimed before.
   until timestamptz not null
 );
+
+-- What agents asked of a person while nobody was there: each was told to decide and to say so. For whoever looks later.
+create table questions (
+  dispatch_id uuid primary key references dispatches on delete cascade,
+  task_id uuid not null,
+  asked text[] not null check (cardinality(asked) > 0),
+  asked_at timestamptz not null default now()
+);
+
+create index questions_of_task on questions (task_id);

@@ -108,6 +108,7 @@ fn report_of(end: SessionEnd, snapshot: Snapshot) -> SessionReport {
         attempted: end.attempted,
         last_tool_error: end.last_tool_error,
         stderr_tail: end.stderr_tail,
+        questions: end.questions,
     }
 }
 
@@ -136,6 +137,7 @@ fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
         attempted: Vec::new(),
         last_tool_error: None,
         stderr_tail: String::new(),
+        questions: Vec::new(),
     }))
 }
 

@@ -59,6 +59,7 @@ fn bound(report: &mut Report, room: usize) {
     };
     keep(&mut session.snapshot.files_changed, room / 4);
     keep(&mut session.attempted, room / 8);
+    keep(&mut session.questions, room / 8);
     if let Some(change) = &mut session.snapshot.change {
         shorten(change, room);
     }

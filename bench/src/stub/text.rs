@@ -56,6 +56,7 @@ pub fn report(
             attempted: Vec::new(),
             last_tool_error: None,
             stderr_tail: String::new(),
+            questions: Vec::new(),
         })),
     }
 }

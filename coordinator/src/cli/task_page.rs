@@ -160,6 +160,10 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             lines.push(paint.apply(Tone::Dim, &format!("      {what}: {}", indented(text))));
         }
     }
+    for question in &dispatch.questions {
+        let line = format!("      asked, and nobody was there: {}", indented(question));
+        lines.push(paint.apply(Tone::Warn, &line));
+    }
     for test in &dispatch.test_changes {
         lines.push(paint.apply(Tone::Warn, &format!("      look at {}", weakened(test))));
     }

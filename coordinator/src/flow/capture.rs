@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::sigil::{FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
@@ -27,9 +28,17 @@ pub struct Captured {
     learnings: Vec<Learned>,
     knowledge: Vec<Learned>,
     notes: Vec<Noted>,
+    questions: Vec<(DispatchId, TaskId, Vec<String>)>,
 }
 
 impl Captured {
+    /// Takes what a session asked of a person.
+    pub fn asked(&mut self, dispatch: DispatchId, task: TaskId, asked: &[String]) {
+        if !asked.is_empty() {
+            self.questions.push((dispatch, task, asked.to_vec()));
+        }
+    }
+
     /// Takes what a work session's text says, with the files that it changed.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String]) {
         self.learnings
@@ -121,6 +130,9 @@ impl Captured {
         let released = store::memory::insert_learnings(conn, &self.learnings, done).await?;
         store::memory::insert_knowledge(conn, &self.knowledge).await?;
         store::memory::insert_notes(conn, &self.notes).await?;
+        for (dispatch, task, asked) in &self.questions {
+            store::question::keep(conn, *dispatch, *task, asked).await?;
+        }
         Ok(released)
     }
 }

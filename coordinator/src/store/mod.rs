@@ -19,6 +19,7 @@ pub mod memory;
 pub mod notice;
 pub mod operation;
 pub mod prompt;
+pub mod question;
 pub mod ready;
 pub mod recall;
 pub mod retention;

@@ -67,6 +67,9 @@ pub struct SessionReport {
     /// The agent's last lines on standard error.
     #[serde(default)]
     pub stderr_tail: String,
+    /// What it asked of a person, and nobody was there, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
 }
 
 /// How a session ended (SPEC 3.2).

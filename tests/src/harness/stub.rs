@@ -176,6 +176,7 @@ impl Stub {
                 attempted: Vec::new(),
                 last_tool_error: None,
                 stderr_tail: String::new(),
+                questions: Vec::new(),
             })),
         }
     }

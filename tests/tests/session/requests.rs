@@ -137,10 +137,9 @@ async fn a_question_to_a_person_is_answered_at_once_and_recorded() {
     assert_eq!(played.end.ended, turn("end_turn"));
     let answered: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
-    assert_eq!(
-        (&answered["id"], &answered["result"]["action"]),
-        (&"q".into(), &"decline".into())
-    );
+    let told = serde_json::json!({"action": "decline", "_meta": {"ralph": {"message": "nobody is there, decide and say so"}}});
+    assert_eq!((&answered["id"], &answered["result"]), (&"q".into(), &told));
+    assert_eq!(played.end.questions, ["Which database?"]);
     let asked = played.entries.iter().find_map(|entry| match &entry.update {
         TranscriptUpdate::Request {
             method,

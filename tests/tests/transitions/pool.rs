@@ -118,6 +118,7 @@ impl<'a> Pool<'a> {
             attempted: vec![],
             last_tool_error: None,
             stderr_tail: String::new(),
+            questions: Vec::new(),
         }));
         Incoming {
             report: self.report_of(to, finished),

@@ -14,6 +14,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
 use super::agent::Agent;
+use super::elicitation;
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::lines::{Line, Lines};
 use super::peer::{self, Incoming, Outbox};
@@ -364,6 +365,9 @@ impl<'a> Conversation<'a> {
             Incoming::Notification { .. } => {}
             Incoming::Request { id, method, params } => {
                 self.progressed = now();
+                if let Some(question) = elicitation::question(&method, params) {
+                    self.record.asked(&question);
+                }
                 if let Some(voice) = &mut self.voice
                     && let Some(group) = voice.desk.serve(id, &method, params, self.record)
                 {

@@ -31,6 +31,7 @@ mod content;
 mod conversation;
 mod disk;
 mod door;
+mod elicitation;
 mod files;
 mod handshake;
 mod introduction;

@@ -24,6 +24,12 @@ const REMEMBERED: usize = 20;
 /// How many oddities are noted in the transcript, so that junk doesn't fill it.
 const MOST_ODDITIES: u32 = 10;
 
+/// Questions of one session that are kept.
+const MOST_QUESTIONS: usize = 20;
+
+/// Longest of them. Bytes.
+const QUESTION_BYTES: usize = 1_000;
+
 /// Longest sample of an oddity. Bytes.
 const SAMPLE_BYTES: usize = 200;
 
@@ -66,6 +72,8 @@ pub struct Record {
     message_from: usize,
     /// What the agent offered last: models and modes.
     offers: (Offer, Offer),
+    /// What the agent asked of a person.
+    questions: Vec<String>,
 }
 
 impl Record {
@@ -97,6 +105,7 @@ impl Record {
             corrected_from: None,
             message_from: 0,
             offers: Default::default(),
+            questions: Vec::new(),
         }
     }
 
@@ -142,6 +151,18 @@ impl Record {
         if let Some(session) = &mut self.introduction.session {
             session.mode = Some(mode);
         }
+    }
+
+    /// The agent asks a person something.
+    pub fn asked(&mut self, question: &str) {
+        if self.questions.len() < MOST_QUESTIONS {
+            self.questions.push(bounded(question, QUESTION_BYTES));
+        }
+    }
+
+    /// What it asked, in its order.
+    pub fn questions(&self) -> &[String] {
+        &self.questions
     }
 
     /// From here on the agent corrects what it said: a task graph takes the place of those before it.

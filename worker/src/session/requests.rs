@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::elicitation;
 use super::files::{Files, refused};
 use super::leftovers::Group;
 use super::peer::{LargeSlot, Open, Outbox};
@@ -112,13 +113,10 @@ impl Desk {
             "terminal/release" => ticket.take(params, |ticket, request: ReleaseTerminalRequest| {
                 ticket.done(self.terminals.release(&request.terminal_id.0));
             }),
-            "elicitation/create" => {
-                // A question to a person.
-                let detail = bounded(params, DETAIL_BYTES);
-                let words = "declined: nobody is there, decide and say so".to_owned();
-                ticket
-                    .about(detail)
-                    .answer(Ok(json!({ "action": "decline" })), words, None);
+            elicitation::METHOD => {
+                let asked = elicitation::question(method, params).unwrap_or_default();
+                let words = format!("declined: {}", elicitation::NOBODY);
+                ticket.about(asked).answer(Ok(elicitation::answer()), words, None);
             }
             _ => {
                 let words = "refused: the method is not known".to_owned();

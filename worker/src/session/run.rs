@@ -84,6 +84,7 @@ async fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> Ses
         attempted: record.attempted().iter().map(text).collect(),
         last_tool_error: record.last_tool_error.as_ref().map(text),
         stderr_tail: redactor.text(&stderr_tail),
+        questions: record.questions().iter().map(text).collect(),
         agent: record.agent,
     }
 }

@@ -110,4 +110,6 @@ pub struct SessionEnd {
     pub last_tool_error: Option<String>,
     /// The agent's last lines on standard error.
     pub stderr_tail: String,
+    /// What it asked of a person, and nobody was there.
+    pub questions: Vec<String>,
 }

@@ -251,6 +251,7 @@ impl Batch<'_> {
             kind == SessionKind::Work && !matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
         self.doors.note(dispatch, session, &judgement);
+        self.captured.asked(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
         if dispatch.kind.begins_attempt() {
             if dispatch.kind != Kind::Distill {

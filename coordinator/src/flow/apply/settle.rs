@@ -149,6 +149,7 @@ pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
             attempted: Vec::new(),
             last_tool_error: None,
             stderr_tail: String::new(),
+            questions: Vec::new(),
         })),
     };
     Incoming {

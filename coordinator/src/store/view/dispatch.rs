@@ -38,6 +38,9 @@ pub struct DispatchView {
     /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
     #[serde(default)]
     pub test_changes: Vec<TestChange>,
+    /// What it asked of a person while nobody was there: it was told to decide and to say so.
+    #[serde(default)]
+    pub questions: Vec<String>,
     pub stop_reason: Option<String>,
     pub duration_ms: Option<i64>,
     pub input_tokens: Option<i64>,
@@ -105,7 +108,7 @@ pub async fn dispatches_of_task(
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, commit,
                   pushed_ref, pruned_at, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, tool_calls,
-                  claimed_at, settled_at
+                  claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
            from dispatches
            where task_id = $1
            order by id desc
@@ -141,6 +144,7 @@ pub async fn dispatches_of_task(
                 .test_changes
                 .and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
+            questions: row.asked.unwrap_or_default(),
             stop_reason: row.stop_reason,
             duration_ms: row.duration_ms,
             input_tokens: row.input_tokens,
