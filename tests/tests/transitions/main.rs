@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod deaths;
+mod doors;
 mod invariants;
 mod leases;
 mod operations;

@@ -42,7 +42,7 @@ async fn no_ticket_is_issued_for_what_has_no_room() {
 }
 
 /// Takes the tickets away once `n` have arrived.
-async fn purge_tickets(world: &World, n: i64) {
+pub async fn purge_tickets(world: &World, n: i64) {
     let arrived = async {
         while world
             .bus
