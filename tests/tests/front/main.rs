@@ -21,6 +21,7 @@ mod memory;
 mod notices;
 mod once;
 mod output;
+mod questions;
 mod rate;
 mod restart;
 mod retention;
