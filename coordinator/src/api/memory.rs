@@ -31,6 +31,8 @@ const MAX_QUERIES: usize = 1_000;
 const MAX_LIMIT: usize = 50;
 /// Entries that one request hides.
 const MAX_PRUNED: i64 = 10_000;
+/// Longest identity of a repository. Bytes.
+const MAX_REPO_BYTES: usize = 1_000;
 /// A hundred years.
 const MAX_DAYS: f64 = 36_500.0;
 /// Category of a learning that comes without one.
@@ -187,6 +189,7 @@ pub async fn import(
     State(app): State<App>,
     Body(import): Body<ImportMemory>,
 ) -> Result<Json<Imported>, Problem> {
+    check_repo(&import.repo)?;
     for item in &import.items {
         check(item.kind, &item.title, &item.body, &item.tags).map_err(|why| {
             Problem::refused(format!(
@@ -223,6 +226,7 @@ pub async fn add(
     {
         return read(&app, new.id).await;
     }
+    check_repo(&add.repo)?;
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
     let given = Given {
         id: new.id,
@@ -267,6 +271,16 @@ pub async fn edit(
     .map_err(Problem::refused)?;
     library::edit(&app.deps.db, id, &edit).await?;
     read(&app, id).await
+}
+
+fn check_repo(repo: &str) -> Result<(), Problem> {
+    if repo.len() <= MAX_REPO_BYTES {
+        return Ok(());
+    }
+    Err(Problem::refused(format!(
+        "the identity of a repository has at most {MAX_REPO_BYTES} bytes, this one {}; the address of its origin is the usual one",
+        repo.len()
+    )))
 }
 
 /// Why a person's entry can't be taken.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use ralph_shared::sigil::{MOST_TAGS, TITLE_CHARS};
 use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -19,10 +20,6 @@ use crate::store;
 use crate::store::context::TaskFacts;
 use crate::store::library::{Given, Origin};
 use crate::store::survey::Files;
-
-/// Tags and characters of a title that are kept of a file.
-const KEPT_TAGS: usize = 30;
-const KEPT_TITLE_CHARS: usize = 300;
 
 /// Whether a session of the task starts from what is landed, and from nothing else.
 pub(super) fn starts_at_head(task: &TaskFacts) -> bool {
@@ -205,9 +202,9 @@ async fn write(
         kind: EntryKind::Knowledge,
         origin: Origin::Repository,
         category: String::new(),
-        title: read.title.chars().take(KEPT_TITLE_CHARS).collect(),
+        title: read.title.chars().take(TITLE_CHARS).collect(),
         body: capture::bounded(&read.body),
-        tags: read.tags.into_iter().take(KEPT_TAGS).collect(),
+        tags: read.tags.into_iter().take(MOST_TAGS).collect(),
         paths: Vec::new(),
         feature: read.feature,
         created_at: at,

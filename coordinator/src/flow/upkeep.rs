@@ -1,8 +1,11 @@
 //! What keeps the memory in order in the background: each step idempotent, safe to die half-way (SPEC 6.7).
 
+use ralph_shared::ids::TaskId;
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use super::capture;
+use super::guard::{guarded, is_away};
 use super::recall::calibrate;
 use crate::domain::recall::{Kind, Scope, analyse};
 use crate::store;
@@ -24,44 +27,106 @@ pub struct Upkept {
     /// Journal entries of ended runs that can be found now.
     pub indexed: usize,
     /// Entries whose words were counted.
-    pub counted: u64,
+    pub counted: usize,
     /// Attempts whose ending weighed what they were shown.
-    pub weighed: i64,
+    pub weighed: usize,
     /// Memories whose floor was found.
     pub calibrated: usize,
+    /// Steps that failed.
+    pub failed: usize,
 }
 
-/// Works once.
+/// Works once. A step that fails is told of, and keeps nobody from the others.
+///
+/// # Errors
+/// When the database can't be reached, or others were at the same rows.
 pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
+    let mut upkept = Upkept::default();
+    let mut step = |name, done: sqlx::Result<usize>| match done {
+        Ok(n) => Ok(n),
+        Err(error) if is_away(&error) => Err(error),
+        Err(error) => {
+            tracing::error!(%error, step = name, "a step of the memory's upkeep failed; the others go on");
+            upkept.failed += 1;
+            Ok(0)
+        }
+    };
+    let released = step("release", guarded(release(db)).await)?;
+    let indexed = step("index", guarded(index(db)).await)?;
+    let counted = step("count", guarded(count(db)).await)?;
+    let weighed = step("weigh", guarded(weigh(db)).await)?;
+    let calibrated = if counted == 0 {
+        step("calibrate", guarded(find_floors(db)).await)?
+    } else {
+        0
+    };
+    Ok(Upkept {
+        released,
+        indexed,
+        counted,
+        weighed,
+        calibrated,
+        ..upkept
+    })
+}
+
+/// Lets out of quarantine what done tasks learned: together, or one by one where that fails.
+async fn release(db: &PgPool) -> sqlx::Result<usize> {
     let mut conn = db.acquire().await?;
     let tasks = store::memory::unreleased_of_done(&mut conn, TASKS).await?;
     drop(conn);
-    if !tasks.is_empty() {
-        let mut tx = db.begin().await?;
-        capture::release(&mut tx, &tasks, Vec::new()).await?;
-        tx.commit().await?;
+    if tasks.is_empty() {
+        return Ok(0);
     }
+    match release_together(db, &tasks).await {
+        Err(error) if is_away(&error) || tasks.len() == 1 => return Err(error),
+        Err(error) => {
+            tracing::warn!(%error, tasks = tasks.len(), "what tasks learned could not be let out together; one by one then");
+        }
+        Ok(()) => return Ok(tasks.len()),
+    }
+    let mut released = 0;
+    for task in tasks {
+        match release_together(db, &[task]).await {
+            Ok(()) => released += 1,
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, task = %TaskId(task), "what a task learned can't be let out of quarantine");
+            }
+        }
+    }
+    Ok(released)
+}
+
+async fn release_together(db: &PgPool, tasks: &[Uuid]) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    capture::release(&mut tx, tasks, Vec::new()).await?;
+    tx.commit().await
+}
+
+async fn index(db: &PgPool) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
     let ended = store::recall::ended_entries(&mut tx, ENTRIES).await?;
     let docs: Vec<NewDoc> = ended.iter().map(journal_doc).collect();
     store::recall::insert(&mut tx, &docs).await?;
     tx.commit().await?;
+    Ok(docs.len())
+}
+
+async fn count(db: &PgPool) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
     let counted = store::recall::count_keys(&mut tx, DOCS, SETTLED_SECONDS).await?;
     tx.commit().await?;
-    let mut conn = db.acquire().await?;
-    let weighed = store::memory::weigh(&mut conn, ATTEMPTS).await?;
-    Ok(Upkept {
-        released: tasks.len(),
-        indexed: docs.len(),
-        counted,
-        weighed: weighed.attempts,
-        calibrated: if counted == 0 {
-            calibrate(&mut conn).await?
-        } else {
-            0
-        },
-    })
+    Ok(usize::try_from(counted).unwrap_or(usize::MAX))
+}
+
+async fn weigh(db: &PgPool) -> sqlx::Result<usize> {
+    let weighed = store::memory::weigh(&mut *db.acquire().await?, ATTEMPTS).await?;
+    Ok(usize::try_from(weighed.attempts).unwrap_or(0))
+}
+
+async fn find_floors(db: &PgPool) -> sqlx::Result<usize> {
+    calibrate(&mut *db.acquire().await?).await
 }
 
 fn journal_doc(entry: &store::recall::EndedEntry) -> NewDoc {

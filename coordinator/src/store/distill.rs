@@ -24,7 +24,8 @@ pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Groups of more than `above` live learnings, the largest first, of repositories where no session merges now.
+/// Groups of more than `above` live learnings, the largest first, of repositories where no session merges now. A tag that an
+/// index has no room for makes none.
 pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Result<Vec<Tagged>> {
     let rows = sqlx::query!(
         r#"with live as (
@@ -39,7 +40,7 @@ pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Res
              select repo_id, t.tag, count(*) as size
              from live
              cross join lateral (select distinct lower(tag) as tag from unnest(tags) as u(tag)) t
-             where repo_id in (select repo_id from sizes)
+             where repo_id in (select repo_id from sizes) and octet_length(t.tag) <= 1000
              group by repo_id, t.tag
              having count(*) > $1
            )

@@ -215,17 +215,19 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     .await
 }
 
-/// Tasks that are done, but whose learnings are still in quarantine: a person said that they are.
+/// Tasks that are done, but whose learnings are still in quarantine: a person said that they are, or they could not be let out
+/// before. Any of them, so that those which can't be don't stand before the others.
 pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select distinct t.id
            from (
-             select task_id from learnings where task_id is not null and released_at is null
-             union all
-             select task_id from knowledge where task_id is not null and released_at is null
+             select task_id from learnings where task_id is not null and released_at is null and pruned_at is null
+             union
+             select task_id from knowledge where task_id is not null and released_at is null and pruned_at is null
            ) l
            join tasks t on t.id = l.task_id
            where t.state = 'done'
+           order by random()
            limit $1"#,
         most,
     )

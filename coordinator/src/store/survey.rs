@@ -148,7 +148,7 @@ pub async fn is_same(
 ) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists (
-             select from knowledge where repo_id = $1 and external_id = $2 and file_sha256 = $3
+             select from knowledge where repo_id = $1 and md5(external_id) = md5($2) and external_id = $2 and file_sha256 = $3
            ) as "same!""#,
         repo_id,
         external_id,
@@ -161,7 +161,9 @@ pub async fn is_same(
 /// Takes a file's name from the entry that it was. Returns that entry.
 pub async fn unname(conn: &mut PgConnection, repo_id: &str, external_id: &str) -> sqlx::Result<Option<Uuid>> {
     sqlx::query_scalar!(
-        "update knowledge set external_id = null where repo_id = $1 and external_id = $2 returning id",
+        "update knowledge set external_id = null
+         where repo_id = $1 and md5(external_id) = md5($2) and external_id = $2
+         returning id",
         repo_id,
         external_id,
     )

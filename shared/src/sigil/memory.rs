@@ -5,18 +5,24 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::attributes::Attributes;
-use super::cut::cut_after_words;
+use super::cut::{cut_after_words, cut_at_word};
 use super::value::{Fault, one_line, required, required_attribute, required_list};
 
 /// A knowledge body keeps this many words (SPEC 4.1).
 pub const KNOWLEDGE_WORDS: usize = 500;
+/// A knowledge title keeps this many characters, whole words where it has any.
+pub const TITLE_CHARS: usize = 300;
+/// So many tags of one entry are kept, of so many characters each.
+pub const MOST_TAGS: usize = 30;
+/// See [`MOST_TAGS`].
+pub const TAG_CHARS: usize = 100;
 
 /// `<knowledge>`: something that holds for the whole project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// On one line, never empty.
+    /// On one line, never empty, at most [`TITLE_CHARS`] characters.
     pub title: String,
-    /// At least one, lower-case, each once, in the order given.
+    /// One to [`MOST_TAGS`], lower-case, each once, in the order given.
     pub tags: Vec<String>,
     /// At most [`KNOWLEDGE_WORDS`] words; ends with `[truncated]` if there were more.
     pub body: String,
@@ -25,7 +31,8 @@ pub struct Knowledge {
 impl Knowledge {
     pub(super) fn read(attributes: Attributes<'_>, body: &str) -> Result<Self, Fault> {
         let title = one_line(required_attribute(attributes.title)?);
-        let tags = required_list(attributes.tags, str::to_lowercase)?;
+        let title = cut_at_word(&title, TITLE_CHARS).to_owned();
+        let tags = tags(attributes, str::to_lowercase)?;
         let body = required(body)?;
         let body = match cut_after_words(body, KNOWLEDGE_WORDS) {
             Some(kept) => format!("{kept} [truncated]"),
@@ -35,12 +42,24 @@ impl Knowledge {
     }
 }
 
+/// The tags of an entry, as far as they are kept.
+fn tags(attributes: Attributes<'_>, fold: fn(&str) -> String) -> Result<Vec<String>, Fault> {
+    let mut kept: Vec<String> = Vec::new();
+    for tag in required_list(attributes.tags, fold)? {
+        let tag = cut_at_word(&tag, TAG_CHARS);
+        if kept.len() < MOST_TAGS && !kept.iter().any(|other| other == tag) {
+            kept.push(tag.to_owned());
+        }
+    }
+    Ok(kept)
+}
+
 /// `<learning>`: an insight from an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learning {
     /// What it is about.
     pub category: LearningCategory,
-    /// At least one, in the agent's own case, each once.
+    /// One to [`MOST_TAGS`], in the agent's own case, each once.
     pub tags: Vec<String>,
     /// Never empty.
     pub body: String,
@@ -51,8 +70,9 @@ pub struct Learning {
 
 impl Learning {
     pub(super) fn read(attributes: Attributes<'_>, body: &str) -> Result<Self, Fault> {
-        let category = one_line(required_attribute(attributes.category)?).into();
-        let tags = required_list(attributes.tags, str::to_owned)?;
+        let category = one_line(required_attribute(attributes.category)?);
+        let category = cut_at_word(&category, TAG_CHARS).to_owned().into();
+        let tags = tags(attributes, str::to_owned)?;
         Ok(Self {
             category,
             tags,
@@ -242,6 +262,29 @@ mod tests {
         assert_eq!(
             (read(1).title.as_str(), read(1).tags),
             ("A title", vec!["ci".to_owned(), "größe".to_owned()])
+        );
+    }
+
+    #[test]
+    fn titles_tags_and_categories_of_any_length_are_cut_at_words() {
+        let long = "größe ".repeat(1_000);
+        let many: Vec<String> = (0..50).map(|n| format!("tag {n}")).collect();
+        let tags = format!("{long},{}", many.join(","));
+        let attributes = Attributes {
+            title: Some(&long),
+            tags: Some(&tags),
+            category: Some(&long),
+            ..Attributes::default()
+        };
+        let knowledge = Knowledge::read(attributes, "body").unwrap();
+        assert_eq!(knowledge.title, "größe ".repeat(TITLE_CHARS / 6).trim_end());
+        assert_eq!(knowledge.tags.len(), MOST_TAGS);
+        assert_eq!(knowledge.tags[0], "größe ".repeat(TAG_CHARS / 6).trim_end());
+        assert_eq!(knowledge.tags[1], "tag 0");
+        let learning = Learning::read(attributes, "body").unwrap();
+        assert_eq!(
+            (learning.category.as_str(), &learning.tags),
+            (knowledge.tags[0].as_str(), &knowledge.tags)
         );
     }
 

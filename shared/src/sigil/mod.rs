@@ -40,7 +40,9 @@ pub use extract::{
     extract_failure,
 };
 pub use failure_report::{ErrorCategory, FailureReport, STACK_TRACE_CHARS};
-pub use memory::{KNOWLEDGE_WORDS, Knowledge, Learning, LearningCategory, Note, NoteKind};
+pub use memory::{
+    KNOWLEDGE_WORDS, Knowledge, Learning, LearningCategory, MOST_TAGS, Note, NoteKind, TAG_CHARS, TITLE_CHARS,
+};
 pub use name::SigilName;
 pub use parse::{Context, MAX_ENTRIES, parse};
 pub use signals::{Difficulty, Promise, Sigils, Verdict};

@@ -144,6 +144,49 @@ fn kinds() -> impl Strategy<Value = SessionKind> {
     prop::sample::select(&SessionKind::ALL[..])
 }
 
+/// Texts of this repository that are about sigils: the templates of prompts, and the sources that read and test them.
+fn own_documents() -> Vec<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let folders = [
+        "",
+        "docs",
+        "shared/src/sigil",
+        "coordinator/src/prompt",
+        "coordinator/src/prompt/templates",
+    ];
+    let files = folders.iter().flat_map(|folder| {
+        std::fs::read_dir(format!("{root}/{folder}"))
+            .into_iter()
+            .flatten()
+    });
+    let texts = files.flatten().map(|file| file.path());
+    let texts = texts.filter(|path| {
+        path.extension()
+            .is_some_and(|ending| ending == "md" || ending == "rs")
+    });
+    texts
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect()
+}
+
+#[test]
+fn documents_about_sigils_are_read_at_their_price_and_can_be_defused() {
+    let documents = own_documents();
+    let all = documents.join("\n");
+    assert!(all.matches("<task-done>").count() > 20 && all.matches("<knowledge").count() > 20);
+    for kind in [
+        SessionKind::Work,
+        SessionKind::Verify,
+        SessionKind::Review,
+        SessionKind::Build,
+    ] {
+        for text in documents.iter().chain([&all]) {
+            visits(text, kind);
+            assert_eq!(parse(&defuse(text), &context(kind)), Sigils::default());
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_parses_within_its_bound(text in pieces(), kind in kinds()) {

@@ -48,7 +48,7 @@ pub async fn apply(
     settings: &Settings,
     batch: &[Incoming],
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
-    match at_once(db, settings, batch).await {
+    match at_once(db, settings, batch, Memory::Kept).await {
         Ok(applied) => Ok(applied),
         Err(error) if is_away(&error) => Err(error),
         Err(error) if batch.len() > 1 => {
@@ -74,6 +74,9 @@ pub async fn apply(
             let Some(poisoned) = batch.first() else {
                 return Ok((Vec::new(), Signals::default()));
             };
+            if let Some(applied) = without_memory(db, settings, poisoned, &error).await? {
+                return Ok(applied);
+            }
             let signals = set_aside(db, settings, poisoned, &error).await?;
             Ok((vec![Fate::Poisoned], signals))
         }
@@ -81,11 +84,55 @@ pub async fn apply(
 }
 
 /// Whatever a report triggers, it must not stop the rest.
-async fn at_once(db: &PgPool, settings: &Settings, batch: &[Incoming]) -> sqlx::Result<(Vec<Fate>, Signals)> {
+async fn at_once(
+    db: &PgPool,
+    settings: &Settings,
+    batch: &[Incoming],
+    memory: Memory,
+) -> sqlx::Result<(Vec<Fate>, Signals)> {
     guarded(store::retry_serialization(|| {
-        in_one_transaction(db, settings, batch)
+        in_one_transaction(db, settings, batch, memory)
     }))
     .await
+}
+
+/// What becomes of what reports leave for later tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// It is stored, and let out of quarantine with its task.
+    Kept,
+    /// It could not be: the work counts without. What is in quarantine stays there until upkeep lets it out.
+    Left,
+}
+
+/// Applies a report that can't be applied with what it leaves for the memory, without that: what landed has landed, whatever an
+/// agent learned. The whole report is kept raw. `None` when that isn't what fails.
+async fn without_memory(
+    db: &PgPool,
+    settings: &Settings,
+    one: &Incoming,
+    cause: &sqlx::Error,
+) -> sqlx::Result<Option<(Vec<Fate>, Signals)>> {
+    let applied = match at_once(db, settings, std::slice::from_ref(one), Memory::Left).await {
+        Ok(applied) => applied,
+        Err(error) if is_away(&error) => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    let dispatch = one.report.dispatch;
+    tracing::error!(%cause, %dispatch, "what a report leaves for the memory could not be kept; the report itself counts");
+    keep_raw(
+        db,
+        one,
+        &format!("applied without what it leaves for the memory: {cause}"),
+    )
+    .await?;
+    Ok(Some(applied))
+}
+
+async fn keep_raw(db: &PgPool, one: &Incoming, why: &str) -> sqlx::Result<()> {
+    let body = serde_json::to_vec(&one.report).unwrap_or_default();
+    let mut conn = db.acquire().await?;
+    store::blob::keep_bad_report(&mut conn, Some(one.report.dispatch.0), why, &body).await
 }
 
 /// Keeps a report raw that can't be applied, and ends its attempt with an error that says so.
@@ -97,10 +144,7 @@ async fn set_aside(
 ) -> sqlx::Result<Signals> {
     let dispatch = poisoned.report.dispatch;
     tracing::error!(%cause, %dispatch, "report could not be applied; kept in bad_reports");
-    let body = serde_json::to_vec(&poisoned.report).unwrap_or_default();
-    let mut conn = db.acquire().await?;
-    store::blob::keep_bad_report(&mut conn, Some(dispatch.0), &cause.to_string(), &body).await?;
-    drop(conn);
+    keep_raw(db, poisoned, &cause.to_string()).await?;
     end_as_error(
         db,
         settings,
@@ -126,7 +170,7 @@ pub async fn end_as_error(
     };
     let report = [broken(&known, message)];
     Ok(
-        store::retry_serialization(|| in_one_transaction(db, settings, &report))
+        store::retry_serialization(|| in_one_transaction(db, settings, &report, Memory::Kept))
             .await?
             .1,
     )
@@ -169,6 +213,7 @@ async fn in_one_transaction(
     db: &PgPool,
     settings: &Settings,
     incoming: &[Incoming],
+    memory: Memory,
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -221,7 +266,7 @@ async fn in_one_transaction(
         };
         fates.push(fate);
     }
-    batch.write(&mut tx, &mut signals).await?;
+    batch.write(&mut tx, memory, &mut signals).await?;
     faults::point("report.before_commit");
     tx.commit().await?;
     faults::point("report.after_commit");

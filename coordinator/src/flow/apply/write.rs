@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::super::{Signals, capture, cascade, distill, finish, hold, integrate, submit};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
+use super::settle::Memory;
 use crate::domain::retry::{self, Next};
 use crate::domain::run::Spent;
 use crate::domain::states::{Kind, Outcome, TaskState};
@@ -18,7 +19,12 @@ use crate::store::task::Task;
 
 impl Batch<'_> {
     /// Writes everything in the order that the locks and the readers within the transaction need.
-    pub(super) async fn write(mut self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
+    pub(super) async fn write(
+        mut self,
+        conn: &mut PgConnection,
+        memory: Memory,
+        signals: &mut Signals,
+    ) -> sqlx::Result<()> {
         for (id, graph) in std::mem::take(&mut self.split) {
             self.split_task(conn, id, &graph).await?;
         }
@@ -38,8 +44,11 @@ impl Batch<'_> {
             store::ready::withdraw(conn, &self.withdraw).await?;
         }
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
-        let released = self.captured.save(conn, &landed).await?;
-        for answer in &self.distilled {
+        let released = match memory {
+            Memory::Kept => self.captured.save(conn, &landed).await?,
+            Memory::Left => Vec::new(),
+        };
+        for answer in self.distilled.iter().filter(|_| memory == Memory::Kept) {
             distill::take(conn, answer).await?;
         }
         for (task, reason) in &self.explained {
@@ -86,7 +95,9 @@ impl Batch<'_> {
         let pools = store::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
         self.put_off_colliding(conn).await?;
-        capture::release(conn, &landed, released).await?;
+        if memory == Memory::Kept {
+            capture::release(conn, &landed, released).await?;
+        }
         if !self.landed.is_empty() {
             cascade::resolved(
                 conn,

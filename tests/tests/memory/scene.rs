@@ -1,0 +1,86 @@
+//! A world without agents: what they would say is reported by hand, so that a test chooses what comes when.
+
+use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::upkeep;
+use ralph_shared::wire::{Assignment, Ended, Finished, SessionReport, Work};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+use super::trust::settings;
+
+/// A world whose coordinator is the test, with memory for everybody.
+pub async fn world() -> World {
+    World::start_with(settings()).await.unwrap()
+}
+
+/// Submits a feature without a repository; gives its id.
+pub async fn submit(world: &World, name: &str, graph: &str) -> ralph_shared::ids::FeatureId {
+    let mut options = FeatureOptions::default();
+    options.run.backoff_ms = 0;
+    world.submit(name, None, graph, &options).await.unwrap().0
+}
+
+/// Claims the one task that is ready.
+pub async fn claims(pool: &Pool<'_>) -> Assignment {
+    let assigned = pool.claim_once(&[["default"]]).await;
+    assigned.into_iter().next().expect("a task is ready")
+}
+
+/// Its session ends its turn with this text.
+pub async fn says(pool: &Pool<'_>, of: &Assignment, text: &str) {
+    says_after(pool, of, text, |_| ()).await;
+}
+
+/// The same with a report that was changed before.
+pub async fn says_after(
+    pool: &Pool<'_>,
+    of: &Assignment,
+    text: &str,
+    change: impl FnOnce(&mut SessionReport),
+) {
+    let ended = Ended::Turn {
+        stop_reason: "end_turn".into(),
+    };
+    let mut report = pool.session(of, ended, text, 0);
+    if let Finished::Session(session) = &mut report.report.finished {
+        change(session);
+    }
+    assert_eq!(pool.report(vec![report]).await, [Fate::Applied]);
+}
+
+/// Claims the one task that is ready, whose session says `text` and that it is done.
+pub async fn does(pool: &Pool<'_>, text: &str) -> Assignment {
+    let of = claims(pool).await;
+    says(pool, &of, &format!("{text}\n<task-done>{}</task-done>", of.task)).await;
+    of
+}
+
+/// The same, but it failed.
+pub async fn fails(pool: &Pool<'_>, text: &str) -> Assignment {
+    let of = claims(pool).await;
+    says(
+        pool,
+        &of,
+        &format!("{text}\n<task-failed>{}</task-failed>", of.task),
+    )
+    .await;
+    of
+}
+
+/// The prompt that a session was sent.
+pub fn prompt(of: &Assignment) -> String {
+    let Work::Session(order) = &of.work else {
+        panic!("no session: {of:?}");
+    };
+    match &order.prompt {
+        ralph_shared::wire::Text::Inline(text) => text.clone(),
+        parts => panic!("it came in parts: {parts:?}"),
+    }
+}
+
+/// Upkeep works once, without a failure.
+pub async fn upkeep(world: &World) -> upkeep::Upkept {
+    let upkept = upkeep::tick(&world.db).await.unwrap();
+    assert_eq!(upkept.failed, 0, "{upkept:?}");
+    upkept
+}
