@@ -14,9 +14,9 @@ use super::body::{
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
-use super::transcript::{AttemptQuery, find};
+use super::transcript::{AttemptQuery, find_beginning};
 use crate::domain::recall::{Ended, Kind, lift};
-use crate::flow::library::{self, Edit};
+use crate::flow::library::{self, Edit, Revoked};
 use crate::flow::meaning::Meaning;
 use crate::flow::pick::PickedEntry;
 use crate::flow::preview;
@@ -349,16 +349,22 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
     operation_id = "revoke_memory",
     tag = "memory",
     params(AttemptQuery),
-    responses((status = 200, body = Taken))
+    responses((status = 200, body = Taken), (status = 404), (status = 409))
 )]
 pub async fn revoke(
     State(app): State<App>,
     At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<Taken>, Problem> {
-    let (_, dispatch) = find(&app, &id, query.attempt).await?;
-    let entries = library::revoke(&app.deps.db, dispatch.0).await?;
-    Ok(Json(Taken { entries }))
+    let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
+    match library::revoke(&app.deps.db, dispatch.0).await? {
+        Revoked::Entries(entries) => Ok(Json(Taken { entries })),
+        Revoked::StillOpen => Err(Problem::conflict(format!(
+            "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
+             `ralph-coordinator task interrupt {}`, or wait for it",
+            of.attempt, of.task, of.task
+        ))),
+    }
 }
 
 /// What an attempt's prompt was chosen from.

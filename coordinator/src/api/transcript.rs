@@ -10,9 +10,10 @@ use axum::Json;
 use axum::extract::State;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use ralph_shared::ids::DispatchId;
+use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry};
 use serde::Deserialize;
+use sqlx::PgConnection;
 
 use super::app::App;
 use super::body::{PromptSent, Transcript};
@@ -85,6 +86,27 @@ pub(super) async fn find(
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
     let found = view::dispatch_of_attempt(&mut conn, id, attempt).await?;
+    told(&mut conn, id, attempt, found).await
+}
+
+/// The session that an attempt began with, or the last one that began one.
+pub(super) async fn find_beginning(
+    app: &App,
+    task: &str,
+    attempt: Option<i32>,
+) -> Result<(TranscriptOf, DispatchId), Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::task(&mut conn, task).await?;
+    let found = view::beginning_of_attempt(&mut conn, id, attempt).await?;
+    told(&mut conn, id, attempt, found).await
+}
+
+async fn told(
+    conn: &mut PgConnection,
+    id: TaskId,
+    attempt: Option<i32>,
+    found: Option<DispatchId>,
+) -> Result<(TranscriptOf, DispatchId), Problem> {
     let Some(dispatch) = found else {
         return Err(Problem::not_found(match attempt {
             Some(n) => {
@@ -93,7 +115,7 @@ pub(super) async fn find(
             None => format!("no session of {id} has started yet"),
         }));
     };
-    let of = view::of_dispatch(&mut conn, dispatch).await?;
+    let of = view::of_dispatch(conn, dispatch).await?;
     of.map(|of| (of, dispatch))
         .ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))
 }

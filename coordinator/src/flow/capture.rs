@@ -183,6 +183,11 @@ pub(super) async fn admit(conn: &mut PgConnection, mut released: Vec<Released>) 
         gone.extend(ids);
     }
     released.retain(|one| !gone.contains(&one.id));
+    make_findable(conn, &released).await
+}
+
+/// Indexes entries, and notes the files that they are about.
+pub(super) async fn make_findable(conn: &mut PgConnection, released: &[Released]) -> sqlx::Result<()> {
     let paths: Vec<(String, String)> = released
         .iter()
         .flat_map(|one| one.paths.iter().map(|path| (one.repo_id.clone(), path.clone())))

@@ -163,6 +163,8 @@ pub struct Edit {
 /// Changes what an entry says. Returns whether there is such an entry.
 pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<bool> {
     let mut tx = db.begin().await?;
+    let repos = store::library::repositories(&mut tx, &[id], &[]).await?;
+    lock(&mut tx, &repos).await?;
     let found = store::library::edit(
         &mut tx,
         id,
@@ -181,6 +183,8 @@ pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<bool> {
 /// Hides entries.
 pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
+    let repos = store::library::repositories(&mut tx, ids, &[]).await?;
+    lock(&mut tx, &repos).await?;
     store::library::prune(&mut tx, ids).await?;
     store::recall::remove(&mut tx, ids).await?;
     tx.commit().await
@@ -190,43 +194,73 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
 /// had replaced gets its place back. Returns how many entries and prompts are gone.
 pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let mut tx = db.begin().await?;
+    // A session that merges them answers before or after, never between.
+    let repos = store::library::repositories(&mut tx, ids, &[]).await?;
+    lock(&mut tx, &repos).await?;
     let mut ids = ids.to_vec();
     ids.extend(store::distill::made_from(&mut tx, &ids).await?);
     let ids = ids.as_slice();
     store::recall::remove(&mut tx, ids).await?;
     let restored = store::library::restore_replaced(&mut tx, ids).await?;
     let gone = store::library::purge(&mut tx, ids).await?;
-    index(&mut tx, &restored).await?;
+    index_again(&mut tx, &restored).await?;
     tx.commit().await?;
     Ok(gone)
 }
 
-/// Takes back everything that came from a dispatch and everything distilled from it; what it had replaced gets its place
-/// back. Returns how many entries were taken back.
-pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<usize> {
-    let mut tx = db.begin().await?;
-    let revoked = take_back(&mut tx, dispatch).await?;
-    tx.commit().await?;
-    Ok(revoked)
+/// What came of taking an attempt's memory back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revoked {
+    /// So many entries were taken back.
+    Entries(usize),
+    /// Nothing was: the attempt isn't over, and what it leaves would come later.
+    StillOpen,
 }
 
-/// The same within a transaction of the caller's.
-pub(super) async fn take_back(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<usize> {
-    let revoked = store::library::of_dispatch(conn, dispatch).await?;
+/// Takes back everything that came from the attempt of a dispatch and everything distilled from it; what it had replaced gets
+/// its place back.
+pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<Revoked> {
+    let mut tx = db.begin().await?;
+    let attempt = store::library::of_attempt(&mut tx, dispatch).await?;
+    if attempt.is_open {
+        return Ok(Revoked::StillOpen);
+    }
+    let revoked = take_back(&mut tx, &attempt.ids).await?;
+    tx.commit().await?;
+    Ok(Revoked::Entries(revoked))
+}
+
+/// Takes back what came from dispatches that are over, within a transaction of the caller's. Returns how many entries.
+pub(super) async fn take_back(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<usize> {
+    // A session that merges what is taken back answers before this, and its answer is found, or after, and counts for nothing.
+    let repos = store::library::repositories(conn, &[], dispatches).await?;
+    lock(conn, &repos).await?;
+    let revoked = store::library::of_dispatches(conn, dispatches).await?;
     store::library::prune(conn, &revoked).await?;
-    store::library::forget_words(conn, dispatch).await?;
-    let gone: Vec<Uuid> = revoked.iter().copied().chain([dispatch]).collect();
+    store::library::forget_words(conn, dispatches).await?;
+    let gone: Vec<Uuid> = revoked.iter().chain(dispatches).copied().collect();
     store::recall::remove(conn, &gone).await?;
     let restored = store::library::restore_replaced(conn, &revoked).await?;
-    index(conn, &restored).await?;
+    index_again(conn, &restored).await?;
     Ok(revoked.len())
 }
 
-/// Indexes stored entries that may be found.
+async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {
+    let repos: Vec<&str> = repos.iter().map(String::as_str).collect();
+    store::library::lock(conn, &repos).await
+}
+
+/// Indexes stored entries that may be found; knowledge takes the place of what it repeats.
 pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut released = store::library::to_index(conn, ids).await?;
     released.sort_by_key(|one| (one.created_at, one.id));
     capture::admit(conn, released).await
+}
+
+/// Indexes entries that were let in before. They are no news: they take nobody's place.
+pub(super) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    let released = store::library::to_index(conn, ids).await?;
+    capture::make_findable(conn, &released).await
 }
 
 /// An id that stands in time where the entry does.

@@ -77,7 +77,7 @@ pub async fn take(db: &PgPool, feature: Uuid, survey: &Survey) -> sqlx::Result<S
     }
     if !back.is_empty() {
         let live = store::survey::unmark_stale(&mut tx, repo, &back).await?;
-        library::index(&mut tx, &live).await?;
+        library::index_again(&mut tx, &live).await?;
         surveyed.back = live.len();
     }
     store::survey::keep_head(&mut tx, feature, repo, &survey.head).await?;
@@ -116,7 +116,7 @@ async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::R
     renamed.sort_unstable();
     renamed.dedup();
     store::recall::remove(conn, &renamed).await?;
-    library::index(conn, &renamed).await?;
+    library::index_again(conn, &renamed).await?;
     Ok(renamed.len())
 }
 
@@ -153,7 +153,7 @@ async fn knowledge(
                 store::library::prune(conn, &[id]).await?;
                 store::recall::remove(conn, &[id]).await?;
                 let back = store::library::restore_replaced(conn, &[id]).await?;
-                library::index(conn, &back).await?;
+                library::index_again(conn, &back).await?;
                 changed += 1;
             }
         }

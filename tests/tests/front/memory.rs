@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::caller::{ADMIN, Api};
+use crate::stage::Stage;
 
 /// Runs a command in `folder`, which is no repository; gives its standard output.
 async fn ralph(api: &Api, folder: &Path, args: &[&str]) -> String {
@@ -143,6 +144,14 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
     assert_eq!(written.len(), 1);
     let again = std::fs::read_to_string(here.join("again/cargo-bench-requires-nightly.md")).unwrap();
     assert_eq!(again, changed);
+
+    // So does one that was changed back.
+    std::fs::write(folder.join("cargo-bench-requires-nightly.md"), file).unwrap();
+    assert_eq!(imported(&api, here, &import).await, (1, 0));
+    assert_eq!(imported(&api, here, &import).await, (0, 1));
+    ralph(&api, here, &["memory", "export", "back", "--repo", "r"]).await;
+    let back = std::fs::read_to_string(here.join("back/cargo-bench-requires-nightly.md")).unwrap();
+    assert_eq!(back, file);
     api.stop().await;
     world.stop().await;
 }
@@ -273,6 +282,90 @@ async fn entries_that_say_nothing_are_refused() {
     let (status, problem) = api.get("/memory/l-000000000000").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert!(problem.to_string().contains("memory list"), "{problem}");
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_was_judged_is_taken_back_and_explained() {
+    let stage = Stage::set().await;
+    let tasks = r#"
+- key: a
+  title: Boil water
+  description: |
+    @write kettle.txt full
+    @say <knowledge tags="kettle" title="The kettle boils">At 20 degrees.</knowledge>
+    @done
+"#;
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks}, "verify": true}))
+        .await;
+    stage.ends("complete").await;
+    let (_, tasks) = stage.api.get("/features/f/tasks").await;
+    let task = tasks["items"][0]["id"].as_str().unwrap();
+    let here = stage.world.dir();
+    // The last session that it had is its verifier's.
+    let explained = ralph_json(&stage.api, here, &["memory", "explain", task]).await;
+    let (_, shown) = stage.api.get(&format!("/tasks/{task}")).await;
+    let work = shown["dispatches"][0]["id"].as_str().unwrap();
+    assert_eq!(explained["dispatch"], work, "{shown}");
+    let names = |sections: &Value| -> Vec<String> {
+        let sections = sections.as_array().unwrap().iter();
+        sections
+            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        names(&explained["sections"]).len(),
+        6,
+        "each is accounted for: {explained}"
+    );
+    let context = ralph_json(&stage.api, here, &["context", task, "--attempt", "1"]).await;
+    assert_eq!(context["sections"], explained["sections"]);
+    assert_eq!(context["items"], explained["items"]);
+    let told = ralph_json(&stage.api, here, &["memory", "revoke", task]).await;
+    assert_eq!(told["entries"], 1);
+    let listed = ralph_json(&stage.api, here, &["memory", "list", "--repo", "r"]).await;
+    assert_eq!(listed["items"], json!([]));
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn titles_of_one_slug_are_files_of_their_own() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    for title in ["C++ needs clang", "C needs clang", "!!!", "???"] {
+        let body = json!({"repo": "r", "kind": "knowledge", "title": title, "body": format!("About {title}"), "tags": ["c"]});
+        let (status, problem) = api.post("/memory", &body).await;
+        assert_eq!(status, StatusCode::OK, "{problem}");
+    }
+    ralph(&api, here, &["memory", "export", "one", "--repo", "r"]).await;
+    let mut first: Vec<(String, String)> = std::fs::read_dir(here.join("one"))
+        .unwrap()
+        .map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    first.sort();
+    let names: Vec<&str> = first.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["c-needs-clang-2.md", "c-needs-clang.md", "entry-2.md", "entry.md"]
+    );
+    ralph(&api, here, &["memory", "export", "two", "--repo", "r"]).await;
+    for (name, text) in &first {
+        assert_eq!(
+            std::fs::read_to_string(here.join("two").join(name)).unwrap(),
+            *text
+        );
+    }
+    assert_eq!(
+        imported(&api, here, &["memory", "import", "one", "--repo", "elsewhere"]).await,
+        (4, 0)
+    );
     api.stop().await;
     world.stop().await;
 }

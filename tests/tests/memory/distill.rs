@@ -3,6 +3,7 @@
 use ralph_coordinator::domain::lifecycle::Distill;
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::library::Revoked;
 use ralph_coordinator::flow::meaning::Meaning;
 use ralph_coordinator::flow::{Settings, distill, library};
 use ralph_coordinator::prompt::Templates;
@@ -150,7 +151,10 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(library::revoke(&world.db, wrong).await.unwrap(), 2);
+    assert_eq!(
+        library::revoke(&world.db, wrong).await.unwrap(),
+        Revoked::Entries(2)
+    );
     assert_eq!(
         learnings(&world).await,
         stands(&[
@@ -189,7 +193,10 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(library::revoke(&world.db, wrong).await.unwrap(), 1);
+    assert_eq!(
+        library::revoke(&world.db, wrong).await.unwrap(),
+        Revoked::Entries(1)
+    );
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
     assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);

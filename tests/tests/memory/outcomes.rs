@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::library::{self, ImportLine};
+use ralph_coordinator::flow::library::{self, ImportLine, Revoked};
 use ralph_coordinator::flow::upkeep;
 use ralph_coordinator::store;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
@@ -152,7 +152,10 @@ async fn revoking_an_attempt_takes_back_what_came_from_it() {
     assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["the KETTLE boils"]);
     let wrong = sqlx::query_scalar("select dispatch_id from knowledge where title = 'the KETTLE boils'");
     let wrong = wrong.fetch_one(&world.db).await.unwrap();
-    assert_eq!(library::revoke(&world.db, wrong).await.unwrap(), 1);
+    assert_eq!(
+        library::revoke(&world.db, wrong).await.unwrap(),
+        Revoked::Entries(1)
+    );
     assert_eq!(shown(&world, Kind::Knowledge, asked).await, ["The kettle boils"]);
     drop(worker);
     world.stop().await;

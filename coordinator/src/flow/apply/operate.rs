@@ -157,9 +157,9 @@ impl Batch<'_> {
     /// goes.
     async fn take_back(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         store::operation::take_back(conn, id).await?;
-        for dispatch in store::operation::dispatches(conn, id).await? {
-            library::take_back(conn, dispatch.0).await?;
-        }
+        let dispatches = store::operation::dispatches(conn, id).await?;
+        let dispatches: Vec<_> = dispatches.into_iter().map(|dispatch| dispatch.0).collect();
+        library::take_back(conn, &dispatches).await?;
         let Some(mut task) = store::task::lock(conn, &[id.0]).await?.pop() else {
             return Ok(());
         };

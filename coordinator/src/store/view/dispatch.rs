@@ -214,6 +214,26 @@ pub async fn dispatch_of_attempt(
     Ok(id.map(DispatchId))
 }
 
+/// The session that an attempt began with, or the last one that began one: what judged it since leaves no memory.
+pub async fn beginning_of_attempt(
+    conn: &mut PgConnection,
+    task: TaskId,
+    attempt: Option<i32>,
+) -> sqlx::Result<Option<DispatchId>> {
+    let id = sqlx::query_scalar!(
+        "select id
+         from dispatches
+         where task_id = $1 and kind not in ('verify', 'integrate', 'git') and ($2::int is null or attempt = $2)
+         order by id desc
+         limit 1",
+        task.0,
+        attempt,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(id.map(DispatchId))
+}
+
 /// The task's first dispatch after another, or its first; integrations are left out.
 pub async fn dispatch_after(
     conn: &mut PgConnection,

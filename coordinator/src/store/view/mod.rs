@@ -19,8 +19,8 @@ mod worker;
 
 pub use branch::{Landing, landings};
 pub use dispatch::{
-    DispatchView, SessionView, TranscriptOf, dispatch_after, dispatch_of_attempt, dispatches_of_task,
-    feature_of_task_runs, of_dispatch, sessions,
+    DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatch_of_attempt,
+    dispatches_of_task, feature_of_task_runs, of_dispatch, sessions,
 };
 pub use door::{DoorView, WaitingView, lack_of};
 pub use feature::{FeatureView, TaskCounts, features, features_page};

@@ -1,0 +1,224 @@
+//! What is taken back is gone, what it had replaced comes back, and nothing that happens meanwhile saves it.
+
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::library::{self, Revoked};
+use ralph_coordinator::flow::rescue;
+use ralph_coordinator::store;
+use ralph_coordinator::store::library::{Given, Origin};
+use ralph_shared::wire::Assignment;
+use ralph_tests::harness::World;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::pool::Pool;
+use super::scene;
+use super::trust::shown;
+
+const ASKED: &str = "How hot the kettle boils";
+
+/// A task that says at which heat the kettle boils.
+async fn boils(pool: &Pool<'_>, at: &str) -> Assignment {
+    let text =
+        format!("<knowledge tags='kettle,water' title='The kettle boils'>At {at} degrees.</knowledge>");
+    scene::does(pool, &text).await
+}
+
+async fn revoke(world: &World, of: &Assignment) -> Revoked {
+    library::revoke(&world.db, of.dispatch.0).await.unwrap()
+}
+
+/// What a question is answered now, and what is live.
+async fn live(world: &World) -> (usize, Vec<String>) {
+    let bodies = sqlx::query_scalar(
+        "select body from knowledge where pruned_at is null and superseded_by is null order by id",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    (shown(world, Kind::Knowledge, ASKED).await.len(), bodies)
+}
+
+const THREE: &str =
+    "- {key: a, title: Boil}\n- {key: b, title: Boil, after: [a]}\n- {key: c, title: Boil, after: [b]}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn taking_back_the_middle_of_a_chain_leaves_its_end_in_place() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", THREE).await;
+    boils(&pool, "100").await;
+    let middle = boils(&pool, "50").await;
+    let last = boils(&pool, "90").await;
+    assert_eq!(revoke(&world, &middle).await, Revoked::Entries(1));
+    assert_eq!(live(&world).await, (1, vec!["At 90 degrees.".to_owned()]));
+    assert_eq!(revoke(&world, &last).await, Revoked::Entries(1));
+    assert_eq!(
+        live(&world).await,
+        (1, vec!["At 100 degrees.".to_owned()]),
+        "the first one comes back when nothing stands before it any more"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purging_the_middle_of_a_chain_leaves_its_end_in_place() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", THREE).await;
+    boils(&pool, "100").await;
+    let middle = boils(&pool, "50").await;
+    boils(&pool, "90").await;
+    let entry: Uuid = sqlx::query_scalar("select id from knowledge where dispatch_id = $1")
+        .bind(middle.dispatch.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(library::purge(&world.db, &[entry]).await.unwrap().0, 1);
+    assert_eq!(live(&world).await, (1, vec!["At 90 degrees.".to_owned()]));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let open = scene::claims(&pool).await;
+    assert_eq!(revoke(&world, &open).await, Revoked::StillOpen);
+    // A worker that was lost may still report.
+    sqlx::query("update dispatches set lease_until = '-infinity'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let (lost, _) = rescue::rescue(&world.db, world.settings.lease_ms(), true)
+        .await
+        .unwrap();
+    assert_eq!(lost, 1);
+    assert_eq!(revoke(&world, &open).await, Revoked::StillOpen);
+    let learned = "<knowledge tags='kettle' title='The kettle boils'>At 20 degrees.</knowledge>";
+    scene::says(
+        &pool,
+        &open,
+        &format!("{learned}\n<task-done>{}</task-done>", open.task),
+    )
+    .await;
+    assert_eq!(revoke(&world, &open).await, Revoked::Entries(1));
+    assert_eq!(live(&world).await, (0, vec![]));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_gave_is_never_replaced_by_an_agent() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let given = Given {
+        origin: Origin::Manual,
+        ..knowledge("The kettle boils", "At 100 degrees, says a person.")
+    };
+    library::add(&world.db, &[given]).await.unwrap();
+    boils(&pool, "20").await;
+    let (_, bodies) = live(&world).await;
+    assert_eq!(bodies, ["At 100 degrees, says a person.", "At 20 degrees."]);
+    // Nor does a person's word hide what an agent will be judged by.
+    let given = Given {
+        origin: Origin::Manual,
+        ..knowledge("the KETTLE boils", "At 99 degrees, says a person.")
+    };
+    library::add(&world.db, &[given]).await.unwrap();
+    let (_, bodies) = live(&world).await;
+    assert_eq!(bodies, ["At 20 degrees.", "At 99 degrees, says a person."]);
+    world.stop().await;
+}
+
+fn knowledge(title: &str, body: &str) -> Given {
+    Given {
+        id: Uuid::now_v7(),
+        repo_id: String::new(),
+        kind: Kind::Knowledge,
+        origin: Origin::Distilled,
+        category: String::new(),
+        title: title.to_owned(),
+        body: body.to_owned(),
+        tags: vec!["kettle".to_owned(), "water".to_owned()],
+        paths: Vec::new(),
+        feature: None,
+        created_at: OffsetDateTime::now_utc(),
+        external_id: None,
+    }
+}
+
+/// As a session that merges stands in the middle of its answer: it holds the memory, and has seen that its source is live.
+async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, Given) {
+    store::library::lock(conn, &[""]).await.unwrap();
+    let from = sqlx::query_scalar("select id from knowledge where dispatch_id = $1")
+        .bind(source.dispatch.0)
+        .fetch_one(&mut *conn)
+        .await
+        .unwrap();
+    (from, knowledge("Water in kettles", "It boils at 20 degrees."))
+}
+
+async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made: &Given) {
+    let stored = store::library::insert_given(conn, std::slice::from_ref(made))
+        .await
+        .unwrap();
+    let of = (source.task.0, source.dispatch.0);
+    store::distill::supersede(conn, stored[0], of, &[], &[from])
+        .await
+        .unwrap();
+    // It was made by another session than the source's.
+    sqlx::query("update knowledge set dispatch_id = null where id = $1")
+        .bind(made.id)
+        .execute(&mut *conn)
+        .await
+        .unwrap();
+}
+
+/// Waits until somebody waits for the memory.
+async fn somebody_waits(world: &World) {
+    let waits = "select exists (select from pg_locks where locktype = 'advisory' and not granted) and $1::uuid is not null";
+    world.until(waits, Uuid::nil()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_merged_meanwhile_is_taken_back_too() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let wrong = boils(&pool, "20").await;
+    let mut tx = world.db.begin().await.unwrap();
+    let (from, made) = answering(&mut tx, &wrong).await;
+    let db = world.db.clone();
+    let dispatch = wrong.dispatch.0;
+    let revoking = tokio::spawn(async move { library::revoke(&db, dispatch).await.unwrap() });
+    somebody_waits(&world).await;
+    answers(&mut tx, &wrong, from, &made).await;
+    tx.commit().await.unwrap();
+    assert_eq!(revoking.await.unwrap(), Revoked::Entries(2));
+    assert_eq!(live(&world).await, (0, vec![]));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_merged_meanwhile_is_purged_too() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let secret = boils(&pool, "20").await;
+    let mut tx = world.db.begin().await.unwrap();
+    let (from, made) = answering(&mut tx, &secret).await;
+    let db = world.db.clone();
+    let purging = tokio::spawn(async move { library::purge(&db, &[from]).await.unwrap() });
+    somebody_waits(&world).await;
+    answers(&mut tx, &secret, from, &made).await;
+    tx.commit().await.unwrap();
+    assert_eq!(purging.await.unwrap().0, 2);
+    let left: i64 = sqlx::query_scalar("select count(*) from knowledge")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(left, 0);
+    world.stop().await;
+}
