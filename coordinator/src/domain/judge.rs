@@ -85,7 +85,7 @@ impl Judgement {
 
 /// Judges a session's report.
 pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: AttemptFacts) -> Judgement {
-    let ended_in_order = matches!(ended, Ended::Turn { stop_reason } if stop_reason == "end_turn");
+    let ended_in_order = ended.is_in_order();
     if kind == SessionKind::Verify {
         return if ended_in_order {
             verified(sigils, facts)

@@ -77,7 +77,14 @@ impl Captured {
         text: &str,
         sigils: &Sigils,
     ) {
-        if !matches!(outcome, Outcome::Failed | Outcome::Error | Outcome::NoSigil) {
+        let changed = report.snapshot.files_changed_count > 0;
+        let failed = match outcome {
+            Outcome::Failed | Outcome::Error => true,
+            // One that left changes goes on where it was (SPEC 3.3); what its agent itself takes for a failure is told.
+            Outcome::NoSigil => !changed || sigils.failure_report.is_some(),
+            _ => false,
+        };
+        if !failed {
             return;
         }
         let retry_suggestion = sigils.retry_suggestion.as_deref().map(bounded);
@@ -94,7 +101,8 @@ impl Captured {
             None => {
                 let extracted = extract_failure(&FailureFacts {
                     failure_reason: sigils.failure_reason.as_deref().unwrap_or_default(),
-                    session_end: if outcome == Outcome::Error {
+                    // An agent that ended its turn as it should has said why, if anybody has.
+                    session_end: if outcome == Outcome::Error || !report.ended.is_in_order() {
                         reason.unwrap_or_default()
                     } else {
                         ""

@@ -368,11 +368,11 @@ fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
     text
 }
 
-/// First attempts only: what fails without memory gets it when it is tried again. By the id's random end, so that asking
+/// First attempts of work only: what fails without memory gets it when it is tried again. By the id's random end, so that asking
 /// again gives the same answer.
 fn is_held_out(dispatch: &Opened, share: f64) -> bool {
     let end = u64::from_be_bytes(dispatch.dispatch.0.as_u64_pair().1.to_be_bytes()) & (u64::MAX >> 2);
-    dispatch.attempt == 1 && (end as f64 / (u64::MAX >> 2) as f64) < share
+    dispatch.attempt == 1 && dispatch.kind == Kind::Work && (end as f64 / (u64::MAX >> 2) as f64) < share
 }
 
 impl Laid {

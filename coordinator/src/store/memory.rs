@@ -437,22 +437,25 @@ pub struct Weighed {
 }
 
 /// Settles the uses and trials of attempts that have ended, at most `most` attempts: what was shown gains by an attempt that
-/// landed (× 1.1) and loses by one that failed (× 0.8), between 0.2 and 3 (SPEC 6.7). What only a person, a limit or a lost
-/// worker ended says nothing.
+/// landed (× 1.1) and loses by one that failed (× 0.8), between 0.2 and 3 (SPEC 6.7). What counts as a failure stands in SPEC
+/// 3.3: neither a conflict does, nor an attempt that left changes behind when it reached its token limit. What only a person, a
+/// limit of the run or a lost worker ended says nothing either.
 pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> {
     sqlx::query_as!(
         Weighed,
         r#"with open as (
              select m.dispatch_id, d.task_id, d.attempt, d.state, d.outcome, t.state as task_state,
-                    t.attempt as task_attempt,
-                    exists (
-                      select from dispatches v
-                      where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
-                        and v.outcome in ('failed', 'conflict')
-                    ) as sent_back
+                    t.attempt as task_attempt, coalesce(cardinality(d.files_changed), 0) > 0 as changed,
+                    judged.refused, judged.conflicted
              from memory_trials m
              join dispatches d on d.id = m.dispatch_id
              join tasks t on t.id = d.task_id
+             cross join lateral (
+               select coalesce(bool_or(v.outcome = 'failed'), false) as refused,
+                      coalesce(bool_or(v.outcome = 'conflict'), false) as conflicted
+               from dispatches v
+               where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
+             ) judged
              where m.outcome is null and d.state <> 'live'
              order by m.dispatch_id
              limit $1
@@ -460,7 +463,8 @@ pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> 
            ), ended as (
              select dispatch_id,
                     (case
-                       when sent_back or outcome in ('failed', 'error', 'no_sigil') then 'failed'
+                       when refused or outcome in ('failed', 'error') or outcome = 'no_sigil' and not changed then 'failed'
+                       when conflicted then 'neutral'
                        when outcome = 'done' and task_state = 'done' and task_attempt = attempt then 'landed'
                        when outcome = 'done' and task_state in ('pending', 'in_progress') and task_attempt = attempt
                          then null

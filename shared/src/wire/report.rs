@@ -117,6 +117,14 @@ pub enum Ended {
     },
 }
 
+impl Ended {
+    /// Whether the agent ended its turn as it should: then its words say how it went.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        matches!(self, Self::Turn { stop_reason } if stop_reason == "end_turn")
+    }
+}
+
 /// Limits that can end a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -49,8 +49,9 @@ pub fn lift(with: Ended, without: Ended) -> Option<Lift> {
     let difference = p - q;
     Some(Lift {
         difference,
-        low: difference - ((p - p_low).powi(2) + (q_high - q).powi(2)).sqrt(),
-        high: difference + ((p_high - p).powi(2) + (q - q_low).powi(2)).sqrt(),
+        // Sums of rounded numbers may leave the range by a last digit.
+        low: (difference - ((p - p_low).powi(2) + (q_high - q).powi(2)).sqrt()).max(-1.0),
+        high: (difference + ((p_high - p).powi(2) + (q - q_low).powi(2)).sqrt()).min(1.0),
     })
 }
 
@@ -69,5 +70,9 @@ mod tests {
             "{lift:?}"
         );
         assert_eq!(super::lift(ended(1, 2), ended(0, 0)), None);
+        for n in 1..50 {
+            let lift = super::lift(ended(n, n), ended(0, n)).unwrap();
+            assert!(lift.low >= -1.0 && lift.high <= 1.0, "{lift:?}");
+        }
     }
 }

@@ -250,12 +250,15 @@ pub async fn uses(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<(Vec<
     Ok((uses, held_out))
 }
 
-/// How attempts ended that had memory of other tasks, and those that were held out.
+/// How first attempts at tasks ended that had memory of other tasks, and those that were held out. Only first attempts are held
+/// out, and only work: what is tried again, and other kinds of sessions, would compare with nothing.
 pub async fn trials(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<[(i64, i64); 2]> {
     let rows = sqlx::query!(
-        r#"select held_out, count(*) filter (where outcome = 'landed') as "landed!", count(*) as "ended!"
-           from memory_trials
-           where outcome in ('landed', 'failed') and ($1::text is null or repo_id = $1)
+        r#"select m.held_out, count(*) filter (where m.outcome = 'landed') as "landed!", count(*) as "ended!"
+           from memory_trials m
+           join dispatches d on d.id = m.dispatch_id
+           where m.outcome in ('landed', 'failed') and d.attempt = 1 and d.kind = 'work'
+             and ($1::text is null or m.repo_id = $1)
            group by held_out"#,
         repo,
     )
