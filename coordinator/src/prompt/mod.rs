@@ -7,6 +7,8 @@
 //! Left to others: what is worth remembering ([`crate::domain::recall`]) and reading it ([`crate::flow::context`]).
 
 mod again;
+#[cfg(test)]
+mod assigned_tests;
 mod budget;
 mod chat;
 mod render;

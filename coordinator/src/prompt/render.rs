@@ -7,7 +7,7 @@ use ralph_shared::wire::{CONTEXT_DIR, TestChange, TestChangeKind};
 use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
-use super::text::{chars, cut, data, item, line};
+use super::text::{chars, cut, data, item, line, spoken};
 use super::values::{Judged, Memory, TaskContext};
 
 /// A spec, plan or description of a feature longer than this is cut in the prompt (SPEC 6.1). Characters.
@@ -191,9 +191,16 @@ pub fn overlong(task: &TaskContext) -> Vec<(&'static str, &str)> {
     texts.filter(|(_, text)| chars(text) > REFERENCE_CHARS).collect()
 }
 
-fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged: Option<&Judged>) -> String {
-    let reference = |text: &str| cut(text, REFERENCE_CHARS);
-    let overlong = overlong(task);
+fn assigned(
+    templates: &Templates,
+    budgets: &Budgets,
+    kind: SessionKind,
+    task: &TaskContext,
+    judged: Option<&Judged>,
+) -> String {
+    let reference = |text: &str| cut(&spoken(text), budgets.reference);
+    let title = |text: &str| line(text, usize::MAX);
+    let overlong = overlong(task, budgets);
     let file = |name: &str| {
         let found = overlong.iter().find(|(other, _)| *other == name);
         found.map(|(name, _)| format!("{CONTEXT_DIR}/{name}"))
@@ -202,16 +209,16 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
         "task",
         context! {
             id => task.id.as_str(),
-            title => task.title.as_str(),
-            description => task.description.as_str(),
+            title => title(&task.title),
+            description => spoken(&task.description),
             parent => task.parent.as_ref().map(|parent| context! {
                 id => parent.id.as_str(),
-                title => parent.title.as_str(),
+                title => title(&parent.title),
                 description => reference(&parent.description),
             }),
             prerequisites => task.prerequisites.iter().map(|blocker| context! {
                 id => blocker.id.as_str(),
-                title => blocker.title.as_str(),
+                title => title(&blocker.title),
                 skipped => blocker.skipped,
                 summary => blocker.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
             }).collect::<Vec<_>>(),
@@ -220,12 +227,12 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
                 more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),
                 others => conflict.others.iter().take(OTHERS).map(|other| context! {
                     id => other.id.as_str(),
-                    title => other.title.as_str(),
+                    title => title(&other.title),
                     description => item(&other.description, INTENT_CHARS),
                     summary => other.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
                 }).collect::<Vec<_>>(),
             }),
-            feature => task.feature.as_str(),
+            feature => title(&task.feature),
             feature_description => reference(&task.feature_description),
             spec => task.spec.as_deref().map(reference),
             plan => task.plan.as_deref().map(reference),
@@ -234,7 +241,7 @@ fn assigned(templates: &Templates, kind: SessionKind, task: &TaskContext, judged
             plan_file => file(PLAN_FILE),
             judged => judged.map(attempt),
             dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
-            dir => task.dir.as_deref(),
+            dir => task.dir.as_deref().map(spoken),
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )

@@ -1,4 +1,4 @@
-//! Remembered text as data: bounded, without sigils, unable to forge a heading or to close a fence (SPEC 6.8).
+//! Text that stands in prompts as data: bounded, without sigils, unable to forge a heading or to close a fence (SPEC 6.8).
 //!
 //! All counts are Unicode characters.
 
@@ -19,6 +19,12 @@ pub(super) fn line(text: &str, max: usize) -> String {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     cut(safe.trim(), max)
+}
+
+/// Text of an assignment: as it was written, but for its sigils. Agents write assignments too, and whoever repeats one says
+/// nothing by that.
+pub(super) fn spoken(text: &str) -> String {
+    defuse(text)
 }
 
 /// Text of a list entry: further lines are indented, so that none stands at the margin.

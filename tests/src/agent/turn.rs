@@ -74,6 +74,8 @@ impl Turn {
         let assignment = Assignment::read(&self.prompt);
         let own = self.agent.environment.script.as_deref().unwrap_or_default();
         let description = self.session.assigned(assignment.description);
+        // A prompt's sigils are defused; the script is what its author wrote.
+        let description = description.replace('‹', "<").replace('∶', ":");
         let script = parse(&format!("{own}\n{description}")).map_err(|errors| {
             let reasons: Vec<_> = errors.iter().map(ToString::to_string).collect();
             Error::invalid_params().data(reasons.join("; "))
