@@ -132,6 +132,25 @@ impl Captured {
         self.failures.push((source.clone(), failure));
     }
 
+    /// Takes why an attempt was refused that its agent took for done: by a verifier, by the gate, or since conflict markers are
+    /// left. What failed stands in the first line, what it printed below.
+    pub fn refusal(&mut self, source: &Source, category: &str, reason: &str) {
+        let (why, output) = reason.split_once('\n').unwrap_or((reason, ""));
+        let (why, output) = (why.trim().trim_end_matches(':'), output.trim());
+        self.failures.push((
+            source.clone(),
+            FailureReport {
+                extracted: true,
+                category: category.to_owned(),
+                what_tried: String::new(),
+                why_failed: bounded(why),
+                relevant_files: None,
+                error_output: (!output.is_empty()).then(|| bounded(output)),
+                retry_suggestion: None,
+            },
+        ));
+    }
+
     /// Writes everything. Returns what is released already, since its tasks are among `done`.
     pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Released>> {
         store::memory::insert_failure_reports(conn, &self.failures).await?;

@@ -44,7 +44,7 @@ struct Facts {
     changes: HashMap<TaskId, Change>,
     memory: Remembered,
     /// What tasks of the role `distill` are to merge.
-    merging: HashMap<TaskId, prompt::Merging>,
+    merging: HashMap<TaskId, distill::Order>,
     /// What sessions look up that start from the head of their feature's branch, by feature.
     surveys: HashMap<Uuid, SurveyOrder>,
     integrations: HashMap<TaskId, Integration>,
@@ -284,12 +284,7 @@ fn render(
     } else if dispatch.kind == Kind::Distill {
         (None, None)
     } else {
-        let blockers = facts
-            .prerequisites
-            .iter()
-            .filter(|blocker| blocker.of == task.task);
-        let near = blockers.map(|blocker| blocker.id).collect();
-        (Some(facts.memory.of(task, run, dispatch, &near)), None)
+        (Some(facts.memory.of(task, run, dispatch)), None)
     };
     let memory = laid.as_ref().map(|laid| &laid.memory).filter(|_| settings.memory);
     let rendered = prompt::render(
@@ -324,6 +319,16 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
                 summary: blocker.summary.clone(),
             })
             .collect(),
+        more_prerequisites: facts
+            .prerequisites
+            .iter()
+            .find(|blocker| blocker.of == task.task)
+            .map_or(0, |blocker| {
+                let told = facts.prerequisites.iter().filter(|other| other.of == task.task);
+                usize::try_from(blocker.in_all)
+                    .unwrap_or(0)
+                    .saturating_sub(told.count())
+            }),
         conflict: facts.conflicts.get(&task.task).map(|conflict| prompt::Conflict {
             paths: conflict.paths.clone(),
             others: conflict
@@ -347,7 +352,7 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
         spec: task.spec.clone(),
         plan: task.plan.clone(),
         base: task.base_commit.clone(),
-        merging: facts.merging.get(&task.task).cloned(),
+        merging: facts.merging.get(&task.task).map(|order| order.told.clone()),
         dir: task.dir.clone(),
         dir_changed: facts.dir_changed.get(&task.task).cloned().unwrap_or_default(),
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::sigil::{Knowledge, Learning};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -21,7 +21,7 @@ use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
 use crate::store::feature::{Locked, NewFeature};
 use crate::store::library::{Given, Origin};
-use crate::store::memory::Source;
+use crate::store::memory::{Source, Use};
 use crate::store::task::NewTask;
 use crate::store::view::memory_id;
 
@@ -154,11 +154,34 @@ async fn submit(
     Ok(Some(run))
 }
 
+/// What a session is to merge.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// As its prompt tells of it.
+    pub told: prompt::Merging,
+    /// The entries that it tells of, in that order.
+    entries: Vec<Uuid>,
+}
+
+impl Order {
+    /// What its prompt shows, to be kept: whoever purges an entry finds it by that.
+    pub(super) fn uses(&self, dispatch: DispatchId) -> impl Iterator<Item = Use> {
+        self.entries.iter().zip(0..).map(move |(entry, place)| Use {
+            dispatch: dispatch.0,
+            kind: EntryKind::Learning,
+            entry: *entry,
+            place,
+            score: 0.0,
+            left_out: None,
+        })
+    }
+}
+
 /// What opened sessions are to merge.
 pub(super) async fn merging(
     conn: &mut PgConnection,
     opened: &[Opened],
-) -> sqlx::Result<HashMap<TaskId, prompt::Merging>> {
+) -> sqlx::Result<HashMap<TaskId, Order>> {
     let tasks: Vec<Uuid> = opened
         .iter()
         .filter(|d| d.kind == Kind::Distill)
@@ -175,18 +198,25 @@ pub(super) async fn merging(
 }
 
 /// What is still live of an order.
-fn live(order: store::distill::Ordered) -> prompt::Merging {
+fn live(order: store::distill::Ordered) -> Order {
     let live = order.entries.into_iter().filter(|entry| entry.live);
-    prompt::Merging {
-        tag: order.tag,
-        learnings: live
-            .map(|entry| prompt::Mergeable {
+    let (entries, learnings) = live
+        .map(|entry| {
+            let told = prompt::Mergeable {
                 id: memory_id(EntryKind::Learning, entry.id),
                 category: entry.category,
                 tags: entry.tags,
                 text: format!("{}\n{}", entry.title, entry.body).trim().to_owned(),
-            })
-            .collect(),
+            };
+            (entry.id, told)
+        })
+        .unzip();
+    Order {
+        told: prompt::Merging {
+            tag: order.tag,
+            learnings,
+        },
+        entries,
     }
 }
 

@@ -60,7 +60,8 @@ struct Recalled {
 pub(super) struct Laid {
     pub memory: prompt::Memory,
     dispatch: DispatchId,
-    /// Behind each of the prompt's entries: what was recalled, or `None` for the task's own.
+    /// Behind each of the prompt's entries: what was recalled, or what the task learned itself, which has no score; `None` for
+    /// the journal of this run.
     learnings: Vec<Option<(Uuid, f64)>>,
     knowledge: Vec<Option<(Uuid, f64)>>,
     journal: Vec<Option<(Uuid, f64)>>,
@@ -109,7 +110,7 @@ impl Remembered {
             .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
             .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
             .collect();
-        let journal = store::context::journal(conn, &features, JOURNAL_READ, &named).await?;
+        let journal = store::context::journal(conn, &features, &task_ids, JOURNAL_READ, &named).await?;
         Ok(Self {
             earlier,
             journal,
@@ -120,11 +121,16 @@ impl Remembered {
         })
     }
 
-    /// Lays out what one prompt may show. `near` are the task's blockers.
-    pub(super) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened, near: &HashSet<TaskId>) -> Laid {
+    /// Lays out what one prompt may show. An attempt that is held out is told nothing that other tasks left for memory: neither
+    /// what was recalled, nor failures, decisions and facts that they noted, nor what they wrote into the journal. What it works
+    /// on is no memory: the texts of its feature, its parent and its blockers, with what these say they did.
+    pub(super) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened) -> Laid {
         let earlier: Vec<&Earlier> = self.earlier.iter().filter(|e| e.task == task.task).collect();
         let nothing = Recalled::default();
         let recalled = self.recalled.get(&dispatch.dispatch).unwrap_or(&nothing);
+        // Only where there is something to hold out: else the attempts wouldn't compare.
+        let asked = recalled.by_kind.values().any(|picked| picked.confidence != 0.0);
+        let alone = asked && recalled.held_out;
         let own = |knowledge: bool| {
             let mine = move |own: &&Own| own.task == task.task.0 && own.is_knowledge == knowledge;
             self.own.iter().filter(mine).take(OWN_SHOWN)
@@ -132,22 +138,20 @@ impl Remembered {
         let none = Picked::default();
         let picked = |kind| {
             let picked = recalled.by_kind.get(&kind).unwrap_or(&none);
-            // Asked all the same, so that the attempts compare; but not shown.
-            if recalled.held_out { &none } else { picked }
+            if alone { &none } else { picked }
         };
         let behind = |kind| {
-            picked(kind)
-                .shown
-                .iter()
-                .map(|one| Some((one.entry.id, one.score)))
+            let shown = picked(kind).shown.iter();
+            shown.map(|one| Some((one.entry.id, one.score)))
         };
-        let (journal, behind_journal) = self.journal(task, run, near, picked(EntryKind::Journal));
+        let (journal, behind_journal) = self.journal(task, run, alone, picked(EntryKind::Journal));
         let memory =
             prompt::Memory {
                 attempt: dispatch.attempt,
+                older_attempts: older_attempts(&earlier),
                 attempts: attempts(&earlier),
-                siblings: self.siblings(task),
-                session: self.session(task, &earlier),
+                siblings: if alone { Vec::new() } else { self.siblings(task) },
+                session: self.session(task, &earlier, alone),
                 learnings: own(false)
                     .map(|own| learning(own.id, &own.head, "", &own.body))
                     .chain(picked(EntryKind::Learning).shown.iter().map(|one| {
@@ -171,7 +175,7 @@ impl Remembered {
                     .collect(),
             };
         let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
-            let shown = picked.shown.iter().filter(|_| recalled.held_out);
+            let shown = picked.shown.iter().filter(|_| alone);
             let shown = shown.map(|one| (one, "held out to measure what memory is worth"));
             let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
             shown
@@ -179,45 +183,62 @@ impl Remembered {
                 .take(KEPT_LEFT_OUT)
                 .map(|(one, why)| (*kind, one.entry.id, one.score, why))
         });
-        let asked = recalled.by_kind.values().any(|picked| picked.confidence != 0.0);
         Laid {
             dispatch: dispatch.dispatch,
             learnings: own(false)
-                .map(|_| None)
+                .map(|own| Some((own.id, 0.0)))
                 .chain(behind(EntryKind::Learning))
                 .collect(),
             knowledge: own(true)
-                .map(|_| None)
+                .map(|own| Some((own.id, 0.0)))
                 .chain(behind(EntryKind::Knowledge))
                 .collect(),
             journal: behind_journal,
             left_out: left_out.collect(),
-            trial: asked.then(|| (recalled.repo_id.clone(), recalled.held_out)),
+            trial: asked.then(|| (recalled.repo_id.clone(), alone)),
             memory,
         }
     }
 
-    /// Of this run those of blockers first, then the newest; then similar ones of earlier runs.
+    /// Of this run those of blockers and ancestors first, then the newest; then similar ones of earlier runs.
     fn journal(
         &self,
         task: &TaskFacts,
         run: &Run,
-        near: &HashSet<TaskId>,
+        alone: bool,
         picked: &Picked,
     ) -> (Vec<prompt::JournalEntry>, Vec<Option<(Uuid, f64)>>) {
-        let of_run = |entry: &&JournalEntry| entry.feature == task.feature && entry.run == run.id.0;
+        let of_run = |entry: &&JournalEntry| {
+            entry.feature == task.feature && entry.run == run.id.0 && (!alone || entry.task == task.task)
+        };
         let mut here: Vec<&JournalEntry> = self.journal.iter().filter(of_run).collect();
-        here.sort_by_key(|entry| (!near.contains(&entry.task), std::cmp::Reverse(entry.dispatch)));
+        here.sort_by_key(|entry| {
+            (
+                !entry.near.contains(&task.task.0),
+                std::cmp::Reverse(entry.dispatch),
+            )
+        });
         here.truncate(JOURNAL_SHOWN);
         let earlier = picked.shown.iter().filter_map(|one| {
             let entry = self.journal.iter().find(|entry| entry.dispatch == one.entry.id)?;
             (entry.run != run.id.0).then_some((entry, one.score))
         });
-        let here = here
-            .into_iter()
-            .map(|entry| (journal_entry(entry, entry.iteration), None));
-        let earlier =
-            earlier.map(|(entry, score)| (journal_entry(entry, None), Some((entry.dispatch, score))));
+        let here = here.into_iter().map(|entry| {
+            let step = (entry.kind != Kind::Work).then(|| entry.kind.as_str().to_owned());
+            let told = prompt::JournalEntry {
+                step,
+                ..journal_entry(entry, entry.iteration)
+            };
+            (told, None)
+        });
+        let earlier = earlier.map(|(entry, score)| {
+            let told = prompt::JournalEntry {
+                // Of this run's failures other sections tell.
+                failure: entry.failure.clone(),
+                ..journal_entry(entry, None)
+            };
+            (told, Some((entry.dispatch, score)))
+        });
         here.chain(earlier).unzip()
     }
 
@@ -240,11 +261,11 @@ impl Remembered {
             .collect()
     }
 
-    fn session(&self, task: &TaskFacts, earlier: &[&Earlier]) -> prompt::SessionMemory {
+    fn session(&self, task: &TaskFacts, earlier: &[&Earlier], alone: bool) -> prompt::SessionMemory {
         let notes: Vec<&Note> = self
             .notes
             .iter()
-            .filter(|n| n.feature == task.feature.0)
+            .filter(|n| n.feature == task.feature.0 && (!alone || n.task == Some(task.task.0)))
             .collect();
         let own = |kind: &str| -> Vec<String> {
             let mine = notes
@@ -285,7 +306,7 @@ impl Remembered {
                 .filter(|n| n.kind == "error")
                 .map(|n| prompt::UnresolvedError {
                     iteration: n.iteration,
-                    phase: SessionKind::Work.as_str().to_owned(),
+                    phase: n.phase.unwrap_or(Kind::Work).as_str().to_owned(),
                     text: n.body.clone(),
                 })
                 .collect(),
@@ -416,6 +437,14 @@ impl Laid {
     }
 }
 
+/// Attempts that ended before those that were read.
+fn older_attempts(earlier: &[&Earlier]) -> usize {
+    let in_all = earlier.first().map_or(0, |first| first.attempts_in_all);
+    usize::try_from(in_all)
+        .unwrap_or(0)
+        .saturating_sub(attempts(earlier).len())
+}
+
 fn same(one: &str, other: &str) -> bool {
     one.trim().to_lowercase() == other.trim().to_lowercase()
 }
@@ -477,6 +506,7 @@ fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::Journa
     prompt::JournalEntry {
         dispatch: entry.dispatch,
         iteration,
+        step: None,
         outcome: journal_word(entry).to_owned(),
         task: entry.task.to_string(),
         title: entry.task_title.clone(),
@@ -485,6 +515,7 @@ fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::Journa
         cost_usd: entry.cost_usd,
         files: entry.files_changed.clone(),
         notes,
+        failure: None,
     }
 }
 

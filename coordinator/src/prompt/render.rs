@@ -10,9 +10,7 @@ use super::templates::Templates;
 use super::text::{chars, cut, data, item, line, spoken};
 use super::values::{Judged, Memory, TaskContext};
 
-/// A spec, plan or description of a feature longer than this is cut in the prompt (SPEC 6.1). Characters.
-const REFERENCE_CHARS: usize = 30_000;
-/// What holds all of them then, below [`CONTEXT_DIR`].
+/// What holds a spec, a plan or a description of a feature that is cut in the prompt, below [`CONTEXT_DIR`].
 const SPEC_FILE: &str = "spec.md";
 const PLAN_FILE: &str = "plan.md";
 const DESCRIPTION_FILE: &str = "description.md";
@@ -99,7 +97,7 @@ pub enum SectionFate {
     Shown,
     /// There is nothing to say.
     Empty,
-    /// Less than its minimum was left of the budget.
+    /// Less than its minimum was left of the budget, or nothing of it fits.
     NoRoom,
 }
 
@@ -147,7 +145,7 @@ fn written(
     let mut written: Vec<(Section, Written)> = Vec::new();
     for section in Section::BY_PRIORITY {
         let allowed = budgets.allow(section, left);
-        let text = allowed.and_then(|allowed| match section {
+        let write = |allowed: usize| match section {
             Section::PreviousAttempts => sections::attempts(templates, memory, allowed),
             Section::SessionMemory => sections::session(templates, &memory.session, &task.id, allowed),
             Section::Learnings => sections::learnings(templates, &memory.learnings, allowed),
@@ -222,6 +220,7 @@ fn assigned(
                 skipped => blocker.skipped,
                 summary => blocker.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
             }).collect::<Vec<_>>(),
+            more_prerequisites => task.more_prerequisites,
             conflict => task.conflict.as_ref().map(|conflict| context! {
                 paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
                 more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),

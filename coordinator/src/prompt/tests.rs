@@ -219,6 +219,7 @@ fn every_section_at_once() {
 fn everything() -> Memory {
     Memory {
         attempt: 5,
+        older_attempts: 0,
         attempts: vec![
             Attempt {
                 number: 1,

@@ -45,13 +45,13 @@ pub(super) fn data(text: &str, max: usize) -> String {
 /// Text at the margin: a line that would be a heading is escaped, an open fence is closed.
 pub(super) fn block(text: &str, max: usize) -> String {
     let safe = harmless(text);
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     for line in safe.lines() {
         if line.trim_start().starts_with('#') {
             let blanks = line.len() - line.trim_start().len();
             lines.push(format!("{}\\{}", &line[..blanks], &line[blanks..]));
         } else {
-            lines.push(line.to_owned());
+            lines.push(line.into_owned());
         }
     }
     let text = cut(&lines.join("\n"), max.saturating_sub(FENCE.len() + 1));

@@ -13,6 +13,8 @@ pub struct TaskContext {
     pub description: String,
     pub parent: Option<Parent>,
     pub prerequisites: Vec<Prerequisite>,
+    /// Prerequisites beyond those.
+    pub more_prerequisites: usize,
     /// The task's work conflicted, and its files hold both sides now.
     pub conflict: Option<Conflict>,
     pub feature: String,
@@ -96,6 +98,8 @@ pub struct Memory {
     pub attempt: i32,
     /// Earlier attempts, oldest first; the newest matter more.
     pub attempts: Vec<Attempt>,
+    /// Attempts before those, of which nothing is told.
+    pub older_attempts: usize,
     /// Failures of neighbouring tasks, oldest first; the newest matter more.
     pub siblings: Vec<SiblingFailure>,
     /// What this feature's sessions noted.
@@ -217,8 +221,10 @@ pub struct LoopStatus {
 #[allow(missing_docs)]
 pub struct JournalEntry {
     pub dispatch: Uuid,
-    /// Number in this run; `None` for an earlier run's.
+    /// Number in this run; `None` for an earlier run's, and for what is no iteration.
     pub iteration: Option<i32>,
+    /// This run's session that was no iteration: its kind.
+    pub step: Option<String>,
     pub outcome: String,
     pub task: String,
     pub title: String,
@@ -227,6 +233,8 @@ pub struct JournalEntry {
     pub cost_usd: Option<f64>,
     pub files: Vec<String>,
     pub notes: String,
+    /// What it tried and why that failed, where that is told nowhere else.
+    pub failure: Option<(String, String)>,
 }
 
 /// A knowledge entry.

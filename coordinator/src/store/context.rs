@@ -134,15 +134,18 @@ pub struct Prerequisite {
     pub title: String,
     pub skipped: bool,
     pub summary: Option<String>,
+    /// How many blockers the task has that are resolved.
+    pub in_all: i64,
 }
 
 /// The blockers of tasks with the journal of the attempt that finished them, at most 20 a task.
 pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Prerequisite>> {
     let rows = sqlx::query!(
-        r#"select q.id as "of!", b.id as "id!", b.title as "title!", b.skipped as "skipped!", b.journal
+        r#"select q.id as "of!", b.id as "id!", b.title as "title!", b.skipped as "skipped!", b.journal,
+                  b.in_all as "in_all!"
            from unnest($1::uuid[]) as q(id)
            cross join lateral (
-             select t.id, x.title, t.state = 'skipped' as skipped, last.journal
+             select t.id, x.title, t.state = 'skipped' as skipped, last.journal, count(*) over () as in_all
              from dependencies d
              join tasks t on t.id = d.blocker_id
              join task_texts x on x.task_id = t.id
@@ -165,6 +168,7 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
             title: row.title,
             skipped: row.skipped,
             summary: row.journal,
+            in_all: row.in_all,
         })
         .collect())
 }
@@ -273,6 +277,8 @@ pub struct Earlier {
     pub difficulty: Option<String>,
     pub files_changed: Vec<String>,
     pub report: Option<FailureReport>,
+    /// How many attempts at the task have ended, those before the last 20 dispatches included.
+    pub attempts_in_all: i64,
 }
 
 /// A failure report (SPEC 4.1, 4.3).
@@ -295,8 +301,13 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
                   d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
                   coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
                   r.category as "category?", r.what_tried as "what_tried?", r.why_failed as "why_failed?",
-                  r.relevant_files, r.error_output, r.retry_suggestion
+                  r.relevant_files, r.error_output, r.retry_suggestion, a.attempts as "attempts!"
            from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select count(distinct attempt) as attempts
+             from dispatches
+             where task_id = q.id and outcome <> 'door' and kind not in ('verify', 'integrate')
+           ) a
            cross join lateral (
              select * from dispatches
              where task_id = q.id and outcome is not null
@@ -323,6 +334,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
             pushed_ref: row.pushed_ref,
             difficulty: row.difficulty,
             files_changed: row.files_changed,
+            attempts_in_all: row.attempts,
             report: row.what_tried.map(|what_tried| FailureReport {
                 extracted: row.extracted.unwrap_or_default(),
                 category: row.category.unwrap_or_default(),
@@ -345,7 +357,8 @@ pub struct JournalEntry {
     pub run: Uuid,
     pub task: TaskId,
     pub task_title: String,
-    /// Number within its run.
+    pub kind: Kind,
+    /// Number within its run; only work has one.
     pub iteration: Option<i32>,
     pub outcome: Outcome,
     pub model: Option<String>,
@@ -357,42 +370,74 @@ pub struct JournalEntry {
     pub feedback: Option<String>,
     /// Whether its verification or integration sent the task back.
     pub sent_back: bool,
+    /// What it tried and why that failed.
+    pub failure: Option<(String, String)>,
+    /// Tasks that it is near to: a blocker's of theirs or of an ancestor's, or an ancestor's.
+    pub near: Vec<Uuid>,
 }
 
-/// The newest `n` journal entries of each feature, and the `named` ones of whatever feature. Oldest first.
+/// The newest `n` journal entries of each feature, as many of those near to each task, and the `named` ones of whatever
+/// feature. Oldest first.
 pub async fn journal(
     conn: &mut PgConnection,
     features: &[Uuid],
+    tasks: &[Uuid],
     n: i64,
     named: &[Uuid],
 ) -> sqlx::Result<Vec<JournalEntry>> {
     let rows = sqlx::query!(
-        r#"with entries as (
-             select d.*
+        r#"with recursive lineage as (
+             select id as of, id, parent_id from tasks where id = any($4)
+             union
+             select l.of, t.id, t.parent_id from lineage l join tasks t on t.id = l.parent_id
+           ), near as (
+             select of, id from lineage where id <> of
+             union
+             select l.of, d.blocker_id from lineage l join dependencies d on d.task_id = l.id
+           ), near_entries as (
+             select q.id as of, e.id
+             from unnest($4::uuid[]) as q(id)
+             cross join lateral (
+               select d.id
+               from near
+               join dispatches d on d.task_id = near.id
+               where near.of = q.id and d.journal is not null
+               order by d.settled_at desc, d.id desc
+               limit $2
+             ) e
+           ), entries as (
+             select e.id
              from unnest($1::uuid[]) as q(id)
              cross join lateral (
-               select * from dispatches
+               select id from dispatches
                where feature_id = q.id and journal is not null
                order by settled_at desc, id desc
                limit $2
-             ) d
-             union all
-             select * from dispatches where id = any($3) and journal is not null
+             ) e
+             union
+             select id from near_entries
+             union
+             select id from dispatches where id = any($3) and journal is not null
            )
            select d.id as "id!", d.feature_id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
-                  d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
+                  d.kind as "kind!: Kind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
+                  r.what_tried as "what_tried?", r.why_failed as "why_failed?",
+                  array(select of from near_entries n where n.id = d.id) as "near!",
                   exists (
                     select from dispatches v
                     where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
                       and v.outcome in ('failed', 'conflict', 'no_sigil')
                   ) as "sent_back!"
-           from entries d
+           from entries
+           join dispatches d on d.id = entries.id
            join task_texts x on x.task_id = d.task_id
+           left join failure_reports r on r.dispatch_id = d.id
            order by d.id"#,
         features,
         n,
         named,
+        tasks,
     )
     .fetch_all(conn)
     .await?;
@@ -404,6 +449,7 @@ pub async fn journal(
             run: row.run_id,
             task: TaskId(row.task_id),
             task_title: row.title,
+            kind: row.kind,
             iteration: row.iteration,
             outcome: row.outcome,
             model: row.model,
@@ -413,6 +459,8 @@ pub async fn journal(
             journal: row.journal,
             feedback: row.feedback,
             sent_back: row.sent_back,
+            failure: row.what_tried.zip(row.why_failed),
+            near: row.near,
         })
         .collect())
 }
@@ -444,7 +492,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
              from fs
              cross join lateral (
                select id, settled_at, outcome, difficulty from dispatches
-               where feature_id = fs.feature_id and journal is not null
+               where feature_id = fs.feature_id and journal is not null and kind = 'work'
                order by settled_at desc, id desc
                limit 10
              ) last

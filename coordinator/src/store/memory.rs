@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::context::FailureReport;
+use crate::domain::states::Kind;
 
 /// Where something was learned.
 #[derive(Debug, Clone, Default)]
@@ -219,7 +220,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
 /// before. Any of them, so that those which can't be don't stand before the others.
 pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
-        r#"select distinct t.id
+        r#"select t.id
            from (
              select task_id from learnings where task_id is not null and released_at is null and pruned_at is null
              union
@@ -311,6 +312,8 @@ pub struct Note {
     /// Its task is done by now.
     pub resolved: bool,
     pub iteration: Option<i32>,
+    /// What kind of session an error is of.
+    pub phase: Option<Kind>,
     pub attempted: Option<String>,
     pub files: Option<String>,
     pub context: Option<String>,
@@ -340,7 +343,8 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
                order by id desc
                limit 300
              ) n
-             -- Failures of siblings that are done by now count until the parent is (SPEC 6.3); without a parent, the feature's.
+             -- Failures of siblings, of those too that are done by now, count until the parent is (SPEC 6.3); without a parent,
+             -- the feature's. Others of the feature may have failed more often since.
              union
              select n.*
              from unnest($2::uuid[]) as q(id)
@@ -349,7 +353,7 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
              cross join lateral (
                select m.*
                from tasks s join session_memory m on m.task_id = s.id
-               where s.parent_id = me.parent_id and s.id <> me.id and m.kind = 'error' and m.resolved_at is not null
+               where s.parent_id = me.parent_id and s.id <> me.id and m.kind = 'error'
                order by m.id desc
                limit 100
              ) n
@@ -365,7 +369,7 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
            )
            select n.feature_id as "feature!", n.task_id as task, t.parent_id as "parent?", x.title as "task_title?",
                   n.kind as "kind!", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
-                  r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
+                  d.kind as "phase?: Kind", r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
            from noted n
            left join tasks t on t.id = n.task_id and n.kind = 'error'
            left join task_texts x on x.task_id = n.task_id and n.kind = 'error'

@@ -26,6 +26,8 @@ use crate::store::memory::Source;
 use crate::store::operation;
 use crate::store::task::Task;
 
+/// Stands where a verifier gave no reason.
+const REFUSED: &str = "it was refused without a reason";
 /// Most conflicting paths that are kept.
 const MAX_PATHS: usize = 100;
 
@@ -274,13 +276,19 @@ impl Batch<'_> {
                 self.next_models.push((task.id, model.clone()));
             }
         }
+        if dispatch.kind == Kind::Verify && judgement.outcome == Outcome::Failed {
+            let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
+            self.captured.refusal(&source, "unknown", reason);
+        }
         if dispatch.kind.changes_files() {
             keep_start(&mut task, session, &judgement);
         }
         if judgement.run_failed {
             self.failed_runs.insert(task.feature);
         }
-        let journal = counted.then(|| capture::journal(&sigils));
+        // A review is no iteration, but what it wrote for its successors is told.
+        let wrote = kind == SessionKind::Review && sigils.journal.is_some();
+        let journal = (counted || wrote).then(|| capture::journal(&sigils));
         let mut end = end(
             dispatch,
             DispatchState::Settled,
@@ -379,6 +387,11 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             _ => {
+                if judgement.outcome == Outcome::Failed {
+                    let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
+                    let source = self.source(dispatch);
+                    self.captured.refusal(&source, "test_failure", reason);
+                }
                 let state = match judgement.outcome {
                     Outcome::Conflict => IntegrationState::Conflict,
                     Outcome::Failed => IntegrationState::GateFailed,

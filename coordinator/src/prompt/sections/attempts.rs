@@ -25,14 +25,16 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         None if memory.siblings.is_empty() => return None,
         None => (None, &[][..]),
     };
-    let before = memory.attempts.len();
-    let head = templates.part("attempts/head", context! { before });
+    let (told, untold) = (memory.attempts.len(), memory.older_attempts);
+    let head = templates.part("attempts/head", context! { before => told + untold });
     let mut room = Room::new(allowed);
     if !room.take(&head, 0) {
         return None;
     }
-    let suggestion = newest
-        .and_then(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
+    // Attempts since then that were lost or interrupted have no better one.
+    let mut from_newest = memory.attempts.iter().rev();
+    let suggestion = from_newest
+        .find_map(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
         .map(|text| {
             let part = |text: String| templates.part("attempts/suggestion", context! { text });
             cut_piece(&part(item(text, REASON_CHARS)), room.left() / 3)
@@ -51,8 +53,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         let text = attempt(templates, one);
         let mut after = room;
         // While older ones follow, keep room to say that they are left out.
-        let fits =
-            after.take(&text, GAP) && (index == 0 || after.left() >= omitted(index).chars().count() + GAP);
+        let n = index + untold;
+        let fits = after.take(&text, GAP) && (n == 0 || after.left() >= omitted(n).chars().count() + GAP);
         if !fits {
             left_out = index + 1;
             break;
@@ -60,8 +62,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         room = after;
         blocks.push(text);
     }
-    if left_out > 0 {
-        let text = omitted(left_out);
+    if left_out + untold > 0 {
+        let text = omitted(left_out + untold);
         if room.take(&text, GAP) {
             blocks.push(text);
         }
@@ -72,7 +74,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     blocks.extend(suggestion);
     (blocks.len() > 1).then(|| Written {
         text: blocks.join("\n\n"),
-        shown: (left_out..before).collect(),
+        shown: (left_out..told).collect(),
     })
 }
 

@@ -10,6 +10,7 @@ use crate::prompt::values::JournalEntry;
 const TITLE_CHARS: usize = 120;
 const NOTES_CHARS: usize = 2_000;
 const FILES_CHARS: usize = 400;
+const FAILURE_CHARS: usize = 500;
 
 /// Those that fit, most useful first; shown with earlier runs' before this run's, in order.
 pub(in crate::prompt) fn journal(
@@ -28,6 +29,7 @@ pub(in crate::prompt) fn journal(
             "journal/entry",
             context! {
                 iteration => entry.iteration,
+                step => entry.step.as_deref().map(str::to_uppercase),
                 outcome => entry.outcome.as_str(),
                 task => entry.task.as_str(),
                 title => line(&entry.title, TITLE_CHARS),
@@ -36,13 +38,19 @@ pub(in crate::prompt) fn journal(
                 cost => entry.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("{usd:.4}")),
                 files => line(&entry.files.join(", "), FILES_CHARS),
                 notes => item(&entry.notes, NOTES_CHARS),
+                tried => entry.failure.as_ref().map(|(tried, _)| item(tried, FAILURE_CHARS)),
+                failed => entry.failure.as_ref().map(|(_, why)| item(why, FAILURE_CHARS)),
             },
         );
         if room.take(&text, 2) {
             kept.push((index, text));
         }
     }
-    kept.sort_by_key(|(index, _)| (entries[*index].iteration, entries[*index].dispatch));
+    kept.sort_by_key(|(index, _)| {
+        let entry = &entries[*index];
+        let here = entry.iteration.is_some() || entry.step.is_some();
+        (here, entry.dispatch, entry.iteration)
+    });
     let shown: Vec<usize> = kept.iter().map(|(index, _)| *index).collect();
     let texts: Vec<String> = kept.into_iter().map(|(_, text)| text).collect();
     (!texts.is_empty()).then(|| Written {
