@@ -19,8 +19,7 @@ use crate::domain::recall::{Ended, Kind, lift};
 use crate::flow::library::{self, Edit, Revoked};
 use crate::flow::meaning::Meaning;
 use crate::flow::pick::PickedEntry;
-use crate::flow::preview;
-use crate::prompt::SectionFate;
+use crate::flow::{context, preview};
 use crate::store;
 use crate::store::library::{Given, Origin};
 use crate::store::view::{self, MemoryFilter, MemoryView, Page, UseView};
@@ -381,12 +380,15 @@ pub async fn explain(
     At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<Explained>, Problem> {
-    let (of, dispatch) = find(&app, &id, query.attempt).await?;
-    let (items, held_out) = view::uses(&mut *app.db().await?, dispatch.0).await?;
+    let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
+    let mut conn = app.db().await?;
+    let (items, held_out) = view::uses(&mut conn, dispatch.0).await?;
+    let sections = store::prompt::sections(&mut conn, dispatch.0).await?;
     Ok(Json(Explained {
         dispatch: of.dispatch,
         attempt: of.attempt,
         held_out,
+        sections: sections.into_iter().map(SectionView::from).collect(),
         items,
     }))
 }
@@ -461,21 +463,11 @@ pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<
             reason: one.left_out.clone(),
         }
     });
-    let sections = preview.rendered.account.iter().map(|account| SectionView {
-        name: account.section.as_str().to_owned(),
-        status: match account.fate {
-            SectionFate::Shown => "shown",
-            SectionFate::Empty => "empty",
-            SectionFate::NoRoom => "no room",
-        }
-        .to_owned(),
-        chars: account.chars,
-        allowed: account.allowed,
-    });
+    let sections = context::sections(&preview.rendered.account);
     Ok(Json(PromptNext {
         attempt: preview.attempt,
         items: items.collect(),
-        sections: sections.collect(),
+        sections: sections.into_iter().map(SectionView::from).collect(),
         frame: preview.rendered.prompt.frame,
         body: preview.rendered.prompt.body,
     }))

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 
 use super::app::App;
-use super::body::{PromptSent, Transcript};
+use super::body::{PromptSent, SectionView, Transcript};
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At};
@@ -72,10 +72,19 @@ pub async fn prompt(
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
     let (of, dispatch) = find(&app, &id, query.attempt).await?;
-    let sent = store::prompt::read(&mut *app.db().await?, dispatch.0).await?;
+    let mut conn = app.db().await?;
+    let sent = store::prompt::read(&mut conn, dispatch.0).await?;
     let (frame, body) =
         sent.ok_or_else(|| Problem::not_found(format!("the prompt of {} is no longer kept", of.dispatch)))?;
-    Ok(Json(PromptSent { of, frame, body }))
+    let sections = store::prompt::sections(&mut conn, dispatch.0).await?;
+    let (items, _) = view::uses(&mut conn, dispatch.0).await?;
+    Ok(Json(PromptSent {
+        of,
+        frame,
+        body,
+        sections: sections.into_iter().map(SectionView::from).collect(),
+        items,
+    }))
 }
 
 pub(super) async fn find(

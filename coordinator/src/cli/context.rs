@@ -12,6 +12,8 @@ use crate::api::body::{PromptNext, PromptSent};
 use crate::prompt::Prompt;
 
 /// Print the prompt that an agent was sent for a task, or would be sent now
+///
+/// As JSON it comes with what became of each section and entry.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator context t-9f2c
@@ -23,7 +25,7 @@ pub struct ContextArgs {
     /// Which attempt; the last session when it isn't given
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
-    /// What the next attempt would be told now; as JSON also what became of each section and entry
+    /// What the next attempt would be told now
     #[arg(long, conflicts_with = "attempt")]
     next: bool,
 }

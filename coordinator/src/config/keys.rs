@@ -248,6 +248,12 @@ pub const KEYS: &[Key] = &[
         "Characters of a prompt that memory may take",
     ),
     key(
+        "memory.reference_chars",
+        Toml("30000"),
+        Coordinator,
+        "Characters of a specification, a plan or a description that a prompt shows",
+    ),
+    key(
         "memory.hold_out",
         Toml("0.05"),
         Coordinator,

@@ -12,6 +12,8 @@ use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
 use crate::prompt::Templates;
 
+/// With less of a text, a prompt doesn't say what it is about.
+const LEAST_REFERENCE_CHARS: usize = 1_000;
 /// A hundred years.
 const MOST_DAYS: f64 = 36_500.0;
 /// Numbers that a vector may have.
@@ -30,6 +32,9 @@ pub struct Memory {
     pub enabled: bool,
     /// Characters of a prompt that memory may take; the sum of its sections' budgets when it isn't given (SPEC 6.2).
     pub budget: Option<usize>,
+    /// Characters of a specification, a plan or a feature's description that a prompt shows; the rest stands in a file that it
+    /// names. 30000 when it isn't given (SPEC 6.1).
+    pub reference_chars: Option<usize>,
     /// The share of first attempts that get no memory of other tasks, so that its worth can be measured; 0.05 when it
     /// isn't given.
     pub hold_out: Option<f64>,
@@ -56,6 +61,7 @@ impl Default for Memory {
         Self {
             enabled: true,
             budget: None,
+            reference_chars: None,
             hold_out: None,
             max_learnings: None,
             max_knowledge: None,
@@ -146,6 +152,13 @@ impl Memory {
         if let Some(total) = self.budget {
             settings.budgets.total = total;
         }
+        if let Some(chars) = self.reference_chars {
+            anyhow::ensure!(
+                chars >= LEAST_REFERENCE_CHARS,
+                "memory.reference_chars is a number of characters, {LEAST_REFERENCE_CHARS} or more, not {chars}"
+            );
+            settings.budgets.reference = chars;
+        }
         if let Some(share) = self.hold_out {
             anyhow::ensure!(
                 (0.0..=1.0).contains(&share),
@@ -233,6 +246,7 @@ mod tests {
                 "/no/such",
             ),
             ("max_learnings = 0", "memory.max_learnings"),
+            ("reference_chars = 999", "memory.reference_chars"),
             ("unused_days = -1.0", "memory.unused_days"),
             ("distill = true\ndistill_above = 1", "memory.distill_above"),
             (

@@ -94,7 +94,13 @@ pub async fn build(
                 sent.uses.extend(laid.uses(&rendered));
                 sent.trials.extend(laid.trial());
             }
-            let prompt = rendered.prompt;
+            let merging = facts.merging.get(&dispatch.task);
+            sent.uses.extend(
+                merging
+                    .into_iter()
+                    .flat_map(|order| order.uses(dispatch.dispatch)),
+            );
+            let prompt = &rendered.prompt;
             let frame = match frames.get(&prompt.frame) {
                 Some(hash) => String::clone(hash),
                 None => {
@@ -107,6 +113,7 @@ pub async fn build(
                 let body = store::prompt::Sent {
                     frame: frame.clone(),
                     body: prompt.body.clone(),
+                    sections: sections(&rendered.account),
                 };
                 sent.prompts
                     .entry(row)
@@ -115,7 +122,7 @@ pub async fn build(
             }
             let text = parted(&mut conn, prompt.whole()).await?;
             let mut context = BTreeMap::new();
-            for (name, text) in prompt::overlong(&task_context(&facts, task)) {
+            for (name, text) in prompt::overlong(&task_context(&facts, task), &settings.budgets) {
                 context.insert(name.to_owned(), parted(&mut conn, text.to_owned()).await?);
             }
             Work::Session(SessionOrder {
@@ -134,6 +141,17 @@ pub async fn build(
     }
     sent.frames = frames.into_iter().map(|(frame, hash)| (hash, frame)).collect();
     Ok((assignments, sent))
+}
+
+/// The account of a prompt's sections, to be kept with it.
+pub fn sections(account: &[prompt::SectionAccount]) -> Vec<store::prompt::SentSection> {
+    let kept = account.iter().map(|one| store::prompt::SentSection {
+        name: one.section.as_str().to_owned(),
+        status: one.fate.as_str().to_owned(),
+        chars: one.chars,
+        allowed: one.allowed,
+    });
+    kept.collect()
 }
 
 /// A text for a message: in parts when it is long.

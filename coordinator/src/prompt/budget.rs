@@ -60,7 +60,7 @@ pub struct Share {
     pub min: usize,
 }
 
-/// What memory may take of a prompt. Unicode characters.
+/// What memory, and each text of reference, may take of a prompt. Unicode characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Budgets {
@@ -72,6 +72,8 @@ pub struct Budgets {
     pub loop_status: Share,
     /// All of them together.
     pub total: usize,
+    /// What is shown of each text that a task refers to: a specification, a plan, a description of a feature (SPEC 6.1).
+    pub reference: usize,
 }
 
 impl Default for Budgets {
@@ -85,6 +87,7 @@ impl Default for Budgets {
             journal: share(12_000, 300),
             loop_status: share(500, 200),
             total: 3_000 + 3_000 + 1_500 + 8_000 + 12_000 + 500,
+            reference: 30_000,
         }
     }
 }

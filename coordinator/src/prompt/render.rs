@@ -101,6 +101,17 @@ pub enum SectionFate {
     NoRoom,
 }
 
+impl SectionFate {
+    /// The words on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shown => "shown",
+            Self::Empty => "empty",
+            Self::NoRoom => "no room",
+        }
+    }
+}
+
 /// Renders the prompt of one session. `memory` is `None` where the session has none: SPEC 5, or a feature without memory.
 pub fn render(
     templates: &Templates,
@@ -110,7 +121,7 @@ pub fn render(
     memory: Option<&Memory>,
     judged: Option<&Judged>,
 ) -> Rendered {
-    let mut blocks = vec![assigned(templates, kind, task, judged)];
+    let mut blocks = vec![assigned(templates, budgets, kind, task, judged)];
     blocks.extend(
         task.merging
             .as_ref()
@@ -156,15 +167,18 @@ fn written(
                 let status = memory.status.as_ref()?;
                 sections::status(templates, status, memory.attempt, allowed)
             }
-        });
+        };
+        let text = allowed.and_then(write);
+        // Whoever has nothing to say needs no room.
+        let says = text.is_some() || write(usize::MAX).is_some();
         let taken = text.as_ref().map_or(0, |written| chars(&written.text));
         left -= taken;
         account.push(SectionAccount {
             section,
-            fate: match (&text, allowed) {
+            fate: match (&text, says) {
                 (Some(_), _) => SectionFate::Shown,
-                (None, Some(_)) => SectionFate::Empty,
-                (None, None) => SectionFate::NoRoom,
+                (None, true) => SectionFate::NoRoom,
+                (None, false) => SectionFate::Empty,
             },
             chars: taken,
             allowed: allowed.unwrap_or(0),
@@ -179,14 +193,16 @@ fn written(
 }
 
 /// The texts of which a prompt shows only the beginning, with the names of the files that it says they are in.
-pub fn overlong(task: &TaskContext) -> Vec<(&'static str, &str)> {
+pub fn overlong<'t>(task: &'t TaskContext, budgets: &Budgets) -> Vec<(&'static str, &'t str)> {
     let texts = [
         (DESCRIPTION_FILE, Some(task.feature_description.as_str())),
         (SPEC_FILE, task.spec.as_deref()),
         (PLAN_FILE, task.plan.as_deref()),
     ];
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
-    texts.filter(|(_, text)| chars(text) > REFERENCE_CHARS).collect()
+    texts
+        .filter(|(_, text)| chars(text) > budgets.reference)
+        .collect()
 }
 
 fn assigned(

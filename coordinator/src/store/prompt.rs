@@ -38,6 +38,22 @@ pub struct Sent {
     pub frame: String,
     /// The rest.
     pub body: String,
+    /// What became of the sections that hold memory, by priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<SentSection>,
+}
+
+/// What became of a section of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SentSection {
+    pub name: String,
+    /// `shown`, `empty`, or `no room`.
+    pub status: String,
+    /// Unicode characters that it takes.
+    pub chars: usize,
+    /// Unicode characters that it could have taken.
+    pub allowed: usize,
 }
 
 /// Prompts of one row, by dispatch.
@@ -96,21 +112,30 @@ pub async fn forget(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()>
 
 /// The prompt that a dispatch was sent last: frame and body.
 pub async fn read(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<(String, String)>> {
-    let rows = sqlx::query_scalar!(
-        "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1
-         order by p.id = d.id desc",
-        dispatch,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    let sent = rows.iter().find_map(|packed| unpack(packed)?.remove(&dispatch));
-    let Some(sent) = sent else {
+    let Some(sent) = sent(conn, dispatch).await? else {
         return Ok(None);
     };
     let frame = sqlx::query_scalar!("select body from texts where sha256 = $1", sent.frame)
         .fetch_optional(conn)
         .await?;
     Ok(frame.map(|frame| (frame, sent.body)))
+}
+
+/// What became of the sections of that prompt; none when it is no longer kept.
+pub async fn sections(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Vec<SentSection>> {
+    let sent = sent(conn, dispatch).await?;
+    Ok(sent.map(|sent| sent.sections).unwrap_or_default())
+}
+
+async fn sent(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<Sent>> {
+    let rows = sqlx::query_scalar!(
+        "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1
+         order by p.id = d.id desc",
+        dispatch,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.iter().find_map(|packed| unpack(packed)?.remove(&dispatch)))
 }
 
 fn pack(prompts: &Prompts) -> Vec<u8> {
@@ -142,6 +167,7 @@ mod tests {
                 let sent = Sent {
                     frame: "f".repeat(64),
                     body: format!("{body}{n}"),
+                    sections: Vec::new(),
                 };
                 (Uuid::from_u128(n), sent)
             })

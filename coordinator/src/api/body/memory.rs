@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::recall::{Ended, Kind, Lift, Parts};
 use crate::flow::library::{ImportLine, QueryLine};
+use crate::store::prompt::SentSection;
 use crate::store::upkeep::Fates;
 use crate::store::view::{MemoryView, UseView};
 
@@ -144,6 +145,9 @@ pub struct Explained {
     pub attempt: i32,
     /// Whether the answer was held out; `None` when there was nothing to ask.
     pub held_out: Option<bool>,
+    /// What became of each section of its prompt, the most important first; none once the prompt is no longer kept.
+    #[serde(default)]
+    pub sections: Vec<SectionView>,
     /// What was shown, then what was left out.
     pub items: Vec<UseView>,
 }
@@ -206,4 +210,15 @@ pub struct SectionView {
     pub chars: usize,
     /// Unicode characters that it could have taken.
     pub allowed: usize,
+}
+
+impl From<SentSection> for SectionView {
+    fn from(sent: SentSection) -> Self {
+        Self {
+            name: sent.name,
+            status: sent.status,
+            chars: sent.chars,
+            allowed: sent.allowed,
+        }
+    }
 }

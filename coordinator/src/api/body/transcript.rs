@@ -3,7 +3,8 @@
 use ralph_shared::wire::TranscriptEntry;
 use serde::{Deserialize, Serialize};
 
-use crate::store::view::TranscriptOf;
+use super::memory::SectionView;
+use crate::store::view::{TranscriptOf, UseView};
 
 /// A transcript as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -31,7 +32,7 @@ pub enum Following {
 }
 
 /// A prompt that was sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PromptSent {
     /// To whom.
     #[serde(flatten)]
@@ -40,4 +41,10 @@ pub struct PromptSent {
     pub frame: String,
     /// What was said to this one.
     pub body: String,
+    /// What became of each section that holds memory, the most important first.
+    #[serde(default)]
+    pub sections: Vec<SectionView>,
+    /// What was shown of what is remembered, then what was left out and why.
+    #[serde(default)]
+    pub items: Vec<UseView>,
 }

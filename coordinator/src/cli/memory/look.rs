@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{KindArg, RepoArgs};
-use crate::api::body::{EmbeddingsView, Explained, MemoryReport};
+use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::output::{self, Format};
@@ -167,6 +167,7 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
             "{}, attempt {}: {memory}\n",
             explained.dispatch, explained.attempt
         ))?;
+        output::text(&sections(&explained.sections))?;
         if explained.items.is_empty() {
             return Ok(());
         }
@@ -184,6 +185,17 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
         }
         table
     })
+}
+
+/// What became of a prompt's sections, a line each.
+fn sections(sections: &[SectionView]) -> String {
+    let line = |one: &SectionView| {
+        format!(
+            "{:<36}{:<9}{} of {} characters\n",
+            one.name, one.status, one.chars, one.allowed
+        )
+    };
+    sections.iter().map(line).collect()
 }
 
 /// What became of all that was learned, in a line or two.
