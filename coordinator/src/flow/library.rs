@@ -91,6 +91,11 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
             external_id: Some(line.id.clone()),
         })
         .collect();
+    let mut tx = db.begin().await?;
+    lock(&mut tx, &[repo_id.to_owned()]).await?;
+    let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
+    store::library::let_come_back(&mut tx, repo_id, &names).await?;
+    tx.commit().await?;
     add(db, &given).await
 }
 

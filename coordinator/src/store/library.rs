@@ -180,6 +180,27 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[Given]) -> sqlx::Res
     Ok(stored)
 }
 
+/// Takes their names from imported entries that other imports replaced, so that what says the same again is new again: a file
+/// that was changed, and changed back. Those stay which the same import replaces.
+pub async fn let_come_back(conn: &mut PgConnection, repo_id: &str, names: &[String]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with given as (
+           select md5(name) as hash from unnest($2::text[]) as g(name)
+         )
+         update knowledge old
+         set external_id = null
+         from knowledge new
+         where old.repo_id = $1 and old.external_id is not null and md5(old.external_id) in (select hash from given)
+           and old.origin = 'import' and old.pruned_at is null and new.id = old.superseded_by and new.origin = 'import'
+           and md5(coalesce(new.external_id, '')) not in (select hash from given)",
+        repo_id,
+        names,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// One at a time changes which knowledge a repository has, until the transaction ends.
 pub async fn lock(conn: &mut PgConnection, repos: &[&str]) -> sqlx::Result<()> {
     let repos: Vec<String> = repos.iter().map(|&repo| repo.to_owned()).collect();
@@ -213,7 +234,8 @@ pub async fn similar_knowledge(conn: &mut PgConnection, id: Uuid) -> sqlx::Resul
          join knowledge o on o.repo_id = n.repo_id
          where n.id = $1 and o.id <> n.id and o.released_at is not null and o.pruned_at is null
            and o.superseded_by is null
-           and (lower(o.title) = lower(n.title)
+           and (o.origin in ('attempt', 'distilled')) = (n.origin in ('attempt', 'distilled'))
+           and (md5(lower(o.title)) = md5(lower(n.title)) and lower(o.title) = lower(n.title)
                 or o.tags && n.tags and (strpos(lower(o.title), lower(n.title)) > 0
                                          or strpos(lower(n.title), lower(o.title)) > 0))
          order by o.id",
