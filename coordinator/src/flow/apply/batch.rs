@@ -270,9 +270,7 @@ impl Batch<'_> {
             let reason = judgement.reason.as_deref();
             self.captured
                 .failure(&source, judgement.outcome, reason, session, text, &sigils);
-            if let Some(model) = &sigils.next_model
-                && judgement.outcome != Outcome::Done
-            {
+            if let Some(model) = &sigils.next_model {
                 self.next_models.push((task.id, model.clone()));
             }
         }

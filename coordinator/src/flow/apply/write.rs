@@ -106,6 +106,7 @@ impl Batch<'_> {
                 signals,
             )
             .await?;
+            store::task::pass_models_on(conn, &landed).await?;
         }
         self.write_operations(conn, signals).await?;
         let apart = self.features.values().filter(|feature| feature.avoid_conflicts);

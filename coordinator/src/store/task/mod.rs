@@ -19,5 +19,6 @@ pub use family::{
 };
 pub use new::{NewTask, insert};
 pub use row::{
-    Claimed, Moved, Task, claim, explain, feature_of, lock, log, pool_of, save, set_model, state_of,
+    Claimed, Moved, Task, claim, explain, feature_of, lock, log, pass_models_on, pool_of, save, set_model,
+    state_of,
 };

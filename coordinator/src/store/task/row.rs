@@ -199,12 +199,34 @@ pub struct Moved {
     pub was: TaskState,
 }
 
-/// Sets the model that an agent asked for its task's next attempt (SPEC 4.1, `next-model`).
+/// Sets the model that an agent asked for its task's next attempt, or for what the task frees once it is done (SPEC 4.1,
+/// `next-model`).
 pub async fn set_model(conn: &mut PgConnection, task: TaskId, model: &str) -> sqlx::Result<()> {
     sqlx::query!(
-        "update task_texts set model = $2 where task_id = $1",
+        "update task_texts set model = $2, hinted_model = $2 where task_id = $1",
         task.0,
         model
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Hands the models that agents asked for on to the tasks that these ones freed.
+pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts x
+         set model = hint.model
+         from (
+           select distinct on (d.task_id) d.task_id, b.hinted_model as model
+           from task_texts b
+           join dependencies d on d.blocker_id = b.task_id
+           join tasks t on t.id = d.task_id
+           where b.task_id = any($1) and b.hinted_model is not null and t.state = 'pending' and t.open_blockers = 0
+           order by d.task_id, b.task_id desc
+         ) hint
+         where x.task_id = hint.task_id",
+        done,
     )
     .execute(conn)
     .await?;
