@@ -2,6 +2,8 @@
 //!
 //! All counts are Unicode characters.
 
+use std::borrow::Cow;
+
 use ralph_shared::sigil::defuse;
 
 /// Stands where text was cut.
@@ -42,12 +44,14 @@ pub(super) fn data(text: &str, max: usize) -> String {
     cut(&harmless(text).replace("```", "'''"), max)
 }
 
-/// Text at the margin: a line that would be a heading is escaped, an open fence is closed.
+/// Text at the margin: a line that would be a heading, or make one of the line above, is escaped, an open fence is closed.
 pub(super) fn block(text: &str, max: usize) -> String {
     let safe = harmless(text);
     let mut lines: Vec<String> = Vec::new();
     for line in safe.lines() {
-        if line.trim_start().starts_with('#') {
+        let line = plain_fence(line);
+        let after_text = lines.last().is_some_and(|above| !above.trim().is_empty());
+        if line.trim_start().starts_with('#') || (after_text && is_underline(&line)) {
             let blanks = line.len() - line.trim_start().len();
             lines.push(format!("{}\\{}", &line[..blanks], &line[blanks..]));
         } else {
@@ -60,6 +64,26 @@ pub(super) fn block(text: &str, max: usize) -> String {
     } else {
         text
     }
+}
+
+/// Whether Markdown takes a line for the underline that makes a heading of the line above.
+fn is_underline(line: &str) -> bool {
+    let line = line.trim();
+    ["=", "-"]
+        .iter()
+        .any(|mark| !line.is_empty() && line.trim_matches(|c| mark.contains(c)).is_empty())
+}
+
+/// A line that begins or ends a fence of any kind as one of the usual kind: that one is closed when a text is cut.
+fn plain_fence(line: &str) -> Cow<'_, str> {
+    let rest = line.trim_start();
+    let mark = if rest.starts_with("~~~") { '~' } else { '`' };
+    let info = rest.trim_start_matches(mark);
+    if rest.len() - info.len() < FENCE.len() {
+        return Cow::Borrowed(line);
+    }
+    // Such a line may be no fence for several reasons; as one without blanks and further marks it surely is.
+    Cow::Owned(format!("{FENCE}{}", info.replace('`', "'")))
 }
 
 const FENCE: &str = "```";
@@ -118,17 +142,37 @@ fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
 }
 
+/// Whether a fence is open at the end: one that is open is closed by a line that says nothing else.
 fn open_fence(text: &str) -> bool {
-    text.lines()
-        .filter(|line| line.trim_start().starts_with(FENCE))
-        .count()
-        % 2
-        == 1
+    let fences = text.lines().map(str::trim).filter(|line| line.starts_with(FENCE));
+    fences.fold(false, |open, line| !open || line != FENCE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_block_makes_a_heading_or_leaves_a_fence_open() {
+        for (text, expected) in [
+            ("# Title\n  ## Sub", "\\# Title\n  \\## Sub"),
+            ("Title\n===", "Title\n\\==="),
+            ("Title\n --", "Title\n \\--"),
+            ("a\n\n---\nb", "a\n\n---\nb"),
+            ("```rust\ncode", "```rust\ncode\n```"),
+            ("~~~\ncode", "```\ncode\n```"),
+            ("~~~\ncode\n~~~", "```\ncode\n```"),
+            ("````\n```x\n````", "```\n```x\n```"),
+            // To close, a fence says nothing else.
+            ("```\ncode\n``` no", "```\ncode\n``` no\n```"),
+            ("    ```\ncode", "```\ncode\n```"),
+            ("```a`b\ncode", "```a'b\ncode\n```"),
+        ] {
+            let block = block(text, 1_000);
+            assert_eq!(block, expected, "{text:?}");
+            assert!(!open_fence(&block), "{block:?}");
+        }
+    }
 
     #[test]
     fn cuts_at_word_ends_and_says_so() {
