@@ -2,14 +2,23 @@
 //! agents.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod at_once;
 mod bounds;
 mod distill;
 mod embeddings;
 mod floor;
 mod model;
+mod outcome_rules;
 mod outcomes;
+mod poisoned;
+#[allow(dead_code)]
+#[path = "../transitions/pool.rs"]
+mod pool;
+mod revoked;
+mod scene;
 mod sources;
 mod survey;
+mod told;
 mod trust;
 mod unrelated;
 mod worth;

@@ -1,9 +1,11 @@
-//! Seven features, each of which fails unless its prompt holds one thing that was left before.
+//! Seven features, each of which fails unless its prompt holds one thing that was left before; without the source of one of
+//! them, exactly that one fails.
 
 use std::time::Duration;
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::Settings;
+use ralph_coordinator::prompt::Templates;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 
 use super::unrelated;
@@ -30,7 +32,7 @@ const CASES: [Case; 7] = [
     @on-attempt 1 @say error_category: logic_error
     @on-attempt 1 @say </failure-report>
     @on-attempt 1 @fail it is held
-    @unless-prompt-has readers hold the old segment open : @fail did the same again
+    @unless-prompt-has rebuilt it in place : @fail did the same again
     @done
 "],
         max_retries: 1,
@@ -66,7 +68,7 @@ const CASES: [Case; 7] = [
   title: Probe the service
   after: [first]
   description: |
-    @unless-prompt-has the lab network drops port 8123 : @fail ran into the same wall
+    @unless-prompt-has bound the port directly : @fail ran into the same wall
     @done
 "],
         max_retries: 1,
@@ -160,18 +162,20 @@ const CASES: [Case; 7] = [
     },
 ];
 
-async fn outcomes(memory: bool) -> Vec<(&'static str, RunOutcome)> {
-    let mut world = World::start_with(Settings {
+fn settings() -> Settings {
+    Settings {
         heartbeat: Duration::from_millis(200),
         lease: Duration::from_millis(2_000),
         grace: Duration::from_millis(300),
-        memory,
         hold_out: 0.0,
         ..Settings::default()
-    })
-    .await
-    .unwrap();
-    unrelated::fill(&world, 2_000).await;
+    }
+}
+
+/// How each case ends among so many unrelated entries.
+async fn outcomes(settings: Settings, unrelated: usize) -> Vec<(&'static str, RunOutcome, String)> {
+    let mut world = World::start_with(settings).await.unwrap();
+    unrelated::fill(&world, unrelated).await;
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
     let mut outcomes = Vec::new();
@@ -187,26 +191,98 @@ async fn outcomes(memory: bool) -> Vec<(&'static str, RunOutcome)> {
             let (_, run, _) = world.submit(&name, None, graph, &options).await.unwrap();
             last = world.ended(run).await.unwrap();
         }
-        outcomes.push((case.name, last));
+        outcomes.push((case.name, last, world.tell().await));
     }
     drop(worker);
-    if memory {
-        for (name, outcome) in &outcomes {
-            assert_eq!(*outcome, RunOutcome::Complete, "{name}\n{}", world.tell().await);
-        }
-    }
     world.stop().await;
     outcomes
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_source_of_memory_reaches_the_prompt_that_needs_it() {
-    outcomes(true).await;
+    for (name, outcome, tell) in outcomes(settings(), 2_000).await {
+        assert_eq!(outcome, RunOutcome::Complete, "{name}\n{tell}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_memory_none_of_them_ends_complete() {
-    for (name, outcome) in outcomes(false).await {
+    let without = Settings {
+        memory: false,
+        ..settings()
+    };
+    for (name, outcome, _) in outcomes(without, 2_000).await {
         assert_ne!(outcome, RunOutcome::Complete, "{name}");
     }
+}
+
+/// Prompts whose template `file` says nothing in its part `part`: all else is as it was.
+fn silent(file: &str, part: &str) -> (tempfile::TempDir, Settings) {
+    let built_in = format!(
+        "{}/../coordinator/src/prompt/templates/{file}.md",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read_to_string(built_in).unwrap();
+    let marker = format!("=== {part}\n");
+    let (before, rest) = text.split_once(&marker).expect("there is such a part");
+    let after = rest.find("\n=== ").map_or("", |at| &rest[at + 1..]);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join(format!("{file}.md")),
+        format!("{before}{marker}(nothing)\n{after}"),
+    )
+    .unwrap();
+    let templates = Templates::load(Some(folder.path())).unwrap().into();
+    let settings = Settings {
+        templates,
+        ..settings()
+    };
+    (folder, settings)
+}
+
+/// Without this part of the prompts, exactly this case fails.
+async fn fails_alone(name: &str, file: &str, part: &str) {
+    let (_folder, settings) = silent(file, part);
+    for (case, outcome, tell) in outcomes(settings, 0).await {
+        assert_eq!(
+            outcome == RunOutcome::Complete,
+            case != name,
+            "{case} without {file}/{part}\n{tell}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_attempts_only_their_case_fails() {
+    fails_alone("attempt-report", "attempts", "attempt").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_suggestions_only_their_case_fails() {
+    fails_alone("retry-suggestion", "attempts", "suggestion").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_neighbours_failures_only_their_case_fails() {
+    fails_alone("sibling-failure", "attempts", "sibling").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_learnings_only_their_case_fails() {
+    fails_alone("learning", "learnings", "learning").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_knowledge_only_its_case_fails() {
+    fails_alone("knowledge", "knowledge", "entry").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_decisions_only_their_case_fails() {
+    fails_alone("decision", "session", "decision").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_journal_only_its_case_fails() {
+    fails_alone("journal", "journal", "entry").await;
 }

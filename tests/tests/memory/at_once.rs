@@ -1,0 +1,108 @@
+//! What happens at once comes out as if it had happened one after the other.
+
+use futures::future::join_all;
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::upkeep;
+use ralph_shared::wire::Ended;
+use ralph_tests::harness::World;
+
+use super::pool::Pool;
+use super::scene;
+use super::trust::shown;
+
+fn graph(tasks: usize) -> String {
+    (0..tasks)
+        .map(|n| format!("- {{key: k{n}, title: Boil}}\n"))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_learn_the_same_at_once_leave_one_entry() {
+    const TASKS: usize = 6;
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    // Of features of their own: reports of one feature wait for each other anyway.
+    for n in 0..TASKS {
+        scene::submit(&world, &format!("kettle-{n}"), &graph(1)).await;
+    }
+    let claimed = pool.claim_once(&[["default"]; TASKS]).await;
+    assert_eq!(claimed.len(), TASKS);
+    let reports = claimed.iter().map(|of| {
+        let text = format!(
+            "<knowledge tags='kettle' title='The kettle boils'>At 100 degrees.</knowledge><task-done>{}</task-done>",
+            of.task
+        );
+        let ended = Ended::Turn {
+            stop_reason: "end_turn".into(),
+        };
+        pool.report(vec![pool.session(of, ended, &text, 0)])
+    });
+    for fates in join_all(reports).await {
+        assert_eq!(fates, [Fate::Applied]);
+    }
+    let live: (i64, i64) = sqlx::query_as(
+        "select count(*) filter (where superseded_by is null), count(*) from knowledge where released_at is not null",
+    )
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(
+        live,
+        (1, i64::try_from(TASKS).unwrap()),
+        "the others are kept, and linked"
+    );
+    assert_eq!(
+        shown(&world, Kind::Knowledge, "How the kettle boils").await.len(),
+        1
+    );
+    world.stop().await;
+}
+
+async fn number(world: &World, sql: &'static str) -> i64 {
+    sqlx::query_scalar(sql).fetch_one(&world.db).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_coordinators_keep_the_memory_in_order_once() {
+    const TASKS: usize = 8;
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", &graph(TASKS)).await;
+    for n in 0..TASKS {
+        let learned = format!(
+            "<learning category='pitfall' tags='kettle'>Kettle {n} leaks.</learning><journal>Number {n}.</journal>"
+        );
+        scene::does(&pool, &learned).await;
+    }
+    sqlx::raw_sql(
+        "update runs set ended_at = now(), journal_indexed_at = null;
+         update learnings set released_at = null;
+         delete from memory_docs;
+         delete from memory_stats",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    for _ in 0..3 {
+        let ticks = join_all((0..4).map(|_| upkeep::tick(&world.db))).await;
+        for tick in ticks {
+            assert_eq!(tick.unwrap().failed, 0);
+        }
+        // What was indexed is counted once others can't be writing any more.
+        sqlx::query("update memory_docs set indexed_at = now() - interval '1 minute'")
+            .execute(&world.db)
+            .await
+            .unwrap();
+    }
+    let twice = i64::try_from(2 * TASKS).unwrap();
+    assert_eq!(number(&world, "select count(*) from memory_docs").await, twice);
+    assert_eq!(
+        number(&world, "select sum(entries)::bigint from memory_stats").await,
+        twice
+    );
+    let counted = number(&world, "select sum(entries)::bigint from memory_keys").await;
+    let keys = number(&world, "select sum(cardinality(keys)) from memory_docs").await;
+    assert_eq!(counted, keys, "no word is counted twice");
+    world.stop().await;
+}
