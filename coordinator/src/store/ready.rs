@@ -236,10 +236,19 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
            from features f
            join runs r on r.id = f.current_run
            left join live on live.feature_id = f.id
-           -- By the limit it is one look-up a feature; as a semi-join it may become a scan of the whole queue.
+           -- By the order each is a look-up in the index; without it a scan of the queue seems cheap that ends at the first hit,
+           -- which may be the last entry of all.
            where f.state = 'running'
-             and (select true from ready_tasks q
-                  where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.not_before <= now()
+             and (select true
+                  from unnest($1::text[]) as p(pool)
+                  cross join unnest($2::text[]) as a(agent)
+                  cross join lateral (
+                    select 1
+                    from ready_tasks q
+                    where q.pool = p.pool and q.agent = a.agent and q.feature_id = f.id and q.not_before <= now()
+                    order by q.priority, q.task_id
+                    limit 1
+                  ) first
                   limit 1)"#,
         &offer.pools,
         &offer.agents,
@@ -343,8 +352,15 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
            cross join lateral (
              select count(*) as n
              from (select 1
-                   from ready_tasks
-                   where feature_id = share.feature_id and pool = any($3) and agent = any($4) and not_before <= now()
+                   from unnest($3::text[]) as p(pool)
+                   cross join unnest($4::text[]) as a(agent)
+                   cross join lateral (
+                     select 1
+                     from ready_tasks
+                     where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
+                     order by priority, task_id
+                     limit share.n
+                   ) bounded
                    limit share.n) as bounded
            ) q"#,
         &features,
@@ -388,8 +404,11 @@ pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Qu
            from pairs p
            cross join lateral (
              select count(*) as n
-             from (select 1 from ready_tasks
-                   where pool = p.pool and agent = p.agent and not_before <= now() limit $1) as bounded
+             from (select 1
+                   from ready_tasks
+                   where pool = p.pool and agent = p.agent and not_before <= now()
+                   order by feature_id, priority, task_id
+                   limit $1) as bounded
            ) q
            where q.n > 0"#,
         window,
