@@ -9,6 +9,7 @@
 //! | `repository` | a git repository that a feature works on |
 //! | `servers` | faults of the servers |
 //! | `stub` | the worker's end of the protocol, to say what no worker would |
+//! | `terminal` | a command at a terminal of its own |
 //! | `verdict` | what must hold of a feature whatever happened |
 //! | `waits` | what a test waits for |
 
@@ -17,6 +18,7 @@ mod process;
 mod repository;
 mod servers;
 mod stub;
+mod terminal;
 mod verdict;
 mod waits;
 mod world;
@@ -25,4 +27,5 @@ pub use options::{Fault, FeatureOptions, WorkerOptions};
 pub use process::Spawned;
 pub use repository::Repository;
 pub use stub::Stub;
+pub use terminal::Terminal;
 pub use world::{World, binary};

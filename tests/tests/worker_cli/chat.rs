@@ -1,10 +1,11 @@
 //! `ralph-worker chat`, through a pipe and at a terminal.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitStatus, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ralph_tests::harness::Terminal;
 
 use super::bench::Bench;
 
@@ -147,89 +148,35 @@ fn the_third_ctrl_c_takes_the_agent_along() {
     assert_eq!(status.code(), Some(130));
 }
 
-/// A chat at a terminal of its own, which `script` makes.
-struct Terminal {
-    child: Child,
-    keys: ChildStdin,
-    screen: ChildStdout,
-    shown: String,
-    seen: usize,
+fn at_terminal(bench: &Bench) -> Terminal {
+    Terminal::open(&chat(bench, &[]))
 }
 
-impl Terminal {
-    fn open(bench: &Bench) -> Self {
-        let command = chat(bench, &[]);
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
-        let mut child = Command::new("script")
-            .args(["--quiet", "--return", "--command"])
-            // A shell that stayed would die of the Ctrl+C that the chat takes.
-            .arg(format!("exec {}", words.join(" ")))
-            .arg("/dev/null")
-            .current_dir(bench.path("."))
-            .env("SHELL", "/bin/sh")
-            .env("HOME", bench.path("."))
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self {
-            keys: child.stdin.take().unwrap(),
-            screen: child.stdout.take().unwrap(),
-            child,
-            shown: String::new(),
-            seen: 0,
-        }
+/// Types a prompt. Between two lines the terminal is not the editor's: what is typed then is echoed
+/// twice, so each line waits for its editor.
+fn enter(terminal: &mut Terminal, prompt: &str) {
+    let mut lines = prompt.lines().peekable();
+    while let Some(line) = lines.next() {
+        terminal.press(line);
+        terminal.until(line);
+        terminal.press("\r");
+        terminal.until(if lines.peek().is_some() { "… " } else { "\n" });
     }
+}
 
-    /// Reads on until this is shown.
-    fn until(&mut self, words: &str) {
-        let mut buffer = [0; 4096];
-        loop {
-            if let Some(at) = self.shown[self.seen..].find(words) {
-                self.seen += at + words.len();
-                return;
-            }
-            let count = self.screen.read(&mut buffer).unwrap();
-            assert!(count > 0, "no `{words}` in {}", self.shown);
-            self.shown += &String::from_utf8_lossy(&buffer[..count]);
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Types a prompt. Between two lines the terminal is not the editor's: what is typed then is echoed
-    /// twice, so each line waits for its editor.
-    fn enter(&mut self, prompt: &str) {
-        let mut lines = prompt.lines().peekable();
-        while let Some(line) = lines.next() {
-            self.press(line);
-            self.until(line);
-            self.press("\r");
-            self.until(if lines.peek().is_some() { "… " } else { "\n" });
-        }
-    }
-
-    fn end(mut self) {
-        self.press("\u{4}");
-        self.until("to go on:");
-        let mut rest = Vec::new();
-        let _ = self.screen.read_to_end(&mut rest);
-        self.shown += &String::from_utf8_lossy(&rest);
-        let status = self.child.wait().unwrap();
-        assert!(status.success(), "{status}: {}", self.shown);
-    }
+fn leave(mut terminal: Terminal) {
+    terminal.press("\u{4}");
+    terminal.until("to go on:");
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{status}: {shown}");
 }
 
 #[test]
 fn permissions_are_asked_at_the_terminal() {
     let bench = Bench::new(CONFIGURATION);
-    let mut terminal = Terminal::open(&bench);
+    let mut terminal = at_terminal(&bench);
     terminal.until("› ");
-    terminal.enter(&prompt(&["@ask a thing"]));
+    enter(&mut terminal, &prompt(&["@ask a thing"]));
     terminal.until("May it? a thing");
     terminal.until("1-2: ");
     terminal.press("7\r");
@@ -237,22 +184,22 @@ fn permissions_are_asked_at_the_terminal() {
     terminal.press("2\r");
     terminal.until("permission a thing: reject");
     terminal.until("› ");
-    terminal.end();
+    leave(terminal);
 }
 
 #[test]
 fn ctrl_c_cancels_the_turn_and_not_the_session() {
     let bench = Bench::new(CONFIGURATION);
-    let mut terminal = Terminal::open(&bench);
+    let mut terminal = at_terminal(&bench);
     terminal.until("› ");
-    terminal.enter(&prompt(&["@say begun", "@silent"]));
+    enter(&mut terminal, &prompt(&["@say begun", "@silent"]));
     terminal.until("begun\r\n");
     terminal.press("\u{3}");
     terminal.until("cancelling the turn");
     terminal.until("the turn ended: cancelled");
     terminal.until("› ");
-    terminal.enter(&prompt(&["@say still here"]));
+    enter(&mut terminal, &prompt(&["@say still here"]));
     terminal.until("still here\r\n");
     terminal.until("› ");
-    terminal.end();
+    leave(terminal);
 }
