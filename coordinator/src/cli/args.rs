@@ -52,6 +52,9 @@ pub struct Globals {
     /// How results are printed
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
+    /// Print what is long as it is, at a terminal too [env: NO_PAGER=; RALPH_PAGER or PAGER names another than `less`]
+    #[arg(long, global = true)]
+    pub no_pager: bool,
 }
 
 /// What to do.

@@ -68,7 +68,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
         items.retain(|item| args.keys.iter().any(|wanted| fits(wanted, &item.key)));
     }
     let page = Page::whole(items);
-    output::print(globals.output, &page, |wide| show(&page.items, wide))?;
+    output::show(globals, &page, |wide| show(&page.items, wide)).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::output::{self, Format};
+use super::pager;
 use super::paint::tame;
 use crate::api::body::{PromptNext, PromptSent};
 use crate::prompt::Prompt;
@@ -40,7 +41,7 @@ pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCod
         match globals.output {
             Format::Json => output::json(&next)?,
             Format::Table | Format::Wide => {
-                output::text(&tame(&format!("{}\n", Prompt::join(&next.frame, &next.body))))?
+                show(globals, &next.frame, &next.body).await?;
             }
         }
         return Ok(ExitCode::SUCCESS);
@@ -52,8 +53,12 @@ pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCod
     match globals.output {
         Format::Json => output::json(&prompt)?,
         Format::Table | Format::Wide => {
-            output::text(&tame(&format!("{}\n", Prompt::join(&prompt.frame, &prompt.body))))?
+            show(globals, &prompt.frame, &prompt.body).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn show(globals: &Globals, frame: &str, body: &str) -> anyhow::Result<()> {
+    pager::show(globals, &tame(&format!("{}\n", Prompt::join(frame, body)))).await
 }

@@ -15,7 +15,7 @@ use super::output::{self, Format};
 use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
-use super::{branch, feature_text, prune, submit, wait};
+use super::{branch, diff, feature_text, pager, prune, submit, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
 
@@ -200,7 +200,7 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 .map(|status| format!("status={}", escape(&status)))
                 .unwrap_or_default();
             let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
-            output::print(format, &page, |wide| table(&page.items, wide))?;
+            output::show(globals, &page, |wide| table(&page.items, wide)).await?;
         }
         FeatureCommand::Show(named) => {
             let progress: Progress = client
@@ -221,14 +221,14 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                         progress.feature.base_commit.as_deref(),
                     );
                     let graph = branch::graph(base, &landed.items, most);
-                    output::text(&format!("{}{graph}", page(&progress)))?;
+                    pager::show(globals, &format!("{}{graph}", page(&progress))).await?;
                 }
             }
         }
-        FeatureCommand::Spec(args) => feature_text::run(&client, format, "spec", args).await?,
-        FeatureCommand::Plan(args) => feature_text::run(&client, format, "plan", args).await?,
+        FeatureCommand::Spec(args) => feature_text::run(globals, &client, "spec", args).await?,
+        FeatureCommand::Plan(args) => feature_text::run(globals, &client, "plan", args).await?,
         FeatureCommand::Tasks(named) => {
-            feature_text::show(&client, format, &named.feature, "tasks").await?;
+            feature_text::show(globals, &client, &named.feature, "tasks").await?;
         }
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
         FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
@@ -274,7 +274,9 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.feature))?,
             }
         }
-        FeatureCommand::Diff { named, stat } => branch::diff(&client, &named.feature, stat).await?,
+        FeatureCommand::Diff { named, stat } => {
+            diff::of_feature(globals, &client, &named.feature, stat).await?
+        }
         FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
         FeatureCommand::Wait(named) => return wait::wait(&client, &named.feature, format).await,
     }

@@ -7,10 +7,12 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
+use super::args::Globals;
 use super::client::{Client, escape};
 use super::editor;
 use super::feature_chat;
 use super::output::{self, Format};
+use super::pager;
 use super::start::Usage;
 use crate::api::body::{Done, TextsView, WriteText};
 use crate::prompt::Talked;
@@ -33,7 +35,8 @@ pub struct TextArgs {
 }
 
 /// Prints the text, or stores another one.
-pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -> anyhow::Result<()> {
+pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs) -> anyhow::Result<()> {
+    let format = globals.output;
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
     let talks = !args.show && format == Format::Table && is_terminal();
@@ -67,7 +70,7 @@ pub async fn run(client: &Client, format: Format, which: &str, args: TextArgs) -
             let text = feature_chat::write(which, feature).await?;
             (text, Some(stored.unwrap_or_default()))
         }
-        None => return print(format, &args.feature, which, stored),
+        None => return print(globals, &args.feature, which, stored).await,
     };
     let written = WriteText { text, before };
     let request = client.put::<Done>(&format!("{path}/{which}"), &written).await;
@@ -87,7 +90,7 @@ fn is_terminal() -> bool {
 }
 
 /// Prints a text of a feature; `tasks` is the graph that waits for approval.
-pub async fn show(client: &Client, format: Format, feature: &str, which: &str) -> anyhow::Result<()> {
+pub async fn show(globals: &Globals, client: &Client, feature: &str, which: &str) -> anyhow::Result<()> {
     let texts: TextsView = client
         .get(&format!("/features/{}/texts", escape(feature)))
         .await?;
@@ -96,7 +99,7 @@ pub async fn show(client: &Client, format: Format, feature: &str, which: &str) -
         "plan" => texts.plan,
         _ => texts.tasks,
     };
-    print(format, feature, which, text)
+    print(globals, feature, which, text).await
 }
 
 /// A text of a feature under its name; `null` when there is none.
@@ -121,10 +124,10 @@ impl TextOfFeature {
     }
 }
 
-fn print(format: Format, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
-    match (format, text) {
+async fn print(globals: &Globals, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
+    match (globals.output, text) {
         (Format::Json, text) => output::json(&TextOfFeature::new(which, text)),
-        (_, Some(text)) => output::text(&format!("{}\n", text.trim_end())),
+        (_, Some(text)) => pager::show(globals, &format!("{}\n", text.trim_end())).await,
         (_, None) if which == "tasks" => Err(anyhow::anyhow!(
             "no task graph of {feature} waits for approval; `ralph-coordinator task tree {feature}` shows its tasks"
         )),

@@ -1,12 +1,17 @@
 //! The git command line, as the commands use it.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::process::Command;
+
+use super::args::Globals;
+use super::pager::{self, GitPager};
+use super::start::Usage;
 
 /// How long git may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -37,21 +42,77 @@ pub async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String>
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-/// Lets git talk to the terminal itself: pager, colours, progress.
+/// Lets git talk to the terminal itself: colours, progress.
 ///
 /// # Errors
 /// When git can't be started, or fails.
 pub async fn git_shown(args: &[&str]) -> anyhow::Result<()> {
-    let status = prepare(None, args)
+    run(prepare(None, args), args).await
+}
+
+/// Lets git show something, through a pager where there is one.
+///
+/// # Errors
+/// When git can't be started, or fails.
+pub async fn git_paged(globals: &Globals, args: &[&str]) -> anyhow::Result<()> {
+    let mut command = match pager::of_git(globals) {
+        GitPager::Never => prepare(None, &[&["--no-pager"], args].concat()),
+        GitPager::This(_) | GitPager::Its => prepare(None, args),
+    };
+    if let GitPager::This(pager) = pager::of_git(globals) {
+        command.env("GIT_PAGER", pager);
+    }
+    let _interrupts = pager::leave_interrupts()?;
+    run(command, args).await
+}
+
+async fn run(mut command: Command, args: &[&str]) -> anyhow::Result<()> {
+    let status = command
         .status()
         .await
         .context("failed to start git; is it installed?")?;
     anyhow::ensure!(
-        status.success(),
+        status.success() || pager::is_left(status),
         "git {} failed ({status})",
         args.first().unwrap_or(&"")
     );
     Ok(())
+}
+
+/// Fetches one ref into the repository that we are in, and gives its commit. It takes as long as it takes: git shows how far
+/// it is, and ends when Ctrl+C is pressed.
+///
+/// # Errors
+/// When git fails; why, it said itself.
+pub async fn fetch(address: &str, source: &str) -> anyhow::Result<String> {
+    let mut args = vec!["fetch", "--quiet", "--no-tags"];
+    if std::io::stderr().is_terminal() {
+        args.push("--progress");
+    }
+    args.extend(["--", address, source]);
+    git_shown(&args).await?;
+    git(None, &["rev-parse", "FETCH_HEAD"]).await
+}
+
+/// Whether the repository that we are in has this commit.
+pub async fn has_commit(commit: &str) -> bool {
+    git(None, &["cat-file", "-e", &format!("{commit}^{{commit}}")])
+        .await
+        .is_ok()
+}
+
+/// Whether we are in a repository.
+///
+/// # Errors
+/// When we aren't.
+pub async fn within_repository() -> anyhow::Result<()> {
+    match git(None, &["rev-parse", "--git-dir"]).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Usage(
+            "the current folder is in no git repository; call it in a clone of the feature's".into(),
+        )
+        .into()),
+    }
 }
 
 fn prepare(folder: Option<&Path>, args: &[&str]) -> Command {

@@ -8,6 +8,7 @@ use clap::Args;
 use super::args::Globals;
 use super::client::{ApiError, Client, escape};
 use super::output::{self, Format};
+use super::pager;
 use super::transcript::Show;
 use crate::api::body::{Following, Transcript};
 
@@ -76,7 +77,7 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         text.push_str(&show.entry(entry));
     }
     text.push_str(&show.close());
-    output::text(&text)?;
+    pager::show(globals, &text).await?;
     Ok(ExitCode::SUCCESS)
 }
 

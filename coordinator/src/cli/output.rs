@@ -4,7 +4,9 @@ use std::io::{self, Write as _};
 
 use serde::Serialize;
 
+use super::args::Globals;
 use super::documents::{self, Document};
+use super::pager;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -34,19 +36,18 @@ impl<'a, T: Document> Told<'a, T> {
     }
 }
 
-/// Prints a document: as it is, or as what `table` makes of it; `true` asks for more columns.
+/// Shows a document: as it is, or as what `table` makes of it; `true` asks for more columns.
 ///
 /// # Errors
 /// When standard output can't be written.
-pub fn print<T: std::fmt::Display>(
-    format: Format,
+pub async fn show<T: std::fmt::Display>(
+    globals: &Globals,
     document: &impl Document,
     table: impl FnOnce(bool) -> T,
 ) -> anyhow::Result<()> {
-    match format {
+    match globals.output {
         Format::Json => json(document),
-        Format::Table => text(&table(false).to_string()),
-        Format::Wide => text(&table(true).to_string()),
+        format => pager::show(globals, &table(format == Format::Wide).to_string()).await,
     }
 }
 

@@ -48,11 +48,11 @@ pub async fn run(globals: &Globals, command: RunCommand) -> anyhow::Result<ExitC
                 .map(|feature| format!("feature={}", escape(&feature)))
                 .unwrap_or_default();
             let page: Page<RunView> = client.list("/runs", &query, limit).await?;
-            output::print(globals.output, &page, |wide| table(&page.items, wide))?;
+            output::show(globals, &page, |wide| table(&page.items, wide)).await?;
         }
         RunCommand::Show { run } => {
             let run: RunView = client.get(&format!("/runs/{}", escape(&run))).await?;
-            output::print(globals.output, &run, |_| table(std::slice::from_ref(&run), true))?;
+            output::show(globals, &run, |_| table(std::slice::from_ref(&run), true)).await?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ use super::args::Globals;
 use super::client::{ApiError, Client};
 use super::duration::show_ms;
 use super::output::{self, Format};
+use super::pager;
 use super::paint::tame;
 use super::table::Table;
 use super::{feature, screen, worker};
@@ -37,7 +38,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         let status: SystemView = client.get("/status").await?;
         match globals.output {
             Format::Json => output::json(&status)?,
-            format => output::text(&page(&status, format == Format::Wide))?,
+            format => pager::show(globals, &page(&status, format == Format::Wide)).await?,
         }
         return Ok(ExitCode::SUCCESS);
     }

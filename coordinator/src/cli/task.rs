@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::confirm::confirm;
+use super::diff::TaskDiffArgs;
 use super::output::{self, Format};
-use super::{editor, feature, submit, task_deps, task_edit, task_page, task_tree};
+use super::{diff, editor, feature, pager, submit, task_deps, task_edit, task_page, task_tree};
 use crate::api::body::{Done, EditTask, Operating, Reverting, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
@@ -54,6 +55,13 @@ pub enum TaskCommand {
     #[command(after_help = "Example:
   ralph-coordinator task log t-9f2c")]
     Log(Named),
+    /// Show what a task changed; called in a clone of its repository
+    ///
+    /// Of a task that landed it is its commit, else what all its attempts changed since they left the feature's branch.
+    #[command(after_help = "Examples:
+  ralph-coordinator task diff t-9f2c
+  ralph-coordinator task diff todo/api --attempt 2 --stat")]
+    Diff(TaskDiffArgs),
     /// Try it again: after failure, cancel, skip or review; of a parent, what failed below it
     #[command(after_help = "Examples:
   ralph-coordinator task retry t-9f2c
@@ -199,7 +207,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
                 .map(|status| format!("status={}", escape(&status)))
                 .unwrap_or_default();
             let page: Page<TaskView> = client.list(&path, &query, limit).await?;
-            output::print(format, &page, |wide| task_page::table(&page.items, wide))?;
+            output::show(globals, &page, |wide| task_page::table(&page.items, wide)).await?;
             if page.next.is_some() && format != Format::Json {
                 eprintln!("there are more; ask for them with --limit");
             }
@@ -209,7 +217,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(&named.task))).await?;
             match format {
                 Format::Json => output::json(&detail)?,
-                Format::Table | Format::Wide => output::text(&task_page::page(&detail))?,
+                Format::Table | Format::Wide => pager::show(globals, &task_page::page(&detail)).await?,
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -224,16 +232,22 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             };
             match format {
                 Format::Json => output::json(&page)?,
-                Format::Table | Format::Wide => output::text(&task_tree::draw(&page.items, limit))?,
+                Format::Table | Format::Wide => {
+                    pager::show(globals, &task_tree::draw(&page.items, limit)).await?
+                }
             }
             if page.next.is_some() {
                 eprintln!("there are more; ask for them with --limit");
             }
             return Ok(ExitCode::SUCCESS);
         }
+        TaskCommand::Diff(args) => {
+            diff::of_task(globals, &client, args).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
         TaskCommand::Log(named) => {
             let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(&named.task))).await?;
-            output::print(format, &page, |_| log_table(&page.items))?;
+            output::show(globals, &page, |_| log_table(&page.items)).await?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Retry { task, all_of, reason } => match (task, all_of) {
@@ -275,7 +289,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
         TaskCommand::Create(args) => return submit::task(globals, *args).await,
         TaskCommand::Deps(command) => {
-            task_deps::run(&client, format, command).await?;
+            task_deps::run(globals, &client, command).await?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Delete { named, yes } => {

@@ -3,8 +3,10 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::args::Globals;
 use super::client::{Client, escape};
 use super::output::{self, Format};
+use super::pager;
 use super::table::Table;
 use crate::api::body::{Done, WaitFor};
 use crate::store::view::{TaskDetail, TaskRef};
@@ -48,9 +50,9 @@ pub struct Edges {
 }
 
 /// Does it.
-pub async fn run(client: &Client, format: Format, command: DepsCommand) -> anyhow::Result<()> {
+pub async fn run(globals: &Globals, client: &Client, command: DepsCommand) -> anyhow::Result<()> {
     let (edges, adds) = match command {
-        DepsCommand::List { task } => return list(client, format, &task).await,
+        DepsCommand::List { task } => return list(globals, client, &task).await,
         DepsCommand::Add(edges) => (edges, true),
         DepsCommand::Remove(edges) => (edges, false),
     };
@@ -68,7 +70,7 @@ pub async fn run(client: &Client, format: Format, command: DepsCommand) -> anyho
         }
         Done { count }
     };
-    match format {
+    match globals.output {
         Format::Json => output::json(&done),
         Format::Table | Format::Wide if adds => {
             output::text(&format!("{} waits for {} more\n", edges.task, done.count))
@@ -88,9 +90,9 @@ pub struct EdgesOfTask {
     pub dependents: Vec<TaskRef>,
 }
 
-async fn list(client: &Client, format: Format, task: &str) -> anyhow::Result<()> {
+async fn list(globals: &Globals, client: &Client, task: &str) -> anyhow::Result<()> {
     let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await?;
-    if format == Format::Json {
+    if globals.output == Format::Json {
         return output::json(&EdgesOfTask {
             blockers: detail.blockers,
             dependents: detail.dependents,
@@ -112,5 +114,5 @@ async fn list(client: &Client, format: Format, task: &str) -> anyhow::Result<()>
     };
     rows("waits for", &detail.blockers);
     rows("is awaited by", &detail.dependents);
-    output::text(&table.to_string())
+    pager::show(globals, &table.to_string()).await
 }

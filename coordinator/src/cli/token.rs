@@ -99,7 +99,7 @@ pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<Exi
         }
         TokenCommand::List => {
             let page: Page<TokenView> = client.get("/tokens").await?;
-            output::print(globals.output, &page, |_| table(&page.items))?;
+            output::show(globals, &page, |_| table(&page.items)).await?;
         }
         TokenCommand::Revoke { name } => {
             let done: Done = client.delete(&format!("/tokens/{}", escape(&name))).await?;

@@ -45,13 +45,11 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
     match command {
         WorkerCommand::List => {
             let page: Page<WorkerView> = client.get("/workers").await?;
-            output::print(globals.output, &page, |wide| self::page(&page.items, wide))?;
+            output::show(globals, &page, |wide| self::page(&page.items, wide)).await?;
         }
         WorkerCommand::Show { worker } => {
             let worker: WorkerView = client.get(&format!("/workers/{}", escape(&worker))).await?;
-            output::print(globals.output, &worker, |_| {
-                page(std::slice::from_ref(&worker), true)
-            })?;
+            output::show(globals, &worker, |_| page(std::slice::from_ref(&worker), true)).await?;
         }
         WorkerCommand::Drain { worker } => {
             let done: Done = client

@@ -7,6 +7,7 @@ use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::output::{self, Format};
+use crate::cli::pager;
 use crate::cli::paint::tame;
 use crate::cli::table::Table;
 use crate::cli::task_page::when;
@@ -44,7 +45,7 @@ pub async fn list(globals: &Globals, args: ListArgs) -> anyhow::Result<()> {
         query.push_str(&format!("&kind={}", Kind::from(kind).as_str()));
     }
     let page: Page<MemoryView> = client.list("/memory", &query, args.limit).await?;
-    output::print(globals.output, &page, |wide| table(&page.items, wide))
+    output::show(globals, &page, |wide| table(&page.items, wide)).await
 }
 
 fn table(entries: &[MemoryView], wide: bool) -> Table {
@@ -92,7 +93,7 @@ fn head(entry: &MemoryView) -> &str {
 pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let entry: MemoryView = client.get(&format!("/memory/{}", escape(entry))).await?;
-    tell(globals, &entry)
+    tell(globals, &entry).await
 }
 
 /// An outside model and how far it has come.
@@ -108,7 +109,7 @@ fn embeddings(model: &EmbeddingsView) -> String {
 }
 
 /// Prints an entry.
-pub(super) fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
+pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
     if globals.output == Format::Json {
         return output::json(entry);
     }
@@ -147,7 +148,8 @@ pub(super) fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> 
     line("last used", entry.last_used_at.map(when));
     line("replaced by", entry.superseded_by.clone());
     line("hidden", entry.pruned_because.clone());
-    output::text(&tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body)))
+    let text = tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body));
+    pager::show(globals, &text).await
 }
 
 /// Tells what an attempt's prompt was chosen from.
@@ -157,22 +159,20 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
     let explained: Explained = client
         .get(&format!("/tasks/{}/memory{query}", escape(task)))
         .await?;
-    if globals.output != Format::Json {
-        let memory = match explained.held_out {
-            None => "the memory of other tasks had nothing for it",
-            Some(true) => "held out: it was shown nothing of other tasks, to measure what memory is worth",
-            Some(false) => "it had memory of other tasks",
-        };
-        output::text(&format!(
-            "{}, attempt {}: {memory}\n",
-            explained.dispatch, explained.attempt
-        ))?;
-        output::text(&sections(&explained.sections))?;
-        if explained.items.is_empty() {
-            return Ok(());
-        }
+    if globals.output == Format::Json {
+        return output::json(&explained);
     }
-    output::print(globals.output, &explained, |_| {
+    let memory = match explained.held_out {
+        None => "the memory of other tasks had nothing for it",
+        Some(true) => "held out: it was shown nothing of other tasks, to measure what memory is worth",
+        Some(false) => "it had memory of other tasks",
+    };
+    let mut text = format!(
+        "{}, attempt {}: {memory}\n",
+        explained.dispatch, explained.attempt
+    );
+    text += &sections(&explained.sections);
+    if !explained.items.is_empty() {
         let mut table = Table::new(["ID", "SCORE", "STATUS", "REASON", "TITLE"], "");
         for one in &explained.items {
             table.row([
@@ -183,8 +183,9 @@ pub async fn explain(globals: &Globals, task: &str, attempt: Option<i32>) -> any
                 one.title.clone(),
             ]);
         }
-        table
-    })
+        text += &table.to_string();
+    }
+    pager::show(globals, &text).await
 }
 
 /// What became of a prompt's sections, a line each.
@@ -265,12 +266,8 @@ pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Re
     if let Some(model) = &report.embeddings {
         text += &embeddings(model);
     }
-    output::text(&text)?;
     if !report.items.is_empty() {
-        output::text(&format!(
-            "\n{}",
-            table(&report.items, globals.output == Format::Wide)
-        ))?;
+        text += &format!("\n{}", table(&report.items, globals.output == Format::Wide));
     }
-    Ok(())
+    pager::show(globals, &text).await
 }

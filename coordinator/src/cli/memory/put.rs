@@ -52,7 +52,7 @@ pub async fn add(globals: &Globals, args: AddArgs) -> anyhow::Result<()> {
         paths: args.paths,
     };
     let entry: MemoryView = client.post("/memory", &body).await?;
-    tell(globals, &entry)
+    tell(globals, &entry).await
 }
 
 /// What is changed.
@@ -85,7 +85,7 @@ pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
     let entry: MemoryView = client
         .post(&format!("/memory/{}/edit", escape(&args.entry)), &edit)
         .await?;
-    tell(globals, &entry)
+    tell(globals, &entry).await
 }
 
 /// What is hidden.

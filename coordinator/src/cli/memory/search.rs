@@ -11,6 +11,7 @@ use crate::api::body::{Answered, SearchMemory};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::output::{self, Format};
+use crate::cli::pager;
 use crate::cli::table::Table;
 use crate::flow::library::QueryLine;
 use crate::store::view::Page;
@@ -105,5 +106,5 @@ pub async fn run(globals: &Globals, args: SearchArgs) -> anyhow::Result<()> {
         row.push(hit.title.clone());
         table.row(row);
     }
-    output::text(&table.to_string())
+    pager::show(globals, &table.to_string()).await
 }

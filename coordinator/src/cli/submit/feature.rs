@@ -16,6 +16,7 @@ use crate::api::body::{Accepted, GraphText, SubmitFeature};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::output::{self, Format};
+use crate::cli::pager;
 use crate::cli::start::Usage;
 use crate::config::Config;
 use crate::domain::graph::{self, Limits};
@@ -112,7 +113,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         None => None,
     };
     if args.dry_run {
-        return dry_run(globals.output, tasks);
+        return dry_run(globals, tasks).await;
     }
     let spec = args.spec.as_deref().map(read_text).transpose()?;
     let plan = args.plan.as_deref().map(read_text).transpose()?;
@@ -169,7 +170,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     accepted(&client, globals.output, &answer, args.wait).await
 }
 
-fn dry_run(format: Format, tasks: Option<GraphText>) -> anyhow::Result<ExitCode> {
+async fn dry_run(globals: &Globals, tasks: Option<GraphText>) -> anyhow::Result<ExitCode> {
     let Some(GraphText { source, text }) = tasks else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -179,7 +180,7 @@ fn dry_run(format: Format, tasks: Option<GraphText>) -> anyhow::Result<ExitCode>
         .iter()
         .map(|warning| warning.describe(&graph.source_name));
     let warnings: Vec<String> = warnings.collect();
-    if format == Format::Json {
+    if globals.output == Format::Json {
         output::json(&CheckedGraph {
             tasks: graph.nodes.len(),
             edges: graph.edges,
@@ -190,7 +191,7 @@ fn dry_run(format: Format, tasks: Option<GraphText>) -> anyhow::Result<ExitCode>
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
-    output::text(&format!("{}\n", graph::draw(&graph)))?;
+    pager::show(globals, &format!("{}\n", graph::draw(&graph))).await?;
     Ok(ExitCode::SUCCESS)
 }
 

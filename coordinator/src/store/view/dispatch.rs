@@ -29,6 +29,9 @@ pub struct DispatchView {
     pub model_reason: Option<String>,
     pub journal: Option<String>,
     pub feedback: Option<String>,
+    /// Where it began.
+    #[serde(default)]
+    pub start_commit: Option<String>,
     pub commit: Option<String>,
     pub pushed_ref: Option<String>,
     /// When a worker had removed that ref.
@@ -105,7 +108,7 @@ pub async fn dispatches_of_task(
 ) -> sqlx::Result<Vec<DispatchView>> {
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
-                  outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, commit,
+                  outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, start_commit, commit,
                   pushed_ref, pruned_at, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, tool_calls,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
@@ -136,6 +139,7 @@ pub async fn dispatches_of_task(
             model_reason: row.model_reason,
             journal: row.journal,
             feedback: row.feedback,
+            start_commit: row.start_commit,
             commit: row.commit,
             pushed_ref: row.pushed_ref,
             pruned_at: row.pruned_at,

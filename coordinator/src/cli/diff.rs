@@ -1,0 +1,104 @@
+//! `feature diff` and `task diff`: what changed, as git shows it in the clone that the command is called in.
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::args::Globals;
+use super::branch::fetch_feature;
+use super::client::{Client, escape};
+use super::git::{fetch, git, git_paged, has_commit, within_repository};
+use super::task_page::when;
+use crate::store::view::{DispatchView, FeatureView, TaskDetail};
+
+/// Which task's change, and how it is shown.
+#[derive(Debug, Args)]
+pub struct TaskDiffArgs {
+    /// Id of the task, its beginning, or FEATURE/KEY
+    #[arg(value_name = "TASK")]
+    task: String,
+    /// Only what this attempt changed, from where it began
+    #[arg(long, value_name = "N")]
+    attempt: Option<i32>,
+    /// Only which files, and how much
+    #[arg(long)]
+    stat: bool,
+}
+
+/// Shows what the feature changed since its base.
+///
+/// # Errors
+/// When the feature has no code, or git fails.
+pub async fn of_feature(globals: &Globals, client: &Client, feature: &str, stat: bool) -> anyhow::Result<()> {
+    let fetched = fetch_feature(client, feature).await?;
+    show(globals, stat, &[&format!("{}...{}", fetched.base, fetched.head)]).await
+}
+
+/// Shows what the task landed; as long as it hasn't, what all its attempts changed since they left the feature's branch. Or
+/// what one attempt changed.
+///
+/// # Errors
+/// When there is no such change, its branch is gone, or git fails.
+pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> anyhow::Result<()> {
+    within_repository().await?;
+    let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(&args.task))).await?;
+    let feature: FeatureView = client
+        .get(&format!("/features/{}", escape(&detail.task.feature)))
+        .await?;
+    let (Some(address), Some(branch), Some(base)) = (&feature.repo, &feature.branch, &feature.base_commit)
+    else {
+        anyhow::bail!("the feature `{}` has no repository", feature.name);
+    };
+    let branch = format!("refs/heads/{branch}");
+    if let (None, Some(landed)) = (args.attempt, &detail.landed_commit) {
+        if !has_commit(landed).await {
+            fetch(address, &branch).await?;
+        }
+        return show(globals, args.stat, &[&format!("{landed}^"), landed]).await;
+    }
+    let (dispatch, commit) = attempt(&detail, args.attempt)?;
+    if !has_commit(commit).await {
+        let source = dispatch.pushed_ref.as_deref().unwrap_or_default();
+        if let Some(at) = dispatch.pruned_at {
+            anyhow::bail!(
+                "the branch `{source}` was removed {}; nothing else has its commit",
+                when(at)
+            );
+        }
+        fetch(address, source)
+            .await
+            .with_context(|| format!("the branch `{source}` can't be fetched"))?;
+    }
+    match (args.attempt, &dispatch.start_commit) {
+        (Some(_), Some(start)) => show(globals, args.stat, &[start, commit]).await,
+        _ => {
+            // There is none before something landed.
+            let landed = git(None, &["ls-remote", "--exit-code", "--", address, &branch]).await;
+            let head = match landed {
+                Ok(_) => fetch(address, &branch).await?,
+                Err(_) => base.clone(),
+            };
+            show(globals, args.stat, &[&format!("{head}...{commit}")]).await
+        }
+    }
+}
+
+/// The last session that left a commit, of this attempt or of all, and that commit.
+fn attempt(detail: &TaskDetail, number: Option<i32>) -> anyhow::Result<(&DispatchView, &str)> {
+    let of = |dispatch: &&DispatchView| number.is_none_or(|number| dispatch.attempt == number);
+    let found = detail.dispatches.iter().rev().filter(of).find_map(|dispatch| {
+        let commit = dispatch.commit.as_deref()?;
+        dispatch.pushed_ref.as_ref().map(|_| (dispatch, commit))
+    });
+    let task = &detail.task.id;
+    found.with_context(|| match number {
+        Some(number) => format!(
+            "attempt {number} of {task} left no change; `ralph-coordinator task show {task}` lists its attempts"
+        ),
+        None => format!("no attempt of {task} left a change yet"),
+    })
+}
+
+async fn show(globals: &Globals, stat: bool, what: &[&str]) -> anyhow::Result<()> {
+    let how: &[&str] = if stat { &["diff", "--stat"] } else { &["diff"] };
+    git_paged(globals, &[how, what, &["--"]].concat()).await
+}

@@ -1,0 +1,115 @@
+//! `task diff`, `feature diff` and `feature checkout`: what changed, in a clone of the repository.
+
+use std::path::Path;
+use std::process::Command;
+
+use ralph_tests::harness::{Terminal, binary};
+use serde_json::json;
+
+use crate::caller::ADMIN;
+use crate::stage::Stage;
+
+const TASKS: &str = r#"
+- key: a
+  title: Lands at the second attempt
+  description: |
+    @on-attempt 1 @write a.txt one
+    @on-attempt 1 @fail not right
+    @on-attempt 2 @write a.txt two
+    @done
+- key: b
+  title: Needs a person
+  max_retries: 0
+  description: |
+    @write b.txt three
+    @fail no
+- key: c
+  title: Changes nothing
+  max_retries: 0
+  description: |
+    @fail no
+"#;
+
+fn command(stage: &Stage, folder: &Path, line: &str) -> Command {
+    let mut command = Command::new(binary("ralph-coordinator"));
+    command
+        .args(line.split(' '))
+        .current_dir(folder)
+        .env("HOME", folder)
+        .env("RALPH_URL", &stage.api.url)
+        .env("RALPH_TOKEN", ADMIN);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_are_shown_where_the_repository_is() {
+    let stage = Stage::set().await;
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": TASKS}}))
+        .await;
+    stage.ends("blocked").await;
+    let folder = tempfile::tempdir().unwrap();
+    let clone = folder.path().join("clone");
+    let from = stage.repository.path().display().to_string();
+    let cloned = Command::new("git")
+        .args(["clone", "-q", "-b", "main", &from])
+        .arg(&clone)
+        .status()
+        .unwrap();
+    assert!(cloned.success());
+
+    let run = |at: &Path, line: &str| {
+        let output = command(&stage, at, line).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for (line, has, lacks) in [
+        ("task diff f/a", &["\n+two\n"][..], &["one", "b.txt"][..]),
+        ("task diff f/a --attempt 1", &["\n+one\n"], &["two"]),
+        ("task diff f/a --attempt 2", &["\n+two\n"], &["one"]),
+        ("task diff f/b", &["\n+three\n"], &["a.txt"]),
+        ("task diff f/b --attempt 1 --stat", &["b.txt | 1 +"], &["three"]),
+        // It left a commit, as every session does, and nothing in it.
+        ("task diff f/c", &[], &["diff"]),
+        ("feature diff f", &["\n+two\n"], &["b.txt"]),
+        ("feature diff f --stat", &["a.txt | 1 +"], &["two"]),
+    ] {
+        let (code, shown, said) = run(&clone, line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        assert!(has.iter().all(|words| shown.contains(words)), "{line}: {shown}");
+        assert!(
+            !lacks.iter().any(|words| shown.contains(words)),
+            "{line}: {shown}"
+        );
+    }
+    for (at, line, code, words) in [
+        (&*clone, "task diff f/a --attempt 9", 1, "task show"),
+        (folder.path(), "task diff f/a", 2, "in a clone"),
+        (folder.path(), "feature diff f", 2, "in a clone"),
+    ] {
+        let (found, _, said) = run(at, line);
+        assert!(
+            found == Some(code) && said.contains(words),
+            "{line}: {found:?} {said}"
+        );
+    }
+
+    // Git pages what it shows, with the pager of ours.
+    let mut paged = command(&stage, &clone, "feature diff f");
+    paged.env("RALPH_PAGER", "sed s/^/%/");
+    let (status, shown) = Terminal::open(&paged).end();
+    assert!(status.success() && shown.contains("%"), "{status}: {shown}");
+    paged.arg("--no-pager");
+    let (status, shown) = Terminal::open(&paged).end();
+    assert!(
+        status.success() && !shown.contains('%') && shown.contains("two"),
+        "{status}: {shown}"
+    );
+
+    let (code, _, said) = run(&clone, "feature checkout f");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "two\n");
+    // A second time there is nothing to do.
+    assert_eq!(run(&clone, "feature checkout f").0, Some(0));
+    stage.strike().await;
+}

@@ -1,0 +1,163 @@
+//! What is long goes through a pager at a terminal, and is never lost.
+
+use std::path::Path;
+use std::process::Command;
+
+use ralph_tests::harness::{Terminal, World, binary};
+use serde_json::json;
+
+use crate::caller::{ADMIN, Api};
+
+const LINES: usize = 10_000;
+const FIRST: &str = "Line 0 of many";
+const LAST: &str = "Line 9999 of many";
+
+/// A feature whose specification no screen and no pipe holds, and one with a short one.
+struct Scene {
+    world: World,
+    api: Api,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let world = World::calm().await.unwrap();
+        let api = Api::start(&world).await;
+        let long: String = (0..LINES).map(|n| format!("Line {n} of many\n")).collect();
+        for (name, spec) in [("long", long.as_str()), ("short", "Alone")] {
+            let body = json!({"name": name, "spec": spec, "draft": true});
+            let (status, answer) = api.post("/features", &body).await;
+            assert_eq!(status.as_u16(), 201, "{answer}");
+        }
+        Self { world, api }
+    }
+
+    /// A command with none of this environment's pagers.
+    fn command(&self, args: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = command(self.world.dir(), args, variables);
+        command.env("RALPH_URL", &self.api.url).env("RALPH_TOKEN", ADMIN);
+        command
+    }
+
+    fn show(&self, more: &[&str], variables: &[(&str, &str)]) -> Terminal {
+        let args = [&["feature", "spec", "long", "--show"], more].concat();
+        Terminal::open(&self.command(&args, variables))
+    }
+
+    async fn strike(self) {
+        self.api.stop().await;
+        self.world.stop().await;
+    }
+}
+
+fn command(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(binary("ralph-coordinator"));
+    command
+        .args(args)
+        .current_dir(folder)
+        .env("HOME", folder)
+        .env("GIT_CEILING_DIRECTORIES", folder);
+    for name in ["PAGER", "RALPH_PAGER", "NO_PAGER", "LESS"] {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
+    let scene = Scene::set().await;
+    // Ctrl+C is for the pager, and so is whatever follows.
+    let mut terminal = scene.show(&[], &[]);
+    terminal.until(FIRST);
+    terminal.until("\n:");
+    terminal.press("\u{3}");
+    terminal.until("\n:");
+    terminal.press("G");
+    terminal.until(LAST);
+    terminal.press("q");
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{status}");
+    assert!(!shown.contains("Line 5000 of many"));
+
+    // Left before it has read half of it.
+    let mut terminal = scene.show(&[], &[]);
+    terminal.until(FIRST);
+    terminal.until("\n:");
+    terminal.press("q");
+    let (status, shown) = terminal.end();
+    assert!(status.success() && !shown.contains(LAST), "{status}: {shown}");
+
+    // What fits on the screen asks for no key.
+    let short = scene.command(&["feature", "spec", "short", "--show"], &[]);
+    let (status, shown) = Terminal::open(&short).end();
+    assert!(status.success() && shown.contains("Alone"), "{status}: {shown}");
+    scene.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_environment_and_a_flag_choose_the_pager() {
+    let scene = Scene::set().await;
+    let shown = |more: &[&str], variables: &[(&str, &str)]| {
+        let (status, shown) = scene.show(more, variables).end();
+        assert!(status.success(), "{more:?} {variables:?}: {status}");
+        assert!(shown.contains(LAST), "{more:?} {variables:?}: {shown:.2000}");
+        shown
+    };
+    let mark = "sed s/^/%/";
+    assert!(shown(&[], &[("PAGER", mark)]).contains("\n%"));
+    let other = [("PAGER", "no-such-pager"), ("RALPH_PAGER", mark)];
+    assert!(shown(&[], &other).contains("\n%"));
+    for (more, variables) in [
+        (&["--no-pager"][..], &[("PAGER", mark)][..]),
+        (&["--output", "json"], &[("PAGER", mark)]),
+        (&[], &[("PAGER", mark), ("NO_PAGER", "1")]),
+        (&[], &[("PAGER", mark), ("RALPH_PAGER", "")]),
+        (&[], &[("PAGER", "cat")]),
+        (&[], &[("PAGER", mark), ("TERM", "dumb")]),
+    ] {
+        assert!(!shown(more, variables).contains('%'), "{more:?} {variables:?}");
+    }
+    scene.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pager_that_fails_loses_nothing() {
+    let scene = Scene::set().await;
+    for (pager, words) in [
+        ("no-such-pager", "the pager `no-such-pager` failed"),
+        ("exit 3", "the pager `exit 3` failed"),
+        ("head -n 1; kill -9 $$", "failed"),
+    ] {
+        let (status, shown) = scene.show(&[], &[("PAGER", pager)]).end();
+        assert!(status.success(), "{pager}: {status}");
+        assert!(shown.contains(words), "{pager}: {shown:.1000}");
+        assert!(shown.contains(FIRST) && shown.contains(LAST), "{pager}");
+    }
+    // Nobody asked for the pager that isn't there.
+    let bare = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/sh", bare.path().join("sh")).unwrap();
+    let path = format!("PATH={}", bare.path().display());
+    let inner = scene.command(&["feature", "spec", "long", "--show"], &[]);
+    let mut without = Command::new("env");
+    without.arg(path).arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => without.env(name, value),
+            None => without.env_remove(name),
+        };
+    }
+    let (status, shown) = Terminal::open(&without).end();
+    assert!(status.success() && shown.contains(LAST), "{status}");
+    assert!(!shown.contains("the pager"), "{shown:.1000}");
+    scene.strike().await;
+}
+
+#[test]
+fn a_command_that_fails_keeps_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let pager = [("PAGER", "sed s/^/%/")];
+    let (status, shown) = Terminal::open(&command(folder.path(), &["config", "no.such.key"], &pager)).end();
+    assert_eq!(status.code(), Some(2), "{shown}");
+    let (status, shown) = Terminal::open(&command(folder.path(), &["config", "limits"], &pager)).end();
+    assert!(status.success() && shown.contains("%limits."), "{shown}");
+}
