@@ -5,7 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::keys::{KEYS, Key, Unset};
+use super::key::{Key, Unset};
+use super::keys::KEYS;
 
 /// What stands for a value that nobody is to see.
 const HIDDEN: &str = "(hidden)";
@@ -70,7 +71,7 @@ pub enum Given {
 /// All keys in order; `given` says what flags and variables set.
 pub fn effective(file: Option<(&Path, &toml::Table)>, given: impl Fn(&Key) -> Option<Given>) -> Vec<Setting> {
     let mut settings = Vec::new();
-    for key in KEYS {
+    for key in KEYS.iter().copied() {
         for name in names(key, file.map(|(_, table)| table)) {
             settings.push(setting(key, name, file, given(key)));
         }
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn defaults_are_values_and_names_stand_once() {
         let mut names = BTreeSet::new();
-        for key in KEYS {
+        for key in KEYS.iter().copied() {
             assert!(names.insert(key.name), "{} stands twice", key.name);
             if let Unset::Toml(text) = key.default {
                 assert!(

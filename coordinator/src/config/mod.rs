@@ -5,10 +5,14 @@
 
 mod effective;
 mod file;
+mod key;
 mod keys;
 mod memory;
 
 pub use effective::{Given, Setting, Source, effective, shown};
-pub use file::{Api, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table};
-pub use keys::{KEYS, Key, Reader, Unset};
+pub use file::{
+    Api, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table,
+};
+pub use key::{Key, Reader, Unset};
+pub use keys::KEYS;
 pub use memory::Memory;

@@ -1,0 +1,146 @@
+//! Keys of the coordinator's file.
+
+use crate::config::key::Reader::Coordinator;
+use crate::config::key::Unset::{Toml, Words};
+use crate::config::key::{Key, key};
+
+pub(super) const KEYS: &[Key] = &[
+    key(
+        "models.tiers",
+        Toml("[{ name = 'haiku' }, { name = 'sonnet' }, { name = 'opus' }]"),
+        Coordinator,
+        "Tiers of models, weakest first, with the names that agents know each by",
+    ),
+    key(
+        "memory.enabled",
+        Toml("true"),
+        Coordinator,
+        "Whether prompts hold what earlier iterations left",
+    ),
+    key(
+        "memory.budget",
+        Words("the sum of its sections' budgets"),
+        Coordinator,
+        "Characters of a prompt that memory may take",
+    ),
+    key(
+        "memory.reference_chars",
+        Toml("30000"),
+        Coordinator,
+        "Characters of a specification, a plan or a description that a prompt shows",
+    ),
+    key(
+        "memory.hold_out",
+        Toml("0.05"),
+        Coordinator,
+        "Share of first attempts without other tasks' memory",
+    ),
+    key(
+        "memory.max_learnings",
+        Toml("100000"),
+        Coordinator,
+        "Learnings of a repository that are live at once",
+    ),
+    key(
+        "memory.max_knowledge",
+        Toml("20000"),
+        Coordinator,
+        "Knowledge entries of a repository that are live at once",
+    ),
+    key(
+        "memory.unused_days",
+        Toml("365"),
+        Coordinator,
+        "Days after which what no attempt was shown is hidden; 0 is never",
+    ),
+    key(
+        "memory.distill",
+        Toml("false"),
+        Coordinator,
+        "Whether sessions merge learnings that say nearly the same",
+    ),
+    key(
+        "memory.distill_above",
+        Toml("20"),
+        Coordinator,
+        "More learnings than this that share a rare tag are merged",
+    ),
+    key(
+        "memory.distill_usd_a_day",
+        Toml("1"),
+        Coordinator,
+        "What these sessions may cost in 24 hours, in USD",
+    ),
+    key(
+        "memory.embeddings.url",
+        Words("no model is asked"),
+        Coordinator,
+        "Model that makes vectors of texts, in the OpenAI form",
+    )
+    .secret(),
+    key(
+        "memory.embeddings.model",
+        Words("none"),
+        Coordinator,
+        "That model's name",
+    ),
+    key(
+        "memory.embeddings.key",
+        Words("none"),
+        Coordinator,
+        "Key that it is sent, or file:PATH",
+    )
+    .var("RALPH_EMBEDDINGS_KEY")
+    .secret(),
+    key(
+        "memory.embeddings.dimensions",
+        Words("as many as it answers"),
+        Coordinator,
+        "Numbers of each vector",
+    ),
+    key(
+        "memory.embeddings.timeout_ms",
+        Toml("300"),
+        Coordinator,
+        "How long a claim waits for a vector",
+    ),
+    key(
+        "memory.templates",
+        Words("the built-in wording"),
+        Coordinator,
+        "Folder whose files replace the prompts' wording",
+    ),
+    key(
+        "api.requests_per_second",
+        Toml("500"),
+        Coordinator,
+        "How often each token may ask; 0 is no limit",
+    ),
+    key(
+        "notify.url",
+        Words("nobody is told"),
+        Coordinator,
+        "Where a run's end and a person's being needed are posted",
+    )
+    .secret(),
+    key(
+        "notify.secret",
+        Words("not signed"),
+        Coordinator,
+        "Key of the signature, or file:PATH",
+    )
+    .var("RALPH_NOTIFY_SECRET")
+    .secret(),
+    key(
+        "notify.command",
+        Words("none"),
+        Coordinator,
+        "What is run with the message on its standard input",
+    ),
+    key(
+        "notify.events",
+        Toml("['run_ended', 'person_needed', 'pool_paused']"),
+        Coordinator,
+        "What is told",
+    ),
+];

@@ -1,0 +1,191 @@
+//! Keys that lie on a worker's machine, never in a clone that an agent can edit.
+
+use crate::config::key::Reader::{Coordinator, Worker};
+use crate::config::key::Unset::{Toml, Words};
+use crate::config::key::{Key, key};
+
+pub(super) const KEYS: &[Key] = &[
+    key(
+        "agent.command",
+        Toml("'claude-agent-acp'"),
+        Worker,
+        "Program and arguments of the agent, split as a shell would",
+    )
+    .var("RALPH_AGENT"),
+    key(
+        "agent.env",
+        Toml("{}"),
+        Worker,
+        "Variables that the agent gets; file:PATH for a value that stands in a file",
+    )
+    .secret(),
+    key(
+        "agent.pass_env",
+        Toml("[]"),
+        Worker,
+        "Names of the worker's variables that it gets",
+    )
+    .var("RALPH_PASS_ENV"),
+    key(
+        "agent.files",
+        Toml("[]"),
+        Worker,
+        "Logins of the user's home that are copied in and, refreshed, back",
+    ),
+    key(
+        "agent.mode",
+        Words("the agent's own"),
+        Worker,
+        "The mode that the agent works in",
+    ),
+    key(
+        "agent.account",
+        Words("the agent's name"),
+        Worker,
+        "The account at a provider that the agent uses: who uses the same waits when it is over its rate",
+    ),
+    key(
+        "agent.permissions",
+        Toml("[]"),
+        Worker,
+        "Rules of what the agent may do, by kind of tool and path",
+    ),
+    key("agent.mcp", Toml("{}"), Worker, "MCP servers that the agent gets").secret(),
+    key(
+        "agents.NAME.command",
+        Words("must be given"),
+        Worker,
+        "As of [agent], for an agent that tasks name",
+    ),
+    key("agents.NAME.env", Toml("{}"), Worker, "As of [agent]").secret(),
+    key("agents.NAME.pass_env", Toml("[]"), Worker, "As of [agent]"),
+    key("agents.NAME.files", Toml("[]"), Worker, "As of [agent]"),
+    key(
+        "agents.NAME.mode",
+        Words("the agent's own"),
+        Worker,
+        "As of [agent]",
+    ),
+    key(
+        "agents.NAME.account",
+        Words("the agent's name"),
+        Worker,
+        "As of [agent]",
+    ),
+    key("agents.NAME.permissions", Toml("[]"), Worker, "As of [agent]"),
+    key("agents.NAME.mcp", Toml("{}"), Worker, "As of [agent]").secret(),
+    key(
+        "workspace.setup",
+        Toml("[]"),
+        Worker,
+        "Commands that prepare a checkout before an agent or a gate works in it",
+    ),
+    key(
+        "workspace.on_complete",
+        Words("nothing"),
+        Worker,
+        "The command that `--merge command` runs on the finished feature, with the worker's rights",
+    ),
+    key(
+        "workspace.depth",
+        Words("all"),
+        Worker,
+        "How many commits of each branch a new mirror begins with; more are fetched when a merge needs them",
+    ),
+    key(
+        "workspace.filter",
+        Words("all are fetched"),
+        Worker,
+        "Which objects stay at the remote until they are needed: blob:none, blob:limit=SIZE",
+    ),
+    key(
+        "workspace.caches",
+        Toml("{}"),
+        Worker,
+        "Folders that setup fills once for each state of the files in `key`",
+    ),
+    key(
+        "workspace.keep_attempts_days",
+        Toml("30"),
+        Coordinator,
+        "How long branches of attempts of features that ended stay at the remote; 0 is for ever",
+    ),
+    key(
+        "workspace.disk_budget_mb",
+        Words("no bound"),
+        Worker,
+        "What a worker's data folder may take before caches and unused mirrors go; unpushed work stays",
+    ),
+    key(
+        "workspace.pass_env",
+        Words("none"),
+        Worker,
+        "Names of the worker's variables that these commands and a gate's get",
+    ),
+    key(
+        "workspace.dirs",
+        Toml("[]"),
+        Worker,
+        "Folders that agents may work in themselves (--workspace dir)",
+    )
+    .var("RALPH_DIRS"),
+    key(
+        "workspace.sandbox",
+        Toml("'auto'"),
+        Worker,
+        "What confines agents: auto, landlock, bubblewrap or none",
+    )
+    .var("RALPH_SANDBOX"),
+    key(
+        "workspace.sandbox_read",
+        Toml("[]"),
+        Worker,
+        "What agents may read besides",
+    )
+    .var("RALPH_SANDBOX_READ"),
+    key(
+        "workspace.sandbox_write",
+        Toml("[]"),
+        Worker,
+        "What agents may write besides",
+    )
+    .var("RALPH_SANDBOX_WRITE"),
+    key(
+        "workspace.sandbox_network",
+        Toml("'open'"),
+        Worker,
+        "What agents reach of the network: open, none, or a proxy alone",
+    )
+    .var("RALPH_SANDBOX_NETWORK")
+    .secret(),
+    key(
+        "workspace.session_memory_mb",
+        Words("three quarters of the machine's"),
+        Worker,
+        "Memory of a session's processes together in MiB",
+    ),
+    key(
+        "workspace.session_processes",
+        Toml("4096"),
+        Worker,
+        "Processes and threads of a session",
+    ),
+    key(
+        "workspace.session_cpu_seconds",
+        Words("no limit"),
+        Worker,
+        "CPU time of each of its processes",
+    ),
+    key(
+        "workspace.session_file_mb",
+        Toml("16384"),
+        Worker,
+        "Size of each file that it writes in MiB",
+    ),
+    key(
+        "workspace.session_disk_reserve_mb",
+        Toml("256"),
+        Worker,
+        "What has to stay free of a session's disk in MiB: one that holds as much is ended when less is left",
+    ),
+];
