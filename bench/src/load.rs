@@ -5,7 +5,7 @@ use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::FailurePolicy;
-use ralph_coordinator::flow::submit::{self, Submission, Submitted, TaskDefaults};
+use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store::feature::NewFeature;
 use ralph_shared::ids::FeatureId;
 use serde_json::json;
@@ -117,7 +117,7 @@ pub async fn submit_on(
             verify: false,
             pool: "default".to_owned(),
         },
-        run: Some(RunSettings {
+        start: Start::Now(RunSettings {
             max_iterations: None,
             max_time_ms: None,
             max_cost_usd: None,

@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{KeepAlive, Sse};
+use ralph_shared::ids::{FeatureId, RunId};
 use serde::Deserialize;
+use sqlx::PgConnection;
 
 use super::app::App;
 use super::body::{Done, RunWish, Started};
@@ -13,8 +15,8 @@ use super::request::{Asked, At, Body, PageQuery, words};
 use super::{feed, locate};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::flow::edit;
 use crate::flow::steer::{self, FeatureCommand, Steered};
+use crate::flow::{Signals, edit, finish, submit};
 use crate::store;
 use crate::store::view::{self, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
 
@@ -231,14 +233,27 @@ async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>
         .await?
         .first()
         .map_or(0, |feature| feature.tasks.total);
-    let wish = match store::run::last(&mut conn, feature).await? {
-        Some(last) => wish.after(&last.settings),
-        None => wish,
-    };
+    let wish = as_before(&mut conn, feature, wish).await?;
     let settings = wish
         .settings(usize::try_from(tasks).unwrap_or(0))
         .map_err(super::submit::unfit)?;
-    Ok(Box::new(settings))
+    Ok(Box::new(settings.within(ceilings)))
+}
+
+/// A wish with what the feature's last run had where it says nothing, or else what the draft was given.
+pub(super) async fn as_before(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    wish: RunWish,
+) -> sqlx::Result<RunWish> {
+    if let Some(last) = store::run::last(conn, feature).await? {
+        return Ok(wish.after(&last.settings));
+    }
+    let draft = submit::first_run(conn, feature).await?;
+    Ok(match draft {
+        Some(draft) => wish.of_draft(&draft),
+        None => wish,
+    })
 }
 
 /// Lets what runs end, starts nothing new.
@@ -249,6 +264,8 @@ async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>
     tag = "features",
     responses((status = 200, body = Started))
 )]
+    let ceilings = &app.deps.settings.ceilings;
+    wish.check(ceilings).map_err(super::submit::unfit)?;
 pub async fn pause(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
     steer(&app, &id, FeatureCommand::Pause).await
 }

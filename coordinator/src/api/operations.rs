@@ -142,7 +142,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     };
     app.deps.bus.emit(signals).await;
     let mut conn = app.db().await?;
-    let last = store::run::last(&mut conn, feature).await?;
+    let wish = super::features::as_before(&mut conn, feature, RunWish::default()).await?;
     let alone = store::operation::only_operations_open(&mut conn, feature).await?;
     let total = view::features(&mut conn, &[feature.0])
         .await?
@@ -160,11 +160,10 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     if !alone {
         return answer(None);
     }
-    let wish = RunWish::default();
-    let wish = last.map_or(wish.clone(), |last| wish.after(&last.settings));
     let settings = wish
         .settings(usize::try_from(total).unwrap_or(0))
-        .map_err(super::submit::unfit)?;
+        .map_err(super::submit::unfit)?
+        .within(&app.deps.settings.ceilings);
     let command = FeatureCommand::Run(Box::new(settings));
     let db = &app.deps.db;
     let (steered, run, signals) =

@@ -7,7 +7,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::subjects::is_label;
 
 use super::app::App;
-use super::body::{Accepted, BadWish, GraphText, RepoRef, SubmitFeature, SubmitTask};
+use super::body::{Accepted, BadWish, GraphText, RepoRef, RunWish, SubmitFeature, SubmitTask};
 use super::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
 use super::locate;
 use super::once::NewId;
@@ -15,10 +15,11 @@ use super::problem::Problem;
 use super::request::Body;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
+use crate::domain::run::RunSettings;
 use crate::domain::states::Kind;
 use crate::domain::steps::{self, Given};
 use crate::flow::add::{self, Added, Addition};
-use crate::flow::submit::{self, Submission, Submitted, TaskDefaults};
+use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::store;
 use crate::store::feature::NewFeature;
 use crate::store::view::{self, Cursor, TaskFilter};
@@ -70,7 +71,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         .iter()
         .map(|w| w.describe(&graph.source_name))
         .collect();
-    let settings = request.run.settings(tasks).map_err(unfit)?;
+    let settings = granted(&app, &request.run, tasks)?;
     let max_parallel = match (&request.dir, request.max_parallel) {
         (Some(_), None | Some(1)) => 1,
         (Some(_), Some(2..)) => {
@@ -123,7 +124,11 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         feature,
         graph,
         defaults,
-        run: (!request.draft).then_some(settings),
+        start: if request.draft {
+            Start::Later(settings)
+        } else {
+            Start::Now(settings)
+        },
     };
     let mut accepted = store_submission(&app, &submission).await?;
     accepted.warnings.extend(warnings);
@@ -157,7 +162,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         ));
     }
     let graph = one_task(&request)?;
-    let settings = request.run.settings(1).map_err(unfit)?;
+    let settings = granted(app, &request.run, 1)?;
     let name = names::for_task(&request.title, id);
     let texts = Texts {
         description: request.title.clone(),
@@ -174,7 +179,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
             verify: request.verify.unwrap_or(true),
             pool,
         },
-        run: Some(settings),
+        start: Start::Now(settings),
     };
     let accepted = store_submission(app, &submission).await?;
     Ok((StatusCode::CREATED, Json(accepted)))
@@ -397,10 +402,17 @@ fn approved(results: &[String]) -> Result<Vec<Kind>, Problem> {
     steps.collect()
 }
 
+/// What a run gets of what is wished for, within the coordinator's ceilings.
+fn granted(app: &App, wish: &RunWish, tasks: usize) -> Result<RunSettings, Problem> {
+    let ceilings = &app.deps.settings.ceilings;
+    wish.check(ceilings).map_err(unfit)?;
+    Ok(wish.settings(tasks).map_err(unfit)?.within(ceilings))
+}
+
 /// A wish that can't be granted.
 pub(super) fn unfit(wish: BadWish) -> Problem {
     match wish {
-        BadWish::FixedNeedsModel => Problem::refused(wish.to_string()),
+        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } => Problem::refused(wish.to_string()),
         BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
             Problem::invalid(wish.to_string())
         }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use ralph_shared::wire::MergeHow;
 
 use super::args::Globals;
-use super::client::{Client, escape};
+use super::client::{ApiError, Client, escape};
 use super::confirm::confirm;
 use super::duration::{Span, show_ms};
 use super::feature_text::TextArgs;
@@ -17,6 +17,7 @@ use super::submit::RunFlags;
 use super::table::Table;
 use super::{branch, diff, feature_text, pager, prune, submit, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
+use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
 
 /// Look at features, and steer them
@@ -316,13 +317,21 @@ async fn start(
 ) -> anyhow::Result<ExitCode> {
     let name = escape(&args.named.feature);
     let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
-    // A further run goes on as the last one, whatever the configuration of the folder it is started in.
-    let wish = if feature.run.is_some() {
-        args.run.flags()?
-    } else {
-        args.run.wish()?
+    // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
+    let wish = args.run.flags()?;
+    let started: Started = match client.post(&format!("/features/{name}/{verb}"), &wish).await {
+        Ok(started) => started,
+        // There is nothing that could run.
+        Err(error)
+            if feature.status == FeatureState::Draft
+                && feature.tasks.total == 0
+                && ApiError::refuses(&error) =>
+        {
+            eprintln!("error: {error:#}");
+            return Ok(ExitCode::from(RunOutcome::NoPlan.exit_code()));
+        }
+        Err(error) => return Err(error),
     };
-    let started: Started = client.post(&format!("/features/{name}/{verb}"), &wish).await?;
     if args.wait {
         return wait::wait(client, &started.feature, format).await;
     }

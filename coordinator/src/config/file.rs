@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
 
+use crate::domain::run::Ceilings;
 use crate::domain::strategy::{Tier, Tiers};
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
@@ -33,6 +34,8 @@ pub struct Config {
     pub verify: Verify,
     /// `[api]`: read by the coordinator.
     pub api: Api,
+    /// `[ceilings]`: read by the coordinator.
+    pub ceilings: CeilingsTable,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
     /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
@@ -82,6 +85,50 @@ pub struct Verify {
 pub struct Api {
     /// How often each token may ask a second in the long run; 500 when it isn't given, 0 is no limit.
     pub requests_per_second: Option<u32>,
+}
+
+/// `[ceilings]`: what a run may have at most, whoever starts it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct CeilingsTable {
+    /// Iterations.
+    pub iterations: Option<i32>,
+    /// Wall time. Hours.
+    pub max_time_hours: Option<u32>,
+    /// Cost. USD.
+    pub max_cost: Option<f64>,
+    /// Tokens, in and out.
+    pub max_tokens: Option<i64>,
+}
+
+impl CeilingsTable {
+    fn checked(&self) -> anyhow::Result<Ceilings> {
+        let bad = match self {
+            Self {
+                iterations: Some(n), ..
+            } if *n < 1 => Some("iterations"),
+            Self {
+                max_time_hours: Some(0),
+                ..
+            } => Some("max_time_hours"),
+            Self {
+                max_cost: Some(usd), ..
+            } if usd.is_nan() || *usd <= 0.0 => Some("max_cost"),
+            Self {
+                max_tokens: Some(n), ..
+            } if *n < 1 => Some("max_tokens"),
+            _ => None,
+        };
+        if let Some(key) = bad {
+            anyhow::bail!("ceilings.{key} must be more than 0; leave it out for none");
+        }
+        Ok(Ceilings {
+            iterations: self.iterations,
+            time_ms: self.max_time_hours.map(|hours| i64::from(hours) * 3_600_000),
+            cost_usd: self.max_cost,
+            tokens: self.max_tokens,
+        })
+    }
 }
 
 /// `[notify]`
@@ -256,6 +303,7 @@ impl Config {
         if let Some(most) = self.api.requests_per_second {
             settings.requests_per_second = most;
         }
+        settings.ceilings = self.ceilings.checked()?;
         settings.notify = self.notify.checked()?;
         Ok(settings)
     }
@@ -351,6 +399,9 @@ mod tests {
             modle = \"large\"
             [api]
             requests_per_second = 0
+            [ceilings]
+            max_cost = 50
+            max_time_hours = 2
             [models]
             tiers = [{ name = \"small\" }, { name = \"large\", names = [\"x\"] }]";
         let (config, unknown) = Config::parse(text).unwrap();
@@ -372,6 +423,8 @@ mod tests {
         assert_eq!(settings.stuck_threshold, 5);
         assert_eq!(settings.keep_attempts, Some(Duration::from_secs(7 * 86_400)));
         assert_eq!(settings.requests_per_second, 0);
+        assert_eq!(settings.ceilings.cost_usd, Some(50.0));
+        assert_eq!(settings.ceilings.time_ms, Some(7_200_000));
         assert_eq!(settings.budgets.total, 5_000);
         assert_eq!(settings.bounds.learnings, 9);
         assert!(settings.bounds.distill.is_some());
@@ -409,6 +462,15 @@ mod tests {
         ] {
             let error = notify(text).unwrap_err();
             assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_ceiling_of_nothing_is_refused() {
+        for key in ["iterations", "max_time_hours", "max_cost", "max_tokens"] {
+            let (config, _) = Config::parse(&format!("[ceilings]\n{key} = 0")).unwrap();
+            let error = format!("{:#}", config.settings().unwrap_err());
+            assert!(error.contains(&format!("ceilings.{key}")), "{error}");
         }
     }
 

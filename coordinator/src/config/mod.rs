@@ -11,7 +11,7 @@ mod memory;
 
 pub use effective::{Given, Setting, Source, effective, shown};
 pub use file::{
-    Api, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table,
+    Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table,
 };
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;

@@ -1,12 +1,13 @@
 //! A run: its limits and choices, and what it used so far.
 
 use ralph_shared::ids::{FeatureId, RunId};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::states::RunOutcome;
 
 /// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct RunSettings {
     pub max_iterations: Option<i32>,
@@ -24,6 +25,38 @@ pub struct RunSettings {
     pub gate: Vec<String>,
     /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
     pub limit_grows: bool,
+}
+
+/// What the coordinator lets a run have at most; `None` is no bound (SPEC 8).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[allow(missing_docs)]
+pub struct Ceilings {
+    pub iterations: Option<i32>,
+    pub time_ms: Option<i64>,
+    pub cost_usd: Option<f64>,
+    pub tokens: Option<i64>,
+}
+
+impl RunSettings {
+    /// The same within these bounds. Where nobody chose the iterations, the bound is what agents' tasks may use, too.
+    #[must_use]
+    pub fn within(mut self, ceilings: &Ceilings) -> Self {
+        fn least<T: PartialOrd>(limit: Option<T>, ceiling: Option<T>) -> Option<T> {
+            match (limit, ceiling) {
+                (Some(limit), Some(ceiling)) => Some(if ceiling < limit { ceiling } else { limit }),
+                (limit, ceiling) => limit.or(ceiling),
+            }
+        }
+        if self.limit_grows && ceilings.iterations.is_some() {
+            self.limit_grows = false;
+            self.max_iterations = None;
+        }
+        self.max_iterations = least(self.max_iterations, ceilings.iterations);
+        self.max_time_ms = least(self.max_time_ms, ceilings.time_ms);
+        self.max_cost_usd = least(self.max_cost_usd, ceilings.cost_usd);
+        self.max_tokens = least(self.max_tokens, ceilings.tokens);
+        self
+    }
 }
 
 /// A run with what it used.

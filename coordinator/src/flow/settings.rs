@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::domain::lifecycle::Bounds;
+use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
 use crate::embedder::Embedder;
 use crate::prompt::{Budgets, Templates};
@@ -42,6 +43,8 @@ pub struct Settings {
     /// How often each token may ask the API in the long run, and four times as often at once; 0 is no limit. A second, and by
     /// each coordinator.
     pub requests_per_second: u32,
+    /// What a run may have at most, whoever starts it.
+    pub ceilings: Ceilings,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
     pub stuck_threshold: i16,
     /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
@@ -94,6 +97,7 @@ impl Default for Settings {
             budgets: Budgets::default(),
             templates: Templates::built_in(),
             requests_per_second: 500,
+            ceilings: Ceilings::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             notify: None,

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::machine::is_dir_pool;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::Features;
@@ -26,12 +28,21 @@ pub struct Submission {
     pub graph: Graph,
     /// What a task gets that doesn't say otherwise.
     pub defaults: TaskDefaults,
-    /// Limits and choices of its run; `None` leaves it a draft.
-    pub run: Option<RunSettings>,
+    /// Whether its run begins with it.
+    pub start: Start,
+}
+
+/// When the first run of a feature begins.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// At once, with these limits and choices.
+    Now(RunSettings),
+    /// When somebody says so, with these where nothing else is wished for then.
+    Later(RunSettings),
 }
 
 /// What a task gets that doesn't say otherwise.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct TaskDefaults {
     pub max_retries: i32,
@@ -101,9 +112,15 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
         [Kind::Build] => FeatureState::Planned,
         _ => FeatureState::Draft,
     };
-    let run = match &submission.run {
-        Some(settings) if may_start(&held) => Some(begin(&mut tx, &mut held, settings, &mut signals).await?),
-        _ => None,
+    let run = match &submission.start {
+        Start::Now(settings) if may_start(&held) => {
+            Some(begin(&mut tx, &mut held, settings, &mut signals).await?)
+        }
+        Start::Now(settings) | Start::Later(settings) => {
+            let draft = [value(settings)?, value(&submission.defaults)?];
+            store::feature::keep_draft(&mut tx, feature, &draft[0], &draft[1]).await?;
+            None
+        }
     };
     let features = Features::from([(feature, held)]);
     super::cascade::save_features(&mut tx, &features, &mut signals).await?;
@@ -117,6 +134,17 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
         },
         signals,
     ))
+}
+
+/// As it is kept.
+fn value(of: &impl Serialize) -> sqlx::Result<Value> {
+    serde_json::to_value(of).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+/// What a feature that never ran was given for its first run.
+pub async fn first_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<RunSettings>> {
+    let (run, _) = store::feature::draft(conn, feature).await?;
+    Ok(run.and_then(|run| serde_json::from_value(run).ok()))
 }
 
 /// Starts a run of a feature whose row the caller may or may not hold. `None` when it can't start as it stands.
@@ -323,13 +351,10 @@ async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -
     );
     let (mut tasks, mut edges) = (Vec::new(), Vec::new());
     let steps = steps::left(given).unwrap_or_default();
-    chain(
-        steps,
-        &texts.description,
-        &TaskDefaults::default(),
-        &mut tasks,
-        &mut edges,
-    );
+    let (_, defaults) = store::feature::draft(conn, held.id).await?;
+    let defaults: Option<TaskDefaults> = defaults.and_then(|defaults| serde_json::from_value(defaults).ok());
+    let defaults = defaults.unwrap_or_default();
+    chain(steps, &texts.description, &defaults, &mut tasks, &mut edges);
     store::task::insert(conn, held.id, &tasks, &edges).await?;
     for task in &tasks {
         held.counts.add(task.state(), 1);

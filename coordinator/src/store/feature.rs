@@ -2,6 +2,7 @@
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::MergeHow;
+use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -74,6 +75,35 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
     .execute(conn)
     .await?;
     Ok(true)
+}
+
+/// Keeps what a feature was given for its first run.
+pub async fn keep_draft(
+    conn: &mut PgConnection,
+    id: FeatureId,
+    first_run: &Value,
+    task_defaults: &Value,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update features set first_run = $2, task_defaults = $3 where id = $1",
+        id.0,
+        first_run,
+        task_defaults,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What [`keep_draft`] kept: for the run, and for tasks.
+pub async fn draft(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<(Option<Value>, Option<Value>)> {
+    let row = sqlx::query!(
+        "select first_run, task_defaults from features where id = $1",
+        id.0
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map_or((None, None), |row| (row.first_run, row.task_defaults)))
 }
 
 /// A feature's row while a step holds its lock.

@@ -8,7 +8,7 @@ use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
 use ralph_coordinator::flow::Settings;
-use ralph_coordinator::flow::submit::{self, Submission, Submitted, TaskDefaults};
+use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::services::{self, Deps};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
@@ -270,7 +270,7 @@ impl World {
             feature,
             graph,
             defaults,
-            run: Some(options.run.clone()),
+            start: Start::Now(options.run.clone()),
         };
         let (submitted, signals) = submit::submit(&self.db, &submission).await?;
         self.bus.emit(signals).await;

@@ -6,6 +6,7 @@ mod api;
 mod approval;
 mod branches;
 mod caller;
+mod ceilings;
 mod commands;
 mod described;
 mod diffs;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
-use crate::domain::run::RunSettings;
+use crate::domain::run::{Ceilings, RunSettings};
 use crate::domain::strategy::Strategy;
 use crate::flow::submit::ITERATIONS_A_TASK;
 
@@ -84,12 +84,50 @@ pub enum BadWish {
     /// The strategy that needs a model.
     #[error("the model strategy `fixed` needs a model; give one with --model")]
     FixedNeedsModel,
+    /// A limit above what the coordinator allows.
+    #[error(
+        "`{limit}` is at most {most} here (`[ceilings]` of the coordinator's configuration); give that or less"
+    )]
+    AboveCeiling {
+        /// Which.
+        limit: &'static str,
+        /// What is allowed.
+        most: String,
+    },
     /// A command of the gate that is none.
     #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
     EmptyCommand,
 }
 
 impl RunWish {
+    /// Whether what is wished for is within what the coordinator allows; 0 asks for no limit.
+    ///
+    /// # Errors
+    /// When it isn't.
+    pub fn check(&self, ceilings: &Ceilings) -> Result<(), BadWish> {
+        let above = |asked: i64, most: i64| asked == 0 || asked > most;
+        let iterations = ceilings.iterations.map(i64::from);
+        for (limit, asked, most) in [
+            ("iterations", self.iterations, iterations),
+            ("time_ms", self.time_ms, ceilings.time_ms),
+            ("tokens", self.tokens, ceilings.tokens),
+        ] {
+            if let (Some(asked), Some(most)) = (asked, most)
+                && above(asked, most)
+            {
+                let most = most.to_string();
+                return Err(BadWish::AboveCeiling { limit, most });
+            }
+        }
+        match (self.cost_usd, ceilings.cost_usd) {
+            (Some(asked), Some(most)) if asked == 0.0 || asked > most => Err(BadWish::AboveCeiling {
+                limit: "cost_usd",
+                most: most.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The same, with what the feature's last run had where nothing is wished for.
     #[must_use]
     pub fn after(self, last: &RunSettings) -> Self {
@@ -124,6 +162,16 @@ impl RunWish {
                 self.gate
             },
         }
+    }
+
+    /// The same for a feature's first run, with what the feature was given as a draft where nothing is wished for.
+    #[must_use]
+    pub fn of_draft(mut self, draft: &RunSettings) -> Self {
+        if !draft.limit_grows {
+            let given = draft.max_iterations.map_or(0, i64::from);
+            self.iterations = self.iterations.or(Some(given));
+        }
+        self.after(draft)
     }
 
     /// What the run gets, for a feature of so many tasks.
@@ -234,6 +282,62 @@ mod tests {
             (Some(7), "escalate", None)
         );
         assert_eq!(other.gate, last.gate);
+    }
+
+    #[test]
+    fn a_first_run_has_what_the_draft_was_given() {
+        let given = RunWish {
+            iterations: Some(1),
+            cost_usd: Some(1.0),
+            gate: vec!["make test".to_owned()],
+            ..RunWish::default()
+        };
+        let draft = given.settings(0).unwrap();
+        assert_eq!(RunWish::default().of_draft(&draft).settings(9).unwrap(), draft);
+        let wish = RunWish {
+            iterations: Some(5),
+            ..RunWish::default()
+        };
+        let chosen = wish.of_draft(&draft).settings(9).unwrap();
+        assert_eq!((chosen.max_iterations, chosen.max_cost_usd), (Some(5), Some(1.0)));
+        // What nobody chose is counted anew.
+        let draft = RunWish::default().settings(0).unwrap();
+        let settings = RunWish::default().of_draft(&draft).settings(2).unwrap();
+        assert_eq!(settings.max_iterations, Some(30));
+    }
+
+    #[test]
+    fn nothing_above_a_ceiling_is_granted() {
+        let ceilings = Ceilings {
+            iterations: Some(50),
+            cost_usd: Some(5.0),
+            ..Ceilings::default()
+        };
+        let wish = |iterations, cost_usd| RunWish {
+            iterations,
+            cost_usd,
+            ..RunWish::default()
+        };
+        for (iterations, cost_usd, limit) in [
+            (Some(51), None, "iterations"),
+            (Some(0), None, "iterations"),
+            (None, Some(5.5), "cost_usd"),
+            (Some(50), Some(0.0), "cost_usd"),
+        ] {
+            let error = wish(iterations, cost_usd).check(&ceilings).unwrap_err();
+            assert!(error.to_string().contains(limit), "{error}");
+        }
+        assert_eq!(wish(Some(50), Some(5.0)).check(&ceilings), Ok(()));
+        // What nobody wished for is cut.
+        let settings = wish(None, None).settings(100).unwrap().within(&ceilings);
+        assert_eq!(
+            (settings.max_iterations, settings.max_cost_usd),
+            (Some(50), Some(5.0))
+        );
+        assert!(!settings.limit_grows);
+        assert_eq!(settings.max_tokens, None);
+        let settings = wish(Some(7), None).settings(100).unwrap().within(&ceilings);
+        assert_eq!(settings.max_iterations, Some(7));
     }
 
     #[test]

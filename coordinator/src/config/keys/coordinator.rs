@@ -117,6 +117,30 @@ pub(super) const KEYS: &[Key] = &[
         "How often each token may ask; 0 is no limit",
     ),
     key(
+        "ceilings.iterations",
+        Words("no bound"),
+        Coordinator,
+        "Iterations that a run may have at most",
+    ),
+    key(
+        "ceilings.max_time_hours",
+        Words("no bound"),
+        Coordinator,
+        "Wall time that a run may have at most, in hours",
+    ),
+    key(
+        "ceilings.max_cost",
+        Words("no bound"),
+        Coordinator,
+        "Cost that a run may have at most, in USD",
+    ),
+    key(
+        "ceilings.max_tokens",
+        Words("no bound"),
+        Coordinator,
+        "Tokens that a run may have at most, in and out",
+    ),
+    key(
         "notify.url",
         Words("nobody is told"),
         Coordinator,
