@@ -56,7 +56,7 @@ printf -- '- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n- {key: c, ti
 "$ralph" submit feature seed --data "$work/data" --tasks "$work/tasks.yaml" --no-repo >/dev/null
 "$ralph" submit feature sketch --data "$work/data" --tasks "$work/tasks.yaml" --no-repo --draft >/dev/null
 "$ralph" submit feature over --data "$work/data" --tasks "$work/tasks.yaml" --no-repo >/dev/null
-"$ralph" feature cancel over --data "$work/data" >/dev/null
+"$ralph" feature cancel over --yes --data "$work/data" >/dev/null
 
 read -r url RALPH_TOKEN < <(python3 -c '
 import json, sys

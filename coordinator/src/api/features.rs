@@ -282,7 +282,22 @@ pub async fn resume(State(app): State<App>, At(id): At<String>) -> Result<Json<S
     steer(&app, &id, FeatureCommand::Resume).await
 }
 
-/// Ends it.
+/// Ends its run: what runs is ended in order, and a further run goes on with what is left.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/stop",
+    operation_id = "stop_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn stop(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let steered = store::retry_serialization(|| finish::stop(db, feature)).await?;
+    answered(&app, feature, steered).await
+}
+
+/// Ends it for good.
 #[utoipa::path(
     post,
     path = "/features/{id}/cancel",
@@ -315,8 +330,15 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
 async fn steer(app: &App, id: &str, command: FeatureCommand) -> Result<Json<Started>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    let (steered, run, signals) =
-        store::retry_serialization(|| steer::feature(db, feature, &command)).await?;
+    let steered = store::retry_serialization(|| steer::feature(db, feature, &command)).await?;
+    answered(app, feature, steered).await
+}
+
+async fn answered(
+    app: &App,
+    feature: FeatureId,
+    (steered, run, signals): (Steered, Option<RunId>, Signals),
+) -> Result<Json<Started>, Problem> {
     match steered {
         Steered::Done(_) => {
             app.deps.bus.emit(signals).await;

@@ -88,6 +88,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
         .routes(routes!(features::cancel))
+        .routes(routes!(features::stop))
         .routes(routes!(operations::update))
         .routes(routes!(operations::merge))
         .routes(routes!(retention::prune))

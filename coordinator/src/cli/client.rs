@@ -22,6 +22,12 @@ const RESEND_WITHIN: Duration = Duration::from_secs(45);
 const RESEND_PAUSE: Duration = Duration::from_millis(300);
 /// The problem of a request whose first sending is being served.
 const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
+/// The status of a request that came too soon after others; it was not served.
+const TOO_MANY: u16 = 429;
+/// Such a request is sent again for so long, each time when the answer says.
+const SLOW_WITHIN: Duration = Duration::from_secs(60);
+/// What is waited where the answer doesn't say, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Items that are asked for at once.
 const PAGE: usize = 1000;
 
@@ -44,6 +50,13 @@ impl ApiError {
         } else {
             &self.0.detail
         }
+    }
+
+    /// Whether an error is a refusal, which asking again won't change.
+    pub fn refuses(error: &anyhow::Error) -> bool {
+        error
+            .downcast_ref::<Self>()
+            .is_some_and(|refused| refused.0.status < 500 && refused.0.status != TOO_MANY)
     }
 
     /// Whether the request itself was wrong.
@@ -225,23 +238,40 @@ impl Client {
         })
     }
 
+    /// Sends it, not sooner than the coordinator wants.
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
-        let response = request.send().await.map_err(|error| {
-            let what = if error.is_connect() {
-                "no coordinator answers; is it running? (`ralph-coordinator up` starts one)"
-            } else if error.is_timeout() {
-                "the coordinator did not answer in time"
-            } else {
-                "the coordinator could not be asked"
-            };
-            anyhow::Error::new(error.without_url()).context(format!("{what}: {}", self.endpoint.url))
-        })?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
+        let mut waited = Duration::ZERO;
+        loop {
+            let again = request.try_clone().context("the request can't be sent")?;
+            let response = again.send().await.map_err(|error| self.unanswered(error))?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response);
+            }
+            if status.as_u16() != TOO_MANY || waited >= SLOW_WITHIN {
+                return Err(self.refusal(response).await.into());
+            }
+            let pause = pause_of(&response);
+            tokio::time::sleep(pause).await;
+            waited += pause;
         }
+    }
+
+    fn unanswered(&self, error: reqwest::Error) -> anyhow::Error {
+        let what = if error.is_connect() {
+            "no coordinator answers; is it running? (`ralph-coordinator up` starts one)"
+        } else if error.is_timeout() {
+            "the coordinator did not answer in time"
+        } else {
+            "the coordinator could not be asked"
+        };
+        anyhow::Error::new(error.without_url()).context(format!("{what}: {}", self.endpoint.url))
+    }
+
+    async fn refusal(&self, response: Response) -> ApiError {
+        let status = response.status();
         let bytes = response.bytes().await.unwrap_or_default();
-        let problem = serde_json::from_slice(&bytes).unwrap_or_else(|_| ProblemBody {
+        ApiError(serde_json::from_slice(&bytes).unwrap_or_else(|_| ProblemBody {
             kind: String::new(),
             title: format!(
                 "{} answered {status}, which is no answer of a coordinator",
@@ -250,9 +280,16 @@ impl Client {
             status: status.as_u16(),
             detail: String::new(),
             errors: Vec::new(),
-        });
-        Err(ApiError(problem).into())
+        }))
     }
+}
+
+/// How long a request that came too soon is to wait.
+fn pause_of(response: &Response) -> Duration {
+    let (usual, longest) = PAUSES;
+    let told = response.headers().get("retry-after");
+    let seconds = told.and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(usual, Duration::from_secs).min(longest)
 }
 
 /// Text as a part of a path or a query.

@@ -87,10 +87,21 @@ pub enum FeatureCommand {
     #[command(after_help = "Example:
   ralph-coordinator feature resume todo")]
     Resume(Named),
-    /// End a feature: what runs is ended in order, and what it did is pushed
+    /// End a run: what runs is ended in order, and what it did is pushed; `feature run` goes on with what is left
     #[command(after_help = "Example:
-  ralph-coordinator feature cancel todo")]
-    Cancel(Named),
+  ralph-coordinator feature stop todo")]
+    Stop(Named),
+    /// End a feature for good: what runs is ended in order, and what it did is pushed
+    #[command(after_help = "Examples:
+  ralph-coordinator feature cancel todo
+  ralph-coordinator feature cancel todo --yes")]
+    Cancel {
+        #[command(flatten)]
+        named: Named,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Take what the base branch has by now into the feature's; what conflicts, an agent brings together
     #[command(after_help = "Examples:
   ralph-coordinator feature update todo
@@ -237,7 +248,11 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Review(args) => return start(&client, format, args, "review", "is reviewed").await,
         FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
         FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
-        FeatureCommand::Cancel(named) => steer(&client, format, &named, "cancel", "is cancelled").await?,
+        FeatureCommand::Stop(named) => steer(&client, format, &named, "stop", "is stopped").await?,
+        FeatureCommand::Cancel { named, yes } => {
+            confirm(&format!("Cancel the feature `{}`?", named.feature), yes)?;
+            steer(&client, format, &named, "cancel", "is cancelled").await?;
+        }
         FeatureCommand::Update { named, wait } => {
             let path = format!("/features/{}/update", escape(&named.feature));
             let operating: Operating = client.post(&path, &Steer::default()).await?;
@@ -292,7 +307,7 @@ pub async fn operation(
     wait: bool,
 ) -> anyhow::Result<ExitCode> {
     if wait {
-        return wait::wait(client, &operating.feature, format).await;
+        return wait::begun(client, &operating.feature, format).await;
     }
     let run = match &operating.run {
         Some(run) => format!(" ({run})"),

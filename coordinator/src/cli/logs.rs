@@ -127,7 +127,7 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
                     Err(error) => break Some(error),
                 }
             },
-            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
+            Err(error) if ApiError::refuses(&error) => {
                 return Err(error);
             }
             Err(error) => Some(error),

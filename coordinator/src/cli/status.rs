@@ -55,7 +55,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         match client.get::<SystemView>("/status").await {
             Ok(status) if globals.output == Format::Json => output::json_line(&status)?,
             Ok(status) => output::text(&page(&status, globals.output == Format::Wide))?,
-            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
+            Err(error) if ApiError::refuses(&error) => {
                 return Err(error);
             }
             // A coordinator that restarts is waited for.

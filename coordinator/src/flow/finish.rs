@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use ralph_shared::ids::FeatureId;
+use ralph_shared::ids::{FeatureId, RunId};
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::cascade::{self, Features};
 use super::guard::{guarded, is_away};
+use super::steer::Steered;
 use super::{Signals, hold, integrate, operate, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -113,6 +114,44 @@ async fn end(
     Ok(())
 }
 
+/// A person ends the run (SPEC 3.5): what runs is ended in order and pushed, and another run may go on with what is left.
+pub async fn stop(db: &PgPool, id: FeatureId) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(held) = features.get_mut(&id) else {
+        return Ok((Steered::NotFound, None, signals));
+    };
+    if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
+        let why = format!("can't stop a feature that is {}", held.state.as_str());
+        return Ok((Steered::Refused(why), None, signals));
+    }
+    let run = held.current_run;
+    end_sessions(&mut tx, id, &mut signals).await?;
+    end(&mut tx, held, RunOutcome::Interrupted, "a person stopped the run").await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(1), run, signals))
+}
+
+/// Tells what runs to end; what it did is pushed.
+async fn end_sessions(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    for (dispatch, worker) in store::dispatch::ask_to_end(conn, feature, None, "interrupted", None).await? {
+        signals.order(
+            &worker,
+            Control::End {
+                dispatch,
+                reason: EndReason::Interrupted,
+            },
+        );
+    }
+    Ok(())
+}
+
 /// `<promise>FAILURE</promise>`: the run ends with Failure, and what runs is interrupted and pushed (SPEC 3.5).
 pub async fn promise_failure(
     conn: &mut PgConnection,
@@ -126,15 +165,7 @@ pub async fn promise_failure(
     if held.state != FeatureState::Running {
         return Ok(());
     }
-    for (dispatch, worker) in store::dispatch::ask_to_end(conn, feature, None, "interrupted", None).await? {
-        signals.order(
-            &worker,
-            Control::End {
-                dispatch,
-                reason: EndReason::Interrupted,
-            },
-        );
-    }
+    end_sessions(conn, feature, signals).await?;
     end(
         conn,
         held,

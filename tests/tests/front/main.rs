@@ -34,4 +34,5 @@ mod tokens;
 mod typed;
 mod walk_through;
 mod watchers;
+mod waits;
 mod weakened;

@@ -1,7 +1,8 @@
 use ralph_coordinator::flow::Settings;
-use ralph_tests::harness::World;
+use ralph_tests::harness::{World, binary};
 use reqwest::Method;
 use serde_json::Value;
+use tokio::process::Command;
 
 use crate::caller::{ADMIN, Api};
 
@@ -42,6 +43,22 @@ async fn a_token_that_asks_too_fast_is_told_to_wait_and_others_are_not() {
         403
     );
     assert_eq!(get(None).await.status().as_u16(), 401);
+    // Commands wait as long as they are told to, and go on.
+    for _ in 0..3 {
+        let output = Command::new(binary("ralph-coordinator"))
+            .args(["token", "list"])
+            .current_dir(world.dir())
+            .env("RALPH_URL", &api.url)
+            .env("RALPH_TOKEN", ADMIN)
+            .output()
+            .await
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
     let health = api.send(Method::GET, "/readyz", None, None).await;
     assert_eq!(health.status().as_u16(), 200);
     api.stop().await;

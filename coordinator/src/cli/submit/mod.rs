@@ -69,7 +69,7 @@ async fn accepted(
     let told = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
     if wait {
         eprintln!("{told}");
-        return wait::wait(client, &feature.id, format).await;
+        return wait::begun(client, &feature.id, format).await;
     }
     match format {
         Format::Json => output::json(accepted)?,

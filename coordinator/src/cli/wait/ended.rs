@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use crate::cli::duration;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, tame, tone_of};
-use crate::domain::states::RunOutcome;
+use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::Progress;
 
 /// Prints it; the exit code is the outcome's.
 pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     let feature = &progress.feature;
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
-        anyhow::bail!("the run ended without an outcome");
+        return never_ran(progress, format);
     };
     if format == Format::Json {
         output::json(progress)?;
@@ -52,6 +52,39 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
             );
         }
         output::text(&text)?;
+    }
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// Tells that what was asked for waits for a run that a person starts.
+pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    let feature = &progress.feature;
+    eprintln!(
+        "`{0}` is {1}, so nothing begins by itself: `ralph-coordinator feature run {0} --wait` starts a run",
+        feature.name,
+        feature.status.as_str()
+    );
+    if format == Format::Json {
+        output::json(progress)?;
+    }
+    Ok(ExitCode::from(RunOutcome::Blocked.exit_code()))
+}
+
+/// Tells of a feature that no run was started of.
+fn never_ran(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    let feature = &progress.feature;
+    let outcome = if feature.status == FeatureState::Cancelled {
+        eprintln!("`{}` was cancelled before it ran", feature.name);
+        RunOutcome::Interrupted
+    } else {
+        eprintln!(
+            "`{0}` has not run yet; `ralph-coordinator feature run {0} --wait` starts it",
+            feature.name
+        );
+        RunOutcome::NoPlan
+    };
+    if format == Format::Json {
+        output::json(progress)?;
     }
     Ok(ExitCode::from(outcome.exit_code()))
 }

@@ -66,6 +66,20 @@ impl Screen {
     }
 }
 
+/// Waits for the end of the run in which what was just asked for is done; where none is under way, nothing is waited for.
+///
+/// # Errors
+/// As [`wait`].
+pub async fn begun(client: &Client, feature: &str, format: Format) -> anyhow::Result<ExitCode> {
+    let progress: Progress = client
+        .get(&format!("/features/{}/progress", escape(feature)))
+        .await?;
+    if progress.is_under_way() {
+        return wait(client, feature, format).await;
+    }
+    ended::waits(&progress, format)
+}
+
 /// Waits for the end of a feature's run; prints how it ended, as JSON if that is wanted.
 ///
 /// # Errors
@@ -96,7 +110,7 @@ pub async fn wait(client: &Client, feature: &str, format: Format) -> anyhow::Res
                         screen.end();
                         eprintln!(
                             "\nleft; the run goes on: `ralph-coordinator status` shows it, \
-                             `ralph-coordinator feature cancel {feature}` ends it"
+                             `ralph-coordinator feature stop {feature}` ends it"
                         );
                         return Ok(ExitCode::from(RunOutcome::Interrupted.exit_code()));
                     }
@@ -150,7 +164,7 @@ async fn read(client: Client, feature: String, sender: mpsc::Sender<News>) {
         };
         let heard = match ended.await {
             Ok(()) => Ok(()),
-            Err(error) if error.downcast_ref::<ApiError>().is_some_and(|e| e.0.status < 500) => {
+            Err(error) if ApiError::refuses(&error) => {
                 let _ = sender.send(News::Refused(error)).await;
                 return;
             }

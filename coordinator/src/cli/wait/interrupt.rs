@@ -8,10 +8,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::follow::Screen;
 use crate::api::body::{Done, Started, Steer};
 use crate::cli::client::Client;
-use crate::store::view::Progress;
+use crate::store::view::{Page, Progress, TaskView};
 
 const QUESTION: &str =
-    "\nThe run goes on. [c]ontinue waiting, give [f]eedback to what runs, [s]top the feature, [l]eave? ";
+    "\nThe run goes on. [c]ontinue waiting, give [f]eedback to what runs, [s]top the run, [l]eave? ";
 
 /// Ctrl+C, as it comes.
 pub struct Interrupts {
@@ -68,9 +68,14 @@ impl Interrupts {
                 "" | "c" | "continue" => return Ok(Answer::GoOn),
                 "l" | "leave" | "q" => return Ok(Answer::Leave),
                 "s" | "stop" => {
-                    let path = format!("/features/{}/cancel", progress.feature.id);
-                    client.post::<Started>(&path, &Steer::default()).await?;
-                    screen.say("stopping: what runs is ended in order, and what it did is pushed");
+                    let path = format!("/features/{}/stop", progress.feature.id);
+                    match client.post::<Started>(&path, &Steer::default()).await {
+                        Ok(_) => {
+                            screen.say("stopping: what runs is ended in order, and what it did is pushed")
+                        }
+                        // It ended meanwhile: how, is told as if nobody had asked.
+                        Err(error) => screen.say(&format!("it was not stopped: {error:#}")),
+                    }
                     return Ok(Answer::GoOn);
                 }
                 "f" | "feedback" => {
@@ -107,14 +112,18 @@ async fn feedback(client: &Client, progress: &Progress, words: &str, screen: &Sc
     let body = Steer {
         reason: (!words.is_empty()).then(|| words.to_owned()),
     };
-    for session in &progress.sessions {
+    let path = format!("/features/{}/tasks", progress.feature.id);
+    let open: Page<TaskView> = client
+        .list(&path, "status=pending,in_progress", usize::MAX)
+        .await?;
+    for task in open.items.iter().filter(|task| task.session.is_some()) {
         // One that ended meanwhile needs nothing.
         match client
-            .post::<Done>(&format!("/tasks/{}/interrupt", session.task), &body)
+            .post::<Done>(&format!("/tasks/{}/interrupt", task.id), &body)
             .await
         {
-            Ok(_) => screen.say(&format!("interrupted {} {}", session.task, session.title)),
-            Err(error) => screen.say(&format!("{}: {error:#}", session.task)),
+            Ok(_) => screen.say(&format!("interrupted {} {}", task.id, task.title)),
+            Err(error) => screen.say(&format!("{}: {error:#}", task.id)),
         }
     }
     Ok(())

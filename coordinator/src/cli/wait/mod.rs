@@ -9,4 +9,4 @@ mod follow;
 mod interrupt;
 mod lines;
 
-pub use follow::wait;
+pub use follow::{begun, wait};

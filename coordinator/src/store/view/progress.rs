@@ -24,10 +24,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Whether the run that it shows is over.
+    /// Whether the run that it shows is over, or none has begun.
     pub fn is_over(&self) -> bool {
-        let run_ended = self.feature.run.as_ref().is_some_and(|run| run.outcome.is_some());
-        run_ended && !matches!(self.feature.status, FeatureState::Running | FeatureState::Paused)
+        let open = self.feature.run.as_ref().is_some_and(|run| run.outcome.is_none());
+        !open && !self.is_under_way()
+    }
+
+    /// Whether it runs, or would if nobody held it.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.feature.status, FeatureState::Running | FeatureState::Paused)
     }
 }
 
