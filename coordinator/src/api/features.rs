@@ -18,7 +18,7 @@ use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::steer::{self, FeatureCommand, Steered};
 use crate::flow::{Signals, edit, finish, submit};
 use crate::store;
-use crate::store::view::{self, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
+use crate::store::view::{self, Examined, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
 
 const STATES: [&str; 8] = [
     "draft",
@@ -134,23 +134,24 @@ pub async fn tasks(
     Ok(Json(view::tasks_page(&mut conn, &filter, cursor, limit).await?))
 }
 
-/// Most commits of a branch that are told of.
-const MAX_LANDINGS: i64 = 10_000;
-
 /// What landed on its branch, the last first.
 #[utoipa::path(
     get,
     path = "/features/{id}/landings",
     operation_id = "list_landings",
     tag = "features",
+    params(PageQuery),
     responses((status = 200, body = Page<Landing>))
 )]
-pub async fn landings(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<Landing>>, Problem> {
+pub async fn landings(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<Landing>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &id).await?;
-    Ok(Json(Page::whole(
-        view::landings(&mut conn, feature, MAX_LANDINGS).await?,
-    )))
+    Ok(Json(view::landings(&mut conn, feature, cursor, limit).await?))
 }
 
 /// How far it is, each time that it changes, until its run is over.
@@ -207,6 +208,29 @@ pub async fn build(
     steer(&app, &id, FeatureCommand::Build(settings)).await
 }
 
+/// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
+/// feature, with their work and what was said of it.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/review",
+    operation_id = "show_review",
+    tag = "features",
+    params(PageQuery),
+    responses((status = 200, body = Page<Examined>))
+)]
+pub async fn examined(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<Examined>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, &id).await?;
+    Ok(Json(
+        view::examined_page(&mut conn, feature, cursor, limit).await?,
+    ))
+}
+
 /// Starts a run that reviews what was done.
 #[utoipa::path(
     post,
@@ -227,6 +251,8 @@ pub async fn review(
 
 /// What a run goes by: what is wished for, else as in the last one.
 async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
+    let ceilings = &app.deps.settings.ceilings;
+    wish.check(ceilings).map_err(super::submit::unfit)?;
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, id).await?;
     let tasks = view::features(&mut conn, &[feature.0])
@@ -264,8 +290,6 @@ pub(super) async fn as_before(
     tag = "features",
     responses((status = 200, body = Started))
 )]
-    let ceilings = &app.deps.settings.ceilings;
-    wish.check(ceilings).map_err(super::submit::unfit)?;
 pub async fn pause(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
     steer(&app, &id, FeatureCommand::Pause).await
 }

@@ -2,7 +2,7 @@
 
 use super::client::{Client, escape};
 use super::git::{fetch, git, git_shown, within_repository};
-use crate::store::view::{FeatureView, Landing};
+use crate::store::view::{FeatureView, Landing, Page};
 
 /// Checks the feature's branch out, here.
 ///
@@ -54,10 +54,10 @@ pub(super) async fn fetch_feature(client: &Client, feature: &str) -> anyhow::Res
 pub const SHOWN_LANDINGS: usize = 20;
 
 /// Draws a feature's branch down to its base, a commit a line.
-pub fn graph((base, commit): (Option<&str>, Option<&str>), landed: &[Landing], most: usize) -> String {
+pub fn graph((base, commit): (Option<&str>, Option<&str>), landed: &Page<Landing>) -> String {
     let short = |commit: &str| commit.chars().take(10).collect::<String>();
     let mut lines = Vec::new();
-    for landing in landed.iter().take(most) {
+    for landing in &landed.items {
         let note = match (landing.reverted, landing.empty) {
             (true, _) => " (taken back)",
             (_, true) => " (changes nothing)",
@@ -70,11 +70,10 @@ pub fn graph((base, commit): (Option<&str>, Option<&str>), landed: &[Landing], m
             landing.title
         ));
     }
-    if landed.len() > most {
-        let more = landed.len() - most;
-        lines.push(format!("  : {more} more; `--output wide` shows them\n"));
+    if landed.next.is_some() {
+        lines.push("  : and more; `--output wide` shows them\n".to_owned());
     }
-    if let (false, Some(base), Some(commit)) = (landed.is_empty(), base, commit) {
+    if let (false, Some(base), Some(commit)) = (landed.items.is_empty(), base, commit) {
         lines.push(format!("  o {}  {base}\n", short(commit)));
     }
     lines.concat()
@@ -98,18 +97,19 @@ mod tests {
             reverted,
             at: OffsetDateTime::UNIX_EPOCH,
         };
-        let landed = [
+        let mut landed = Page::whole(vec![
             landing("Revert: Do a", false, false),
             landing("Do b", false, true),
             landing("Do a", true, false),
-        ];
+        ]);
         let base = (Some("main"), Some("fedcba9876543210"));
         assert_eq!(
-            graph(base, &landed, 20),
+            graph(base, &landed),
             "  * 0123456789  t-000000000001  Revert: Do a\n  * 0123456789  t-000000000001  Do b (changes nothing)\n  \
              * 0123456789  t-000000000001  Do a (taken back)\n  o fedcba9876  main\n"
         );
-        assert!(graph(base, &landed, 1).contains("  : 2 more; `--output wide` shows them\n"));
-        assert_eq!(graph(base, &[], 20), "");
+        landed.next = Some("cursor".to_owned());
+        assert!(graph(base, &landed).contains("  : and more; `--output wide` shows them\n"));
+        assert_eq!(graph(base, &Page::whole(Vec::new())), "");
     }
 }

@@ -69,6 +69,7 @@ documents! {
     "feature_list" => Page<view::FeatureView>, of view::FeatureView;
     "feature_progress" => view::Progress;
     "feature_text" => TextOfFeature;
+    "feature_review" => Page<view::Examined>, of view::Examined;
     "started" => body::Started;
     "operating" => body::Operating;
     "pruning" => body::Pruning;

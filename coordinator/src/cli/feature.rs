@@ -15,7 +15,7 @@ use super::output::{self, Format};
 use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
 use super::table::Table;
-use super::{branch, diff, feature_text, pager, prune, submit, wait};
+use super::{branch, diff, feature_text, pager, prune, review, submit, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
@@ -76,9 +76,16 @@ pub enum FeatureCommand {
   ralph-coordinator feature build due --wait")]
     Build(RunArgs),
     /// Let a session review a feature whose tasks are over; what it asks for becomes tasks
-    #[command(after_help = "Example:
-  ralph-coordinator feature review due --wait")]
-    Review(RunArgs),
+    #[command(after_help = "Examples:
+  ralph-coordinator feature review due --wait
+  ralph-coordinator feature review due --show      what waits for a person, with verdicts and weakened tests")]
+    Review {
+        #[command(flatten)]
+        run: RunArgs,
+        /// Start nothing: show what a person goes by before they approve
+        #[arg(long, conflicts_with = "wait")]
+        show: bool,
+    },
     /// Start nothing new; what runs goes on
     #[command(after_help = "Example:
   ralph-coordinator feature pause todo")]
@@ -222,7 +229,6 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 Format::Json => output::json(&progress)?,
                 Format::Table | Format::Wide => {
                     let path = format!("/features/{}/landings", escape(&named.feature));
-                    let landed: Page<Landing> = client.get(&path).await?;
                     let most = if format == Format::Wide {
                         usize::MAX
                     } else {
@@ -230,9 +236,10 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                     };
                     let base = (
                         progress.feature.base_ref.as_deref(),
+                    let landed: Page<Landing> = client.list(&path, "", most).await?;
                         progress.feature.base_commit.as_deref(),
                     );
-                    let graph = branch::graph(base, &landed.items, most);
+                    let graph = branch::graph(base, &landed);
                     pager::show(globals, &format!("{}{graph}", page(&progress))).await?;
                 }
             }
@@ -245,7 +252,12 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
         FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
         FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,
-        FeatureCommand::Review(args) => return start(&client, format, args, "review", "is reviewed").await,
+        FeatureCommand::Review { run, show: true } => {
+            review::show(globals, &client, &run.named.feature).await?;
+        }
+        FeatureCommand::Review { run, .. } => {
+            return start(&client, format, run, "review", "is reviewed").await;
+        }
         FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
         FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
         FeatureCommand::Stop(named) => steer(&client, format, &named, "stop", "is stopped").await?,

@@ -28,6 +28,7 @@ mod output;
 mod pager;
 mod paint;
 mod prune;
+mod review;
 mod run;
 mod schema;
 mod screen;

@@ -178,7 +178,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
 }
 
 /// What became weaker in a test, with the first of its lines.
-fn weakened(test: &TestChange) -> String {
+pub(super) fn weakened(test: &TestChange) -> String {
     let lines = test.lines.len() + usize::try_from(test.more).unwrap_or(usize::MAX);
     let shown = match (test.lines.first(), lines) {
         (None, _) => String::new(),
@@ -188,7 +188,7 @@ fn weakened(test: &TestChange) -> String {
     format!("{}: {}{shown}", tame(&test.path), test.kind.as_str())
 }
 
-fn indented(text: &str) -> String {
+pub(super) fn indented(text: &str) -> String {
     tame(text.trim()).replace('\n', "\n        ")
 }
 

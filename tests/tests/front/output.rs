@@ -130,6 +130,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
     for (kind, line) in [
         ("feature_list", "feature list"),
         ("feature_progress", "feature show f"),
+        ("feature_review", "feature review f --show"),
         ("feature_text", "feature tasks f"),
         ("feature_text", "feature plan f --show"),
         ("status", "status"),

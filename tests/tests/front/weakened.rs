@@ -1,6 +1,8 @@
-use ralph_tests::harness::WorkerOptions;
+use ralph_tests::harness::{WorkerOptions, binary};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
+use crate::caller::ADMIN;
 use crate::stage::Stage;
 
 #[tokio::test]
@@ -36,5 +38,60 @@ async fn an_attempt_that_deletes_a_test_is_reported_to_its_verifier() {
         .collect();
     let expected = json!({"path": "tests/sum.sh", "kind": "file_deleted", "lines": [], "more": 0});
     assert_eq!(found, [&expected]);
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn a_person_sees_what_they_go_by_before_they_approve() {
+    let files = [
+        ("README.md", "begin\n"),
+        ("tests/sum.sh", "test $((1 + 1)) = 2\n"),
+    ];
+    let stage = Stage::with(&WorkerOptions::named("w"), &files, "").await;
+    let description = "@run rm tests/sum.sh\n@append README.md more\n@say <journal>It was in the way.</journal>\n@done\n\
+        @on-kind verify @say <verify-fail>A test is gone.</verify-fail>";
+    let tasks = json!([
+        {"key": "a", "title": "Say more", "description": description, "max_retries": 0},
+        {"key": "b", "title": "Harmless", "description": "@write b.txt b\n@done", "verify": false},
+    ]);
+    stage
+        .submit(json!({"verify": true, "tasks": {"source": "t", "text": tasks.to_string()}}))
+        .await;
+    stage.ends("blocked").await;
+
+    let (status, page) = stage.api.get("/features/f/review").await;
+    assert_eq!(status.as_u16(), 200, "{page}");
+    let items = page["items"].as_array().unwrap();
+    assert_eq!(
+        items.len(),
+        1,
+        "what landed and weakened nothing is left out: {page}"
+    );
+    assert_eq!(items[0]["lines"], json!({"added": 1, "removed": 1}), "{page}");
+    let output = Command::new(binary("ralph-coordinator"))
+        .args(["feature", "review", "f", "--show"])
+        .current_dir(stage.world.dir())
+        .env("RALPH_URL", &stage.api.url)
+        .env("RALPH_TOKEN", ADMIN)
+        .output()
+        .await
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let id = items[0]["id"].as_str().unwrap();
+    for words in [
+        &format!("{id} Say more: needs_review"),
+        "journal   It was in the way.",
+        "changed   2 files, +1 -1 lines: README.md, tests/sum.sh",
+        "A test is gone.",
+        "look at   tests/sum.sh: test file deleted",
+        &format!("task approve {id}"),
+    ] {
+        assert!(shown.contains(words), "`{words}` in {shown}");
+    }
     stage.strike().await;
 }

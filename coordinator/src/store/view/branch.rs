@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use super::page::{Cursor, Page, cut};
+
 /// A commit of a feature's branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Landing {
@@ -27,23 +29,33 @@ pub struct Landing {
     pub at: OffsetDateTime,
 }
 
-/// The commits of a feature's branch, the last to land first, at most `most` of them.
-pub async fn landings(conn: &mut PgConnection, feature: FeatureId, most: i64) -> sqlx::Result<Vec<Landing>> {
+/// The commits of a feature's branch, the last to land first.
+pub async fn landings(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<Landing>> {
     let rows = sqlx::query!(
-        r#"select i.landed_commit as "commit!", i.task_id, x.key, x.title, i.attempt, i.empty, i.state = 'reverted' as "reverted!",
+        r#"select i.id, i.landed_commit as "commit!", i.task_id, x.key, x.title, i.attempt, i.empty, i.state = 'reverted' as "reverted!",
                   i.ended_at as "at!"
            from integrations i
            join task_texts x on x.task_id = i.task_id
            where i.feature_id = $1 and i.state in ('merged', 'reverted')
+             and ($2::uuid is null
+                  or (i.ended_at, i.id) < (select c.ended_at, c.id from integrations c where c.id = $2))
            order by i.ended_at desc, i.id desc
-           limit $2"#,
+           limit $3::bigint + 1"#,
         feature.0,
-        most,
+        cursor.0,
+        limit,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
+    let (_, next) = cut(rows.iter().map(|row| row.id).collect(), limit);
+    let items = rows
         .into_iter()
+        .take(usize::try_from(limit).unwrap_or(0))
         .map(|row| Landing {
             commit: row.commit,
             task: TaskId(row.task_id).short(),
@@ -54,5 +66,6 @@ pub async fn landings(conn: &mut PgConnection, feature: FeatureId, most: i64) ->
             reverted: row.reverted,
             at: row.at,
         })
-        .collect())
+        .collect();
+    Ok(Page { items, next })
 }

@@ -7,6 +7,7 @@
 mod branch;
 mod dispatch;
 mod door;
+mod examined;
 mod feature;
 mod find;
 mod memory;
@@ -23,6 +24,7 @@ pub use dispatch::{
     dispatches_of_task, feature_of_task_runs, of_dispatch, sessions,
 };
 pub use door::{DoorView, WaitingView, lack_of};
+pub use examined::{ChangedLines, Examined, examined_page};
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{Found, find_feature, find_run, find_task, find_task_by_key};
 pub use memory::{

@@ -1,0 +1,126 @@
+//! What a person looks at before they approve: the work, what was said of it, and what became weaker in tests.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+
+use super::dispatch::{DispatchView, dispatches_of_task};
+use super::page::{Cursor, Page, cut};
+use super::task::{TaskView, tasks};
+
+/// Dispatches of a task that are looked through for the last work and what was said of it.
+const LAST_DISPATCHES: i64 = 20;
+
+/// A task that a person may want to look at, with what they go by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Examined {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskView,
+    /// The last session that worked and has ended: its outcome, its files, what became weaker in tests.
+    pub work: Option<DispatchView>,
+    /// What was said of that work: verifications and integrations, with the gate's output in their reason.
+    pub verdicts: Vec<DispatchView>,
+    /// How much all attempts changed together, where that is known.
+    pub lines: Option<ChangedLines>,
+}
+
+/// How much a change changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChangedLines {
+    /// Lines that are new.
+    pub added: u32,
+    /// Lines that are gone.
+    pub removed: u32,
+}
+
+impl ChangedLines {
+    /// Of a unified diff.
+    fn of(diff: &str) -> Self {
+        let mut lines = Self { added: 0, removed: 0 };
+        let mut inside = false;
+        for line in diff.lines() {
+            if line.starts_with("diff --git ") {
+                inside = false;
+            } else if line.starts_with("@@") {
+                inside = true;
+            } else if inside {
+                lines.added += u32::from(line.starts_with('+'));
+                lines.removed += u32::from(line.starts_with('-'));
+            }
+        }
+        lines
+    }
+}
+
+/// The tasks of a feature that wait for a person, that weakened tests, or that reviewed the feature, in the order in which
+/// they were made.
+pub async fn examined_page(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<Examined>> {
+    let ids = sqlx::query_scalar!(
+        "select t.id
+         from tasks t
+         where t.feature_id = $1 and ($2::uuid is null or t.id > $2)
+           and (t.state = 'needs_review' or t.role = 'review'
+                or exists (select 1
+                           from dispatches d
+                           where d.task_id = t.id and jsonb_array_length(d.change -> 'tests') > 0))
+         order by t.id
+         limit $3::bigint + 1",
+        feature.0,
+        cursor.0,
+        limit,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let (ids, next) = cut(ids, limit);
+    let mut items = Vec::with_capacity(ids.len());
+    for (id, task) in ids.iter().zip(tasks(conn, &ids).await?) {
+        items.push(examined(conn, TaskId(*id), task).await?);
+    }
+    Ok(Page { items, next })
+}
+
+async fn examined(conn: &mut PgConnection, id: TaskId, task: TaskView) -> sqlx::Result<Examined> {
+    let mut dispatches = dispatches_of_task(conn, id, LAST_DISPATCHES).await?;
+    dispatches.retain(|dispatch| dispatch.ended_at.is_some());
+    let judges =
+        |dispatch: &DispatchView| matches!(dispatch.kind, SessionKind::Verify | SessionKind::Integrate);
+    let last = dispatches.iter().rposition(|dispatch| !judges(dispatch));
+    let verdicts = last
+        .map(|last| dispatches.split_off(last + 1))
+        .unwrap_or_default();
+    let lines = sqlx::query_scalar!(
+        r#"select change ->> 'diff' as "diff!"
+           from dispatches
+           where task_id = $1 and change ->> 'diff' <> '' and not (change -> 'diff_cut')::boolean
+             and id = (select max(d.id::text)::uuid from dispatches d where d.task_id = $1 and d.change is not null)"#,
+        id.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(Examined {
+        task,
+        work: last.and_then(|_| dispatches.pop()),
+        verdicts,
+        lines: lines.map(|diff| ChangedLines::of(&diff)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_diff_are_counted_and_its_heads_are_not() {
+        let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n one\n-two\n--- three\n+2\n+3\n\
+                    diff --git a/y b/y\nnew file mode 100644\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+y\n";
+        let lines = ChangedLines::of(diff);
+        assert_eq!((lines.added, lines.removed), (3, 2));
+    }
+}
