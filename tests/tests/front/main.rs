@@ -34,5 +34,5 @@ mod tokens;
 mod typed;
 mod walk_through;
 mod watchers;
-mod waits;
+mod watching;
 mod weakened;

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
 
-use super::state::State;
+use super::state::{State, Verb};
 use crate::cli::duration::show_ms;
 use crate::cli::paint::{Tone, mark_of, tame, tone_of};
 use crate::store::view::{FeatureView, TaskView};
@@ -15,10 +15,16 @@ use crate::store::view::{FeatureView, TaskView};
 const BAR: usize = 20;
 /// Features that are shown at once.
 const FEATURES: u16 = 6;
-const KEYS: &str = "↑↓ task  Tab feature  i interrupt  r retry  a approve  s skip  p pause  q quit";
+const KEYS: &str =
+    "↑↓ task  Tab feature  l log  i interrupt  r retry  a approve  x reject  s skip  p pause  q quit";
+const LOG_KEYS: &str = "↑↓ PgUp PgDn Home End  q back";
 
 /// Draws it, in colour if that is wanted.
-pub fn draw(frame: &mut Frame<'_>, state: &State, colour: bool) {
+pub fn draw(frame: &mut Frame<'_>, state: &mut State, colour: bool) {
+    let style = |tone: Tone| if colour { style_of(tone) } else { Style::new() };
+    if let Some(below) = state.reading {
+        return draw_log(frame, state, below, &style);
+    }
     let count = state.system.as_ref().map_or(0, |system| system.features.len());
     let features = u16::try_from(count).unwrap_or(FEATURES).clamp(1, FEATURES) + 2;
     let [top, middle, bottom] = Layout::vertical([
@@ -29,7 +35,6 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, colour: bool) {
     .areas(frame.area());
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(middle);
-    let style = |tone: Tone| if colour { style_of(tone) } else { Style::new() };
     draw_features(frame, top, state, &style);
     draw_tasks(frame, left, state, &style);
     draw_tail(frame, right, state, &style);
@@ -110,15 +115,51 @@ fn feature_line(feature: &FeatureView, style: &impl Fn(Tone) -> Style) -> Line<'
         ));
     }
     if let Some(run) = &feature.run {
-        let minutes = (run.elapsed_ms / 60_000).max(1);
-        let rate = tasks.resolved() / minutes;
         spans.push(Span::raw(format!(
-            "  {rate}/min  {:.2} USD  {}",
+            "  {}  {:.2} USD  {}",
+            rate(tasks.resolved(), run.elapsed_ms),
             run.cost_usd,
             show_ms(run.elapsed_ms)
         )));
     }
     Line::from(spans)
+}
+
+/// Tasks a minute.
+fn rate(resolved: i64, elapsed_ms: i64) -> String {
+    #[allow(clippy::cast_precision_loss)]
+    let rate = resolved as f64 * 60_000.0 / elapsed_ms.max(1_000) as f64;
+    if rate >= 10.0 {
+        format!("{rate:.0}/min")
+    } else {
+        format!("{rate:.1}/min")
+    }
+}
+
+/// The selected task's log, with so many lines left below.
+fn draw_log(frame: &mut Frame<'_>, state: &mut State, below: usize, style: &impl Fn(Tone) -> Style) {
+    let [middle, bottom] = Layout::vertical([Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
+    state.page = usize::from(middle.height.saturating_sub(2));
+    let end = state.log.len().saturating_sub(below);
+    let first = end.saturating_sub(state.page);
+    let title = state.selected().map_or_else(String::new, |task| {
+        format!(
+            " {} {} — {}–{end} of {} lines ",
+            task.id,
+            tame(&task.title),
+            (first + 1).min(end),
+            state.log.len()
+        )
+    });
+    let lines: Vec<Line<'_>> = state.log[first..end]
+        .iter()
+        .map(|line| Line::raw(line.as_str()))
+        .collect();
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(title)),
+        middle,
+    );
+    frame.render_widget(Paragraph::new(Line::styled(LOG_KEYS, style(Tone::Dim))), bottom);
 }
 
 fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
@@ -127,21 +168,16 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(
     let items = state
         .tasks
         .iter()
-        .map(|task| ListItem::new(task_line(task, state, style)));
+        .zip(&state.depths)
+        .map(|(task, depth)| ListItem::new(task_line(task, *depth, style)));
     let list = List::new(items).block(block).highlight_style(chosen());
     let mut selection = ListState::default().with_selected((!state.tasks.is_empty()).then_some(state.task));
     frame.render_stateful_widget(list, area, &mut selection);
 }
 
-fn task_line(task: &TaskView, state: &State, style: &impl Fn(Tone) -> Style) -> Line<'static> {
+fn task_line(task: &TaskView, depth: usize, style: &impl Fn(Tone) -> Style) -> Line<'static> {
     let status = task.status.as_str();
     let mark = mark_of(status);
-    let mut depth = 0;
-    let mut above = task.parent.as_deref();
-    while let Some(parent) = above.and_then(|id| state.tasks.iter().find(|task| task.id == id)) {
-        depth += 1;
-        above = parent.parent.as_deref();
-    }
     let mut spans = vec![
         Span::raw("  ".repeat(depth)),
         Span::styled(format!("{mark} "), style(tone_of(status))),
@@ -169,17 +205,24 @@ fn draw_tail(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(T
         lines.push(Line::styled(tame(reason).replace('\n', " "), style(Tone::Warn)));
     }
     let room = usize::from(area.height.saturating_sub(2)).saturating_sub(lines.len());
-    let first = state.tail.len().saturating_sub(room);
-    lines.extend(state.tail[first..].iter().map(|line| Line::raw(line.as_str())));
+    let first = state.log.len().saturating_sub(room);
+    lines.extend(state.log[first..].iter().map(|line| Line::raw(line.as_str())));
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), area);
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
     let first = match &state.typing {
-        Some((verb, text)) => Line::styled(
-            format!("{}: why? {text}▏ (Enter does it, Esc doesn't)", verb.as_str()),
-            style(Tone::Bright),
-        ),
+        Some((verb, text)) => {
+            let how = if *verb == Verb::Reject {
+                "Enter does it when a word is there: the next session is told it; Esc doesn't"
+            } else {
+                "Enter does it, Esc doesn't"
+            };
+            Line::styled(
+                format!("{}: why? {text}▏ ({how})", verb.as_str()),
+                style(Tone::Bright),
+            )
+        }
         None => Line::styled(tame(&state.message).replace('\n', " "), style(Tone::Warn)),
     };
     let keys = Line::styled(KEYS, style(Tone::Dim));
@@ -194,10 +237,9 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::super::state::tests::example;
-    use super::super::state::{State, Verb};
     use super::*;
 
-    fn drawn(state: &State) -> String {
+    fn drawn(state: &mut State) -> String {
         let mut terminal = Terminal::new(TestBackend::new(100, 14)).unwrap();
         terminal.draw(|frame| draw(frame, state, false)).unwrap();
         terminal.backend().to_string()
@@ -207,23 +249,42 @@ mod tests {
     fn a_screen_with_work_going_on() {
         let mut state = example();
         state.typing = Some((Verb::Retry, "look at the tests".to_owned()));
-        insta::assert_snapshot!(drawn(&state));
+        insta::assert_snapshot!(drawn(&mut state));
+    }
+
+    #[test]
+    fn the_log_has_the_whole_screen() {
+        let mut state = example();
+        state.reading = Some(0);
+        insta::assert_snapshot!(drawn(&mut state));
+        assert_eq!(state.page, 11);
+    }
+
+    #[test]
+    fn a_slow_rate_has_a_digit() {
+        for (resolved, ms, expected) in [
+            (0, 0, "0.0/min"),
+            (1, 240_000, "0.2/min"),
+            (100, 60_000, "100/min"),
+        ] {
+            assert_eq!(rate(resolved, ms), expected);
+        }
     }
 
     #[test]
     fn an_empty_screen_says_what_is_wrong() {
-        let state = State {
+        let mut state = State {
             message: "no coordinator answers".to_owned(),
             ..State::default()
         };
-        insta::assert_snapshot!(drawn(&state));
+        insta::assert_snapshot!(drawn(&mut state));
     }
 
     #[test]
     fn any_size_can_be_drawn() {
         for (width, height) in [(1, 1), (3, 2), (20, 5), (300, 80)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-            terminal.draw(|frame| draw(frame, &example(), true)).unwrap();
+            terminal.draw(|frame| draw(frame, &mut example(), true)).unwrap();
         }
     }
 }

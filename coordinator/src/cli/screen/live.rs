@@ -1,26 +1,23 @@
-//! Reads the coordinator and the keys, and does what the state says.
+//! Takes keys and news as they come, and does what the state says. The coordinator is read aside, so that no key waits for it.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use super::draw::draw;
-use super::state::{Action, State, TAIL_LINES};
-use crate::api::body::{Done, Started, Steer, Transcript};
+use super::news::{self, News};
+use super::state::{Action, State};
+use crate::api::body::{Done, Started, Steer};
 use crate::cli::client::{ApiError, Client};
-use crate::cli::transcript::Show;
-use crate::store::view::{Page, SystemView, TaskView};
 
-/// How often the coordinator is asked.
-const EVERY: Duration = Duration::from_secs(1);
-/// Tasks of a feature that are shown; `task list` shows the others.
-const TASKS: usize = 1000;
 /// Keys that wait.
 const WAITING_KEYS: usize = 64;
+/// News that wait; who brings them waits then, too.
+const WAITING_NEWS: usize = 256;
 
 /// Shows the screen until the person leaves.
 ///
@@ -37,95 +34,90 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut events = events();
     let mut state = State::default();
-    let mut seconds = tokio::time::interval(EVERY);
-    seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (sender, mut told) = mpsc::channel(WAITING_NEWS);
+    let (feature, feature_chosen) = watch::channel((None, 0));
+    let (task, task_chosen) = watch::channel(None);
+    // They end with the screen.
+    let mut aside = JoinSet::new();
+    aside.spawn(news::overview(client.clone(), feature_chosen, sender.clone()));
+    aside.spawn(news::log(client.clone(), task_chosen, sender.clone()));
+    let mut actions = 0_u64;
     loop {
         terminal
-            .draw(|frame| draw(frame, &state, colour))
+            .draw(|frame| draw(frame, &mut state, colour))
             .context("failed to draw")?;
+        // What is done shows at once.
+        let wanted = (state.feature_id(), actions);
+        feature.send_if_modified(|now| std::mem::replace(now, wanted.clone()) != wanted);
+        let wanted = state.selected().map(|task| task.id.clone());
+        task.send_if_modified(|now| std::mem::replace(now, wanted.clone()) != wanted);
         let action = tokio::select! {
-            _ = seconds.tick() => Action::Read,
             event = events.recv() => match event.context("the terminal is gone")? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => state.on_key(key),
                 _ => Action::Draw,
             },
+            news = told.recv() => {
+                let mut next = news;
+                // As many as came, drawn once.
+                for _ in 0..WAITING_NEWS {
+                    let Some(news) = next else { break };
+                    if matches!(news, News::Did(_)) {
+                        actions += 1;
+                    }
+                    take(&mut state, news)?;
+                    next = told.try_recv().ok();
+                }
+                if let Some(news) = next {
+                    take(&mut state, news)?;
+                }
+                Action::Draw
+            }
         };
-        let done = match action {
-            Action::Draw => continue,
+        match action {
+            Action::Draw => {}
             Action::Quit => return Ok(()),
-            Action::Read => read(client, &mut state).await,
             Action::Task { id, verb, reason } => {
-                let path = format!("/tasks/{id}/{}", verb.as_str());
-                let asked = client.post::<Done>(&path, &Steer { reason }).await;
-                asked.map(|_| state.message = format!("{}: {id}", verb.as_str()))
+                let (client, sender) = (client.clone(), sender.clone());
+                aside.spawn(async move {
+                    let path = format!("/tasks/{id}/{}", verb.as_str());
+                    let asked = client.post::<Done>(&path, &Steer { reason }).await;
+                    let did = asked.map(|_| format!("{}: {id}", verb.as_str()));
+                    let _ = sender.send(news::did(did)).await;
+                });
             }
             Action::Feature { id, verb } => {
-                let asked = client
-                    .post::<Started>(&format!("/features/{id}/{verb}"), &Steer::default())
-                    .await;
-                asked.map(|_| state.message = format!("{verb}: {id}"))
+                let (client, sender) = (client.clone(), sender.clone());
+                aside.spawn(async move {
+                    let path = format!("/features/{id}/{verb}");
+                    let asked = client.post::<Started>(&path, &Steer::default()).await;
+                    let did = asked.map(|_| format!("{verb}: {id}"));
+                    let _ = sender.send(news::did(did)).await;
+                });
             }
-        };
-        if let Err(error) = done {
-            // A wrong token stays wrong; everything else is shown, and may pass.
-            if error
-                .downcast_ref::<ApiError>()
-                .is_some_and(|e| matches!(e.0.status, 401 | 403))
-            {
+        }
+    }
+}
+
+/// Takes news; a wrong token stays wrong, everything else is shown, and may pass.
+fn take(state: &mut State, news: News) -> anyhow::Result<()> {
+    match news {
+        News::System(system) => state.take_system(*system),
+        News::Tasks {
+            feature,
+            tasks,
+            has_more,
+        } => state.take_tasks(&feature, tasks, has_more),
+        News::Log { task, text } => state.take_log(&task, &text),
+        News::Did(message) => state.message = message,
+        News::Trouble(error) => {
+            let refused = error.downcast_ref::<ApiError>();
+            if refused.is_some_and(|e| matches!(e.0.status, 401 | 403)) {
                 return Err(error);
             }
             state.message = format!("{error:#}");
         }
     }
-}
-
-async fn read(client: &Client, state: &mut State) -> anyhow::Result<()> {
-    let away = state.system.is_none();
-    state.take_system(client.get::<SystemView>("/status").await?);
-    if away || state.message.contains("coordinator") {
-        state.message.clear();
-    }
-    if let Some(feature) = state.feature_id() {
-        let page: Page<TaskView> = client
-            .list(&format!("/features/{feature}/tasks"), "", TASKS)
-            .await?;
-        state.take_tasks(page.items, page.next.is_some());
-    }
-    let Some(task) = state
-        .selected()
-        .filter(|task| task.attempt > 0)
-        .map(|task| task.id.clone())
-    else {
-        state.tail.clear();
-        return Ok(());
-    };
-    match client
-        .get::<Transcript>(&format!("/tasks/{task}/transcript"))
-        .await
-    {
-        Ok(transcript) => state.tail = tail(&transcript),
-        // Its first session has not begun.
-        Err(error)
-            if error
-                .downcast_ref::<ApiError>()
-                .is_some_and(|e| e.0.status == 404) =>
-        {
-            state.tail.clear()
-        }
-        Err(error) => return Err(error),
-    }
     Ok(())
-}
-
-fn tail(transcript: &Transcript) -> Vec<String> {
-    let mut show = Show::plain();
-    let mut text = show.head(&transcript.of);
-    let first = transcript.items.len().saturating_sub(TAIL_LINES);
-    for entry in &transcript.items[first..] {
-        text.push_str(&show.entry(entry));
-    }
-    let lines: Vec<String> = text.lines().map(|line| line.replace('\t', "    ")).collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].to_vec()
 }
 
 /// The terminal's events, read by a thread that ends with the process.

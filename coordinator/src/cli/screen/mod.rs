@@ -4,10 +4,14 @@
 //! | --- | --- |
 //! | [`state`] | what is shown and selected; a key becomes an [`Action`](state::Action), without I/O |
 //! | `draw` | the state on the screen |
-//! | `live` | reads the coordinator, asks the state, does what it says |
+//! | `live` | takes keys and news, asks the state, does what it says |
+//! | `news` | reads the coordinator |
+//! | `order` | tasks in the order of their tree |
 
 mod draw;
 mod live;
+mod news;
+mod order;
 mod state;
 
 pub use live::watch;

@@ -2,10 +2,13 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::order::by_tree;
 use crate::store::view::{SystemView, TaskView};
 
-/// Lines of a transcript that are kept for the screen.
-pub const TAIL_LINES: usize = 200;
+/// Lines of a log that are kept; beyond, the first go.
+const LOG_LINES: usize = 50_000;
+/// Lines that go at once then.
+const LOG_STEP: usize = 5_000;
 
 /// Everything that the screen shows.
 #[derive(Debug, Default)]
@@ -14,14 +17,20 @@ pub struct State {
     pub system: Option<SystemView>,
     /// Which feature, by its place in `system`.
     pub feature: usize,
-    /// Tasks of that feature, in their order.
+    /// Tasks of that feature, in the order of their tree.
     pub tasks: Vec<TaskView>,
+    /// How deep each of them stands in it.
+    pub depths: Vec<usize>,
     /// How many more there are.
     pub has_more: bool,
     /// Which task, by its place in `tasks`.
     pub task: usize,
-    /// What the agent of the selected task did last.
-    pub tail: Vec<String>,
+    /// What the agents of the selected task did, a line each; the last may grow.
+    pub log: Vec<String>,
+    /// Whether the log has the whole screen, and how many lines below the shown ones there are.
+    pub reading: Option<usize>,
+    /// Lines of the log that the screen held when it was last drawn.
+    pub page: usize,
     /// What is typed: a reason, for an action that takes one.
     pub typing: Option<(Verb, String)>,
     /// What came of the last action, or why the coordinator doesn't answer.
@@ -37,6 +46,8 @@ pub enum Verb {
     Retry,
     /// Lets its last attempt land.
     Approve,
+    /// Sends back what waits for a person; the next session is told why.
+    Reject,
     /// Goes on without it.
     Skip,
 }
@@ -48,6 +59,7 @@ impl Verb {
             Self::Interrupt => "interrupt",
             Self::Retry => "retry",
             Self::Approve => "approve",
+            Self::Reject => "reject",
             Self::Skip => "skip",
         }
     }
@@ -58,8 +70,6 @@ impl Verb {
 pub enum Action {
     /// Nothing but drawing.
     Draw,
-    /// Something else is selected: read it.
-    Read,
     /// Leave.
     Quit,
     /// Do this to a task.
@@ -97,18 +107,52 @@ impl State {
         let selected = self.feature_id();
         let place = |id: &String| system.features.iter().position(|feature| feature.id == *id);
         self.feature = selected.as_ref().and_then(place).unwrap_or(0);
+        if self.system.is_none() || self.message.contains("coordinator") {
+            self.message.clear();
+        }
         self.system = Some(system);
     }
 
-    /// Takes the tasks of the selected feature; the selection stays on the same task.
-    pub fn take_tasks(&mut self, tasks: Vec<TaskView>, has_more: bool) {
+    /// Takes the tasks of a feature, if it is the selected one; the selection stays on the same task.
+    pub fn take_tasks(&mut self, feature: &str, tasks: Vec<TaskView>, has_more: bool) {
+        if self.feature_id().as_deref() != Some(feature) {
+            return;
+        }
+        let (tasks, depths) = by_tree(tasks);
         let selected = self.selected().map(|task| task.id.clone());
         let place = |id: &String| tasks.iter().position(|task| task.id == *id);
         // Nothing selected yet: what runs is what a person wants to see.
         let running = || tasks.iter().position(|task| task.session.is_some());
         self.task = selected.as_ref().and_then(place).or_else(running).unwrap_or(0);
         self.tasks = tasks;
+        self.depths = depths;
         self.has_more = has_more;
+        if self.selected().map(|task| &task.id) != selected.as_ref() {
+            self.log.clear();
+        }
+    }
+
+    /// Takes more of a task's log, if it is the selected one.
+    pub fn take_log(&mut self, task: &str, text: &str) {
+        if self.selected().is_none_or(|selected| selected.id != task) {
+            return;
+        }
+        let before = self.log.len();
+        let text = text.replace('\t', "    ");
+        let mut lines = text.split('\n');
+        match (self.log.last_mut(), lines.next()) {
+            (Some(last), Some(first)) => last.push_str(first),
+            (None, Some(first)) => self.log.push(first.to_owned()),
+            (_, None) => {}
+        }
+        self.log.extend(lines.map(str::to_owned));
+        // Whoever reads further up stays there.
+        if let Some(below) = self.reading.as_mut().filter(|below| **below > 0) {
+            *below += self.log.len() - before;
+        }
+        if self.log.len() > LOG_LINES {
+            self.log.drain(..LOG_STEP);
+        }
     }
 
     /// What a key means.
@@ -120,8 +164,16 @@ impl State {
         if let Some((verb, text)) = self.typing.take() {
             return self.typed(key.code, verb, text);
         }
+        if let Some(below) = self.reading {
+            self.reading = self.read(key.code, below);
+            return Action::Draw;
+        }
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
+            KeyCode::Enter | KeyCode::Char('l') => {
+                self.reading = self.selected().map(|_| 0);
+                return Action::Draw;
+            }
             KeyCode::Down | KeyCode::Char('j') => {
                 self.task = (self.task + 1).min(self.tasks.len().saturating_sub(1))
             }
@@ -133,12 +185,28 @@ impl State {
             KeyCode::Char('i') => return self.ask(Verb::Interrupt),
             KeyCode::Char('r') => return self.ask(Verb::Retry),
             KeyCode::Char('a') => return self.ask(Verb::Approve),
+            KeyCode::Char('x') => return self.ask(Verb::Reject),
             KeyCode::Char('s') => return self.ask(Verb::Skip),
             KeyCode::Char('p') => return self.pause(),
             _ => return Action::Draw,
         }
-        self.tail.clear();
-        Action::Read
+        self.log.clear();
+        Action::Draw
+    }
+
+    /// How many lines are below the shown ones after a key in the log; `None` when it is left.
+    fn read(&self, code: KeyCode, below: usize) -> Option<usize> {
+        let most = self.log.len().saturating_sub(self.page);
+        Some(match code {
+            KeyCode::Char('q' | 'l') | KeyCode::Esc | KeyCode::Enter => return None,
+            KeyCode::Up | KeyCode::Char('k') => (below + 1).min(most),
+            KeyCode::Down | KeyCode::Char('j') => below.saturating_sub(1),
+            KeyCode::PageUp => (below + self.page).min(most),
+            KeyCode::PageDown | KeyCode::Char(' ') => below.saturating_sub(self.page),
+            KeyCode::Home => most,
+            KeyCode::End => 0,
+            _ => below,
+        })
     }
 
     fn ask(&mut self, verb: Verb) -> Action {
@@ -156,6 +224,10 @@ impl State {
                     return Action::Draw;
                 };
                 let reason = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+                if verb == Verb::Reject && reason.is_none() {
+                    self.typing = Some((verb, text));
+                    return Action::Draw;
+                }
                 return Action::Task {
                     id: task.id.clone(),
                     verb,
@@ -191,9 +263,10 @@ impl State {
         }
         self.feature = (self.feature + count).saturating_add_signed(step) % count;
         self.tasks.clear();
+        self.depths.clear();
         self.task = 0;
-        self.tail.clear();
-        Action::Read
+        self.log.clear();
+        Action::Draw
     }
 }
 
@@ -237,8 +310,9 @@ pub(super) mod tests {
             task("t-2", "in_progress", session),
             task("t-3", "blocked", json!(null))
         ]);
-        state.take_tasks(serde_json::from_value(tasks).unwrap(), false);
-        state.tail = vec!["I read the code.".to_owned(), "▸ Run tests".to_owned()];
+        state.take_tasks("f-1", serde_json::from_value(tasks).unwrap(), false);
+        state.take_log("t-2", "I read ");
+        state.take_log("t-2", "the code.\n▸ Run tests");
         state
     }
 
@@ -256,7 +330,7 @@ pub(super) mod tests {
         assert_eq!(state.selected().unwrap().id, "t-2");
         let mut tasks = state.tasks.clone();
         tasks.remove(0);
-        state.take_tasks(tasks, false);
+        state.take_tasks("f-1", tasks, false);
         assert_eq!(state.selected().unwrap().id, "t-2");
     }
 
@@ -291,6 +365,46 @@ pub(super) mod tests {
             press(&mut state, &[KeyCode::Esc, KeyCode::Char('q')]),
             Action::Quit
         );
+    }
+
+    #[test]
+    fn what_is_rejected_needs_a_reason() {
+        let mut state = example();
+        let keys = [KeyCode::Char('x'), KeyCode::Char(' '), KeyCode::Enter];
+        assert_eq!(press(&mut state, &keys), Action::Draw);
+        assert!(state.typing.is_some());
+        let expected = Action::Task {
+            id: "t-2".to_owned(),
+            verb: Verb::Reject,
+            reason: Some("no".to_owned()),
+        };
+        let keys = [KeyCode::Char('n'), KeyCode::Char('o'), KeyCode::Enter];
+        assert_eq!(press(&mut state, &keys), expected);
+    }
+
+    #[test]
+    fn a_log_is_read_from_its_end_and_stays_where_it_is_read() {
+        let mut state = example();
+        state.page = 10;
+        let lines: String = (0..100).map(|n| format!("\nline {n}")).collect();
+        state.take_log("t-2", &lines);
+        state.take_log("t-1", "of another task");
+        assert_eq!(state.log.len(), 102);
+        press(&mut state, &[KeyCode::Char('l'), KeyCode::Up, KeyCode::PageUp]);
+        assert_eq!(state.reading, Some(11));
+        state.take_log("t-2", "\none\ntwo");
+        assert_eq!(state.reading, Some(13));
+        press(&mut state, &[KeyCode::Home]);
+        assert_eq!(state.reading, Some(94));
+        press(&mut state, &[KeyCode::End]);
+        state.take_log("t-2", "\nthree");
+        assert_eq!(state.reading, Some(0));
+        // It is left, not the screen.
+        assert_eq!(press(&mut state, &[KeyCode::Char('q')]), Action::Draw);
+        assert_eq!(state.reading, None);
+        // Another task has another log.
+        press(&mut state, &[KeyCode::Down]);
+        assert!(state.log.is_empty());
     }
 
     #[test]
