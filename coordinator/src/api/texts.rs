@@ -34,13 +34,14 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tex
     }))
 }
 
-/// Stores the specification or the plan; the step that would have written it is done.
+/// Stores the specification or the plan, and the step that would have written it is done; or the task graph in the place of
+/// the one that waits for approval.
 #[utoipa::path(
     put,
     path = "/features/{id}/texts/{which}",
     operation_id = "write_text",
     tag = "features",
-    params(("which" = String, Path, description = "`spec` or `plan`", pattern = "^(spec|plan)$")), request_body = WriteText,
+    params(("which" = String, Path, description = "`spec`, `plan` or `tasks`", pattern = "^(spec|plan|tasks)$")), request_body = WriteText,
     responses((status = 200, body = Done))
 )]
 pub async fn store(
@@ -48,13 +49,11 @@ pub async fn store(
     At((id, which)): At<(String, String)>,
     Body(body): Body<WriteText>,
 ) -> Result<Json<Done>, Problem> {
-    let step = steps::of_result(&which)
-        .filter(|step| *step != Kind::Build)
-        .ok_or_else(|| {
-            Problem::not_found(format!(
-                "a feature has a `spec` and a `plan` that can be written, no `{which}`"
-            ))
-        })?;
+    let step = steps::of_result(&which).ok_or_else(|| {
+        Problem::not_found(format!(
+            "a feature has a `spec`, a `plan` and `tasks` that can be written, no `{which}`"
+        ))
+    })?;
     if body.text.trim().is_empty() {
         return Err(Problem::invalid(format!(
             "the {which} is empty; nothing was stored"
@@ -62,8 +61,12 @@ pub async fn store(
     }
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, body.before.as_deref());
-    let stored = || edit::text(db, id, step, &body.text, before, "a person");
-    let (steered, signals) = store::retry_serialization(stored).await?;
+    let (steered, signals) = if step == Kind::Build {
+        store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
+    } else {
+        let stored = || edit::text(db, id, step, &body.text, before, "a person");
+        store::retry_serialization(stored).await?
+    };
     match steered {
         Steered::Done(count) => {
             app.deps.bus.emit(signals).await;

@@ -62,10 +62,12 @@ pub enum FeatureCommand {
   ralph-coordinator feature plan todo --edit
   ralph-coordinator feature plan todo --file - < plan.md")]
     Plan(TextArgs),
-    /// Print the task graph that a session made and that waits for approval
-    #[command(after_help = "Example:
-  ralph-coordinator feature tasks todo")]
-    Tasks(Named),
+    /// Print or change the task graph that a session made and that waits for approval
+    #[command(after_help = "Examples:
+  ralph-coordinator feature tasks todo
+  ralph-coordinator feature tasks todo --edit
+  ralph-coordinator feature tasks todo --file tasks.yaml")]
+    Tasks(TextArgs),
     /// Start a run of a feature that doesn't run; what no flag says is as in its last run
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
@@ -234,9 +236,9 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                     } else {
                         branch::SHOWN_LANDINGS
                     };
+                    let landed: Page<Landing> = client.list(&path, "", most).await?;
                     let base = (
                         progress.feature.base_ref.as_deref(),
-                    let landed: Page<Landing> = client.list(&path, "", most).await?;
                         progress.feature.base_commit.as_deref(),
                     );
                     let graph = branch::graph(base, &landed);
@@ -246,9 +248,7 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         }
         FeatureCommand::Spec(args) => feature_text::run(globals, &client, "spec", args).await?,
         FeatureCommand::Plan(args) => feature_text::run(globals, &client, "plan", args).await?,
-        FeatureCommand::Tasks(named) => {
-            feature_text::show(globals, &client, &named.feature, "tasks").await?;
-        }
+        FeatureCommand::Tasks(args) => feature_text::run(globals, &client, "tasks", args).await?,
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
         FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
         FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,

@@ -23,7 +23,7 @@ pub struct TextArgs {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
     feature: String,
-    /// Store what this file holds, `-` for standard input; the step that would have written it is done
+    /// Store what this file holds, `-` for standard input; a specification's or a plan's step is done then
     #[arg(long, value_name = "FILE", conflicts_with = "edit")]
     file: Option<PathBuf>,
     /// Write it with $VISUAL or $EDITOR, from what stands
@@ -39,11 +39,11 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let format = globals.output;
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
-    let talks = !args.show && format == Format::Table && is_terminal();
-    let stored = if which == "plan" {
-        texts.plan
-    } else {
-        texts.spec.clone()
+    let talks = which != "tasks" && !args.show && format == Format::Table && is_terminal();
+    let stored = match which {
+        "plan" => texts.plan,
+        "tasks" => texts.tasks,
+        _ => texts.spec.clone(),
     };
     let (text, before) = match &args.file {
         Some(file) => (read(file)?, None),
@@ -80,26 +80,16 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let done = request?;
     match format {
         Format::Json => output::json(&done),
-        Format::Table | Format::Wide => output::text(&format!("the {which} of {} is stored\n", args.feature)),
+        Format::Table | Format::Wide => {
+            let is = if which == "tasks" { "are" } else { "is" };
+            output::text(&format!("the {which} of {} {is} stored\n", args.feature))
+        }
     }
 }
 
 /// Whether a person sits there and could talk.
 fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
-}
-
-/// Prints a text of a feature; `tasks` is the graph that waits for approval.
-pub async fn show(globals: &Globals, client: &Client, feature: &str, which: &str) -> anyhow::Result<()> {
-    let texts: TextsView = client
-        .get(&format!("/features/{}/texts", escape(feature)))
-        .await?;
-    let text = match which {
-        "spec" => texts.spec,
-        "plan" => texts.plan,
-        _ => texts.tasks,
-    };
-    print(globals, feature, which, text).await
 }
 
 /// A text of a feature under its name; `null` when there is none.

@@ -6,7 +6,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgPool;
 
 use super::steer::{self, Steered, TaskCommand};
-use super::{Signals, cascade};
+use super::{Signals, cascade, submit};
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::domain::steps;
 use crate::store;
@@ -54,6 +54,44 @@ pub async fn task(
     store::task::log(&mut tx, id, actor, "edit", Some(&words(edit))).await?;
     tx.commit().await?;
     signals.features.insert(feature);
+    Ok((Steered::Done(1), signals))
+}
+
+/// Stores the task graph that a person wants in the place of the one that waits for their approval. `before` is the text that
+/// they started from, as in [`text`].
+pub async fn graph(
+    db: &PgPool,
+    id: FeatureId,
+    text: &str,
+    before: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    let held = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(texts) = store::feature::texts(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, Signals::default()));
+    };
+    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let name = held.get(&id).map_or("the feature", |held| held.name.as_str());
+    let Some(stored) = texts.proposed_graph else {
+        return refused(format!(
+            "no task graph of {name} waits for approval; `task create TITLE --feature {name}` adds a task"
+        ));
+    };
+    if before.is_some_and(|before| before != stored) {
+        return refused(
+            "the task graph was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
+                .to_owned(),
+        );
+    }
+    if let Err(problem) = submit::check(text) {
+        return refused(problem);
+    }
+    store::feature::write(&mut tx, id, Text::ProposedGraph, Some(text)).await?;
+    tx.commit().await?;
+    let signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
     Ok((Steered::Done(1), signals))
 }
 

@@ -260,3 +260,47 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     stage.ends("blocked").await;
     stage.strike().await;
 }
+
+#[tokio::test]
+async fn a_person_changes_the_graph_that_waits_for_them() {
+    let stage = Stage::set().await;
+    let description =
+        "It.\n@on-kind build @say <task-graph>[{key: a, title: A, description: \"@fail no\"}]</task-graph>\n";
+    let more = json!({"description": description, "plan": "one", "approve": ["tasks"], "review_rounds": 0});
+    stage.submit(more).await;
+    let put = async |body: Value| {
+        let method = reqwest::Method::PUT;
+        let path = "/api/v1/features/f/texts/tasks";
+        let answer = stage
+            .api
+            .send(method, path, Some(crate::caller::ADMIN), Some(body.to_string()))
+            .await;
+        let status = answer.status().as_u16();
+        let answer: Value = answer.json().await.unwrap();
+        (status, answer["detail"].as_str().unwrap_or_default().to_owned())
+    };
+    let good = "- key: hi\n  title: Say hi\n  description: |\n    @write hi.txt hi\n    @done\n";
+    let blocked = stage.ends("blocked").await;
+    let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
+    let stored = stage.texts().await["tasks"].as_str().unwrap().to_owned();
+    let (status, words) = put(json!({"text": "- {key: a}", "before": stored})).await;
+    assert!(status == 409 && words.contains("title"), "{status}: {words}");
+    let (status, words) = put(json!({"text": good, "before": "older"})).await;
+    assert!(
+        status == 409 && words.contains("somebody else"),
+        "{status}: {words}"
+    );
+    assert_eq!(stage.texts().await["tasks"], stored.as_str());
+    assert_eq!(put(json!({"text": good, "before": stored})).await.0, 200);
+    let (status, answer) = stage.api.post(&format!("/tasks/{id}/approve"), &json!({})).await;
+    assert_eq!(status.as_u16(), 200, "{answer}");
+    stage.runs_on().await;
+    stage.ends("complete").await;
+    assert_eq!(stage.file("hi.txt"), "hi");
+    let (status, words) = put(json!({"text": good})).await;
+    assert!(
+        status == 409 && words.contains("waits for approval"),
+        "{status}: {words}"
+    );
+    stage.strike().await;
+}

@@ -15,7 +15,7 @@ pub struct TextsView {
     pub tasks: Option<String>,
 }
 
-/// `PUT /api/v1/features/{id}/texts/spec` and `…/plan`.
+/// `PUT /api/v1/features/{id}/texts/spec`, `…/plan` and `…/tasks`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteText {
