@@ -2,12 +2,16 @@
 //!
 //! Tokens are compared by the database through an index on their SHA-256: how long that takes says nothing about a token.
 
-use std::time::Instant;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures::StreamExt as _;
 use ralph_shared::wire::sha256_hex;
 use sqlx::PgPool;
 
@@ -16,6 +20,8 @@ use super::problem::Problem;
 use crate::store;
 use crate::store::access::{Role, Standing};
 
+/// How often the token of an open stream is looked up.
+const AGAIN: Duration = Duration::from_secs(2);
 /// Longer ones are none of ours. Bytes.
 const MAX_TOKEN: usize = 512;
 
@@ -40,10 +46,17 @@ pub async fn register_token(db: &PgPool, name: &str, token: &str) -> sqlx::Resul
     store::access::ensure(&mut conn, name, &hash_token(token), Role::Admin).await
 }
 
-/// Lets requests pass that may look.
+/// Lets requests pass that may look. A stream ends soon after its token does.
 pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
-    check(&app, request.headers(), Role::Read).await?;
-    Ok(next.run(request).await)
+    let hash = check(&app, request.headers(), Role::Read).await?;
+    let response = next.run(request).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != "text/event-stream") {
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let stream = body.into_data_stream().take_until(Box::pin(ended(app, hash)));
+    Ok(Response::from_parts(parts, Body::from_stream(stream)))
 }
 
 /// Lets requests pass that may submit and steer.
@@ -62,7 +75,8 @@ pub async fn may_administer(
     Ok(next.run(request).await)
 }
 
-async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Problem> {
+/// Gives the hash of the token that may.
+async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<String, Problem> {
     let token = bearer(headers).ok_or_else(Problem::no_token)?;
     let hash = hash_token(token);
     let standing = store::access::standing_of(&mut *app.db().await?, &hash).await?;
@@ -74,7 +88,44 @@ async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(), Probl
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
     match role {
         role if role < needed => Err(Problem::not_allowed(needed.as_str())),
-        _ => Ok(()),
+        _ => Ok(hash),
+    }
+}
+
+/// Comes when a token was revoked or has expired. One that can't be looked up lasts.
+async fn ended(app: App, hash: String) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        if !app.standings.lasts(&app.deps.db, &hash).await {
+            return;
+        }
+    }
+}
+
+/// How tokens of open streams stand: however many streams a token has, it is looked up once in a while.
+#[derive(Debug, Clone, Default)]
+pub struct Standings(Arc<Mutex<HashMap<String, (Instant, bool)>>>);
+
+impl Standings {
+    async fn lasts(&self, db: &PgPool, hash: &str) -> bool {
+        {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.retain(|_, (at, _)| at.elapsed() < AGAIN);
+            if let Some((_, lasts)) = known.get(hash) {
+                return *lasts;
+            }
+        }
+        let look = async { store::access::standing_of(&mut *db.acquire().await?, hash).await };
+        let lasts = match look.await {
+            Ok(standing) => matches!(standing, Some(Standing::Holds(_))),
+            Err(error) => {
+                tracing::debug!(%error, "the token of a stream can't be looked up; asking again");
+                true
+            }
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(hash.to_owned(), (Instant::now(), lasts));
+        lasts
     }
 }
 

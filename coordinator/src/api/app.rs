@@ -2,6 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
+use super::access::Standings;
 use super::feed::Feeds;
 use super::problem::Problem;
 use super::rate::Rates;
@@ -14,6 +15,8 @@ pub struct App {
     pub deps: Deps,
     /// Features that somebody watches.
     pub feeds: Feeds,
+    /// Whether tokens of open streams last.
+    pub standings: Standings,
     /// How fast tokens ask.
     pub rates: Rates,
     /// Ends the streams.

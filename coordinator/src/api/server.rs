@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::trace::TraceLayer;
 
+use super::access::Standings;
 use super::app::App;
 use super::feed::Feeds;
 use super::problem::Problem;
@@ -29,6 +30,7 @@ pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToke
         rates: Rates::new(deps.settings.requests_per_second),
         deps,
         feeds: Feeds::default(),
+        standings: Standings::default(),
         shutdown: shutdown.clone(),
     };
     let stop = shutdown.clone();

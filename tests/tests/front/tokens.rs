@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ralph_tests::harness::World;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -17,6 +19,46 @@ async fn look(api: &Api, token: Option<&str>) -> (u16, String, String) {
         text("type").replace("urn:ralph:problem:", ""),
         text("detail"),
     )
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let world = World::calm().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let open = async |name: &str| {
+        let body = json!({"name": name, "role": "read"});
+        let (_, made) = api.post("/tokens", &body).await;
+        let token = made["token"].as_str().unwrap().to_owned();
+        let path = "/api/v1/features/f/events";
+        let mut stream = api.send(Method::GET, path, Some(&token), None).await;
+        assert!(stream.chunk().await.unwrap().is_some());
+        stream
+    };
+    let (revoked, expired, lasting) = (
+        open("revoked").await,
+        open("expired").await,
+        open("lasting").await,
+    );
+    let response = api
+        .send(Method::DELETE, "/api/v1/tokens/revoked", Some(ADMIN), None)
+        .await;
+    assert_eq!(response.status().as_u16(), 200);
+    sqlx::query("update api_tokens set expires_at = now() where name = 'expired'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    for stream in [revoked, expired] {
+        let rest = tokio::time::timeout(Duration::from_secs(60), stream.text()).await;
+        assert!(rest.is_ok(), "the stream goes on");
+    }
+    // Its own goes on: what happens is told.
+    let told = tokio::spawn(lasting.text());
+    let (status, _) = api.post("/features/f/cancel", &json!({})).await;
+    assert_eq!(status.as_u16(), 200);
+    assert!(told.await.unwrap().unwrap().contains("cancelled"));
+    api.stop().await;
+    world.stop().await;
 }
 
 #[tokio::test]
