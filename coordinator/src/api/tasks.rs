@@ -9,6 +9,7 @@ use serde::de::value::StrDeserializer;
 
 use super::app::App;
 use super::body::{Done, EditTask, Steer};
+use super::dirs::ELSEWHERE;
 use super::features::StatusQuery;
 use super::locate;
 use super::problem::Problem;
@@ -152,7 +153,15 @@ pub async fn edit(
         verify: body.verify,
         paths: body.paths,
     };
-    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let mut conn = app.db().await?;
+    let task = locate::task(&mut conn, &id).await?;
+    if change.pool.is_some()
+        && let Some(feature) = store::task::feature_of(&mut conn, task).await?
+        && store::feature::dir_pool(&mut conn, feature).await?.is_some()
+    {
+        return Err(Problem::refused(ELSEWHERE));
+    }
+    drop(conn);
     let db = &app.deps.db;
     let (steered, signals) =
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), ACTOR)).await?;

@@ -156,3 +156,35 @@ async fn a_token_works_until_it_is_revoked() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_task_of_a_folder_stays_with_the_folders_machine() {
+    let world = World::calm().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let pool = ralph_shared::machine::dir_pool();
+    let made = sqlx::query("update features set dir = '/notes', max_parallel = 1")
+        .execute(&world.db)
+        .await;
+    assert_eq!(made.unwrap().rows_affected(), 1);
+    let pooled = sqlx::query("update task_texts set pool = $1")
+        .bind(pool)
+        .execute(&world.db)
+        .await;
+    assert_eq!(pooled.unwrap().rows_affected(), 1);
+    let edit = async |body: Value| {
+        let path = "/api/v1/tasks/f%2Fa";
+        let response = api
+            .send(Method::PATCH, path, Some(ADMIN), Some(body.to_string()))
+            .await;
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let (status, words) = edit(json!({"pool": "default"})).await;
+    assert!(
+        status == 422 && words.contains("leave out `pool`"),
+        "{status}: {words}"
+    );
+    assert_eq!(edit(json!({"priority": 3})).await.0, 200);
+    api.stop().await;
+    world.stop().await;
+}
