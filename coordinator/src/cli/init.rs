@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::args::Globals;
 use super::output::{self, Format};
+use super::start::Usage;
 
 /// The configuration that is written: every key with its default, commented out.
 const CONFIG: &str = include_str!("ralph.toml");
@@ -32,6 +33,13 @@ pub struct InitArgs {
 
 /// Does it, and tells what was done.
 pub async fn run(globals: &Globals, args: InitArgs) -> anyhow::Result<ExitCode> {
+    if !args.folder.is_dir() {
+        let folder = args.folder.display();
+        return Err(Usage(format!(
+            "there is no folder {folder}; name that of the repository"
+        ))
+        .into());
+    }
     let done = set_up(&args.folder)?;
     if globals.output == Format::Json {
         output::json(&SetUp { done })?;

@@ -8,9 +8,11 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use ralph_coordinator::flow::{Notify, Settings};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use serde_json::Value;
+use sha2::Sha256;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -83,7 +85,7 @@ async fn a_pool_whose_agents_do_not_start_is_told_once() {
     world.stop().await;
 }
 
-type Heard = mpsc::UnboundedSender<(HeaderMap, Value)>;
+type Heard = mpsc::UnboundedSender<(HeaderMap, Bytes)>;
 
 /// Refuses what it hears first.
 async fn hook(
@@ -94,7 +96,7 @@ async fn hook(
     if !std::mem::replace(&mut *refused.lock().unwrap(), true) {
         return StatusCode::SERVICE_UNAVAILABLE;
     }
-    let _ = heard.send((headers, serde_json::from_slice(&body).unwrap()));
+    let _ = heard.send((headers, body));
     StatusCode::NO_CONTENT
 }
 
@@ -136,17 +138,24 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
 
     let mut events = Vec::new();
     for _ in 0..2 {
-        let (headers, message) = tokio::time::timeout(BOUND, messages.recv())
+        let (headers, body) = tokio::time::timeout(BOUND, messages.recv())
             .await
             .unwrap()
             .unwrap();
+        let message: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(headers["ralph-event"], message["event"].as_str().unwrap());
         assert_eq!(headers["ralph-delivery"], message["id"].as_str().unwrap());
         let signature = headers["ralph-signature"].to_str().unwrap();
-        assert!(
-            signature.starts_with("t=") && signature.contains(",v1="),
-            "{signature}"
-        );
+        // As README.md tells whoever hears it to check.
+        let (at, signed) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
+        assert!(at.parse::<u64>().unwrap() > 1_700_000_000, "{at}");
+        let mut hmac = Hmac::<Sha256>::new_from_slice(b"s3cret").unwrap();
+        hmac.update(at.as_bytes());
+        hmac.update(b".");
+        hmac.update(&body);
+        let bytes = hmac.finalize().into_bytes();
+        let expected: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(signed, expected);
         assert_eq!(message["feature"]["name"], "night");
         match message["event"].as_str().unwrap() {
             "person_needed" => assert_eq!(message["task"]["key"], "hard", "{message}"),
