@@ -84,6 +84,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
     let (id, state) = (task.id, task.state());
     let edges: Vec<_> = after.into_iter().map(|blocker| (id, blocker)).collect();
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    store::task::hold_new(&mut tx, &[id.0]).await?;
     if let Some(parent) = parent {
         store::ready::withdraw(&mut tx, &[parent.id.0]).await?;
         store::task::become_parent(&mut tx, parent.id, 1).await?;

@@ -146,30 +146,46 @@ async fn close_parents(
     Ok(satisfied)
 }
 
-/// Tasks that failed for good: their ancestors fail, and under `stop` their siblings stop being ready.
+/// Tasks that failed for good: their ancestors fail, and under `stop` nothing beside them begins.
 pub async fn failed(
     conn: &mut PgConnection,
     features: &mut Features,
-    tasks: &[(FeatureId, TaskId, Option<TaskId>)],
+    tasks: &[(FeatureId, TaskId)],
 ) -> sqlx::Result<()> {
-    let ids: Vec<Uuid> = tasks.iter().map(|(_, task, _)| task.0).collect();
+    let ids: Vec<Uuid> = tasks.iter().map(|(_, task)| task.0).collect();
     if ids.is_empty() {
         return Ok(());
     }
     for ancestor in store::task::fail_ancestors(conn, &ids).await? {
         moved(features, ancestor.feature, ancestor.was, TaskState::Failed);
     }
-    let stopped: Vec<Uuid> = tasks
-        .iter()
-        .filter(|(feature, _, _)| {
-            features
-                .get(feature)
-                .is_some_and(|f| f.failure_policy == FailurePolicy::Stop)
-        })
-        .filter_map(|(_, _, parent)| parent.map(|p| p.0))
-        .collect();
-    if !stopped.is_empty() {
-        store::task::hold_below(conn, &stopped).await?;
+    for feature in features.values() {
+        let of_feature = tasks.iter().filter(|(of, _)| *of == feature.id);
+        let ids: Vec<Uuid> = of_feature.map(|(_, task)| task.0).collect();
+        if feature.failure_policy == FailurePolicy::Stop && !ids.is_empty() {
+            store::task::hold_beside(conn, feature.id, &ids).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Tasks of a feature that had failed, or were held, and are tried again (`again`) or taken out: parents without another
+/// failed part aren't failed any more, and what only they stopped may begin.
+pub async fn forgiven(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    feature: FeatureId,
+    again: &[Uuid],
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    for parent in store::task::unfail_parents(conn, feature).await? {
+        moved(features, feature, TaskState::Failed, parent.now);
+    }
+    let stops = |held: &Locked| held.failure_policy == FailurePolicy::Stop;
+    if features.get(&feature).is_some_and(stops) {
+        let released = store::task::release_held(conn, feature, again).await?;
+        let delays = vec![0; released.len()];
+        signals.got_work(store::ready::enqueue(conn, &released, &delays).await?);
     }
     Ok(())
 }

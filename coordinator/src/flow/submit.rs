@@ -8,6 +8,7 @@ use ralph_shared::machine::is_dir_pool;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 use super::cascade::Features;
 use super::{Signals, finish};
@@ -490,8 +491,13 @@ pub(super) async fn grow(
         Err(problem) => return Ok(Err(problem)),
     };
     store::task::insert(conn, step.feature, &tasks, &edges).await?;
+    store::task::hold_new(conn, &ids(&tasks)).await?;
     allow(conn, step.feature, tasks.len()).await?;
     Ok(Ok(tasks.iter().map(Child::of).collect()))
+}
+
+fn ids(tasks: &[NewTask]) -> Vec<Uuid> {
+    tasks.iter().map(|task| task.id.0).collect()
 }
 
 /// Iterations that each task adds to a limit that nobody chose (SPEC 3.4).
@@ -546,6 +552,7 @@ pub async fn split(
     }
     store::task::insert(conn, parent.feature, &tasks, &edges).await?;
     store::task::become_parent(conn, parent.id, top).await?;
+    store::task::hold_new(conn, &ids(&tasks)).await?;
     allow(conn, parent.feature, tasks.len()).await?;
     Ok(Ok(tasks.iter().map(Child::of).collect()))
 }

@@ -79,6 +79,31 @@ const RULES: &[(&str, &str)] = &[
            and not exists (select 1 from path_holds h where h.task_id = t.id and h.released_at is null)",
     ),
     (
+        "a parent is failed when a leaf below it is, and only then",
+        "with recursive above as (
+           select parent_id as id from tasks where state = 'failed' and children = 0 and parent_id is not null
+           union
+           select t.parent_id from tasks t join above a on a.id = t.id where t.parent_id is not null
+         )
+         select id::text || ' is ' || state::text
+         from tasks
+         where children > 0 and (state = 'failed') <> (id in (select id from above))",
+    ),
+    (
+        "what is held stands beside a failure, or below something that does",
+        "with recursive beside as (
+           select t.id
+           from tasks t
+           join tasks s on s.feature_id = t.feature_id and s.parent_id is not distinct from t.parent_id and s.id <> t.id
+           where s.state = 'failed' and s.children = 0
+           union
+           select t.id from tasks t join beside b on b.id = t.parent_id
+         )
+         select t.id::text || ' is held'
+         from tasks t join features f on f.id = t.feature_id
+         where t.held and (f.failure_policy <> 'stop' or t.id not in (select id from beside))",
+    ),
+    (
         "no two sessions work on what is declared to be the same, where conflicts are avoided",
         "select a.task_id::text || ' and ' || b.task_id::text || ' work on ' || y.paths::text
          from dispatches a

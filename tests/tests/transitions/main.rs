@@ -13,6 +13,7 @@ mod random;
 mod retries;
 mod scene;
 mod slots;
+mod stopping;
 mod tickets;
 
 use ralph_tests::harness::World;

@@ -1,6 +1,6 @@
 //! One feature with a repository and a pool that does as it is told.
 
-use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::domain::states::{FeatureState, RunOutcome, TaskState};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{Assignment, Ended, IntegrationEnd};
@@ -42,6 +42,11 @@ impl<'a> Scene<'a> {
             Some(of) => of,
             None => panic!("nothing is ready:\n{}", self.world.tell().await),
         }
+    }
+
+    pub async fn nothing_is_ready(&self) {
+        let got = self.pool.claim(1).await;
+        assert!(got.is_empty(), "{} is claimed", got[0].task);
     }
 
     /// It went well.
@@ -89,6 +94,18 @@ impl<'a> Scene<'a> {
         self.feature(run).await;
     }
 
+    /// Starts a run unless one is under way.
+    pub async fn run_if_over(&self) {
+        let state: FeatureState = sqlx::query_scalar("select state from features where id = $1")
+            .bind(self.feature.0)
+            .fetch_one(&self.world.db)
+            .await
+            .unwrap();
+        if state != FeatureState::Running {
+            self.run().await;
+        }
+    }
+
     pub async fn state(&self, task: TaskId) -> TaskState {
         sqlx::query_scalar("select state from tasks where id = $1")
             .bind(task.0)
@@ -125,7 +142,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-fn turn() -> Ended {
+pub fn turn() -> Ended {
     Ended::Turn {
         stop_reason: "end_turn".into(),
     }

@@ -68,6 +68,13 @@ impl TaskCommand {
             ));
         }
         match (self, task.state) {
+            // Of a parent, what failed below it is tried again, whatever it is itself, unless it is over.
+            (Self::Retry, state) if task.children > 0 && !state.is_resolved() => Ok(state),
+            (Self::Retry, state) if task.children > 0 => Err(format!(
+                "{} is {} with all of its parts; submit the work anew",
+                task.id,
+                state.as_str()
+            )),
             (Self::Reject, state) if state != TaskState::NeedsReview => Err(format!(
                 "only what waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops what \
                  runs, `task revert {0}` takes back what landed, `task retry {0} --reason TEXT` tries again what is over",

@@ -7,9 +7,11 @@
 //! | --- | --- |
 //! | `command` | what can be done to a task, and where that leads |
 //! | `task` | doing it |
+//! | `again` | what is tried again |
 //! | `talk` | what running sessions and the next ones are told |
 //! | `feature` | what is done to a feature as a whole |
 
+mod again;
 mod command;
 mod feature;
 mod talk;

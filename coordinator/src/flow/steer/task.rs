@@ -9,11 +9,10 @@ use uuid::Uuid;
 
 use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
+use super::again;
 use super::command::{Steered, TaskCommand};
-use crate::domain::retry::Trouble;
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::store;
-use crate::store::feature::Text;
 use crate::store::integration::{Collision, IntegrationState};
 use crate::store::task::Task;
 
@@ -100,66 +99,52 @@ pub(in crate::flow) async fn task_in(
         return Ok((Steered::Refused(reason), signals));
     }
     if command == TaskCommand::Retry && task.children > 0 {
-        let n = retry_below(tx, &mut features, &task, &mut signals).await?;
+        let leaves = again::failed_below(tx, &task).await?;
+        if leaves.is_empty() {
+            let why =
+                format!("nothing below {id} failed or waits for a person, so there is nothing to try again");
+            return Ok((Steered::Refused(why), signals));
+        }
+        let ids: Vec<TaskId> = leaves.iter().map(|leaf| leaf.id).collect();
+        again::try_again(tx, &mut features, leaves, why, &mut signals).await?;
+        for leaf in &ids {
+            store::task::log(tx, *leaf, actor, command.verb(), why).await?;
+        }
+        integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
         end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
-        return Ok((Steered::Done(n), signals));
+        return Ok((Steered::Done(ids.len()), signals));
     }
-    fence_off(tx, &mut task, &mut signals).await?;
-    store::ready::withdraw(tx, &[id.0]).await?;
-    let from = task.state;
-    moved(&mut features, feature, from, to);
-    task.state = to;
-    task.next_kind = (task.children == 0).then_some(task.role);
     if command.tries_again() {
-        task.trouble = Trouble::default();
-        store::task::explain(tx, id, None).await?;
-        if matches!(task.role, Kind::Build | Kind::Review) {
-            store::feature::write(tx, feature, Text::ProposedGraph, None).await?;
+        again::try_again(tx, &mut features, vec![task], why, &mut signals).await?;
+    } else {
+        let from = task.state;
+        fence_off(tx, &mut task, &mut signals).await?;
+        store::ready::withdraw(tx, &[id.0]).await?;
+        moved(&mut features, feature, from, to);
+        task.state = to;
+        task.next_kind = (task.children == 0).then_some(task.role);
+        if to == TaskState::Failed {
+            store::task::explain(tx, id, Some(why.unwrap_or("a person failed it"))).await?;
         }
-        if let Some(why) = why {
-            store::dispatch::note_feedback(tx, id, why).await?;
+        store::task::save(tx, &[&task]).await?;
+        if from == TaskState::Failed {
+            cascade::forgiven(tx, &mut features, feature, &[], &mut signals).await?;
         }
-    } else if to == TaskState::Failed {
-        store::task::explain(tx, id, Some(why.unwrap_or("a person failed it"))).await?;
-    }
-    store::task::save(tx, &[&task]).await?;
-    match to {
-        TaskState::Done | TaskState::Skipped => {
-            if from == TaskState::Cancelled {
-                store::task::reopen_parents(tx, &[id.0]).await?;
+        match to {
+            TaskState::Done | TaskState::Skipped => {
+                if from == TaskState::Cancelled {
+                    store::task::reopen_parents(tx, &[id.0]).await?;
+                }
+                cascade::resolved(tx, &mut features, vec![id], &mut signals).await?;
             }
-            cascade::resolved(tx, &mut features, vec![id], &mut signals).await?;
-        }
-        TaskState::Cancelled => cascade::cancelled(tx, &mut features, &[id.0], &mut signals).await?,
-        TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id, task.parent)]).await?,
-        _ => {
-            if from.satisfies_dependents() {
-                let dependents = store::deps::dependents_of(tx, &[id.0]).await?;
-                cascade::closed(tx, &mut features, dependents).await?;
-            }
-            if from.is_resolved() {
-                store::task::reopen_parents(tx, &[id.0]).await?;
-            }
-            if let Some(parent) = task.parent.filter(|_| command.tries_again()) {
-                release_below(tx, parent, &mut signals).await?;
-            }
-            for ancestor in store::task::unfail_ancestors(tx, &[id.0]).await? {
-                moved(&mut features, ancestor.feature, TaskState::Failed, ancestor.now);
-            }
-            signals.got_work(store::ready::enqueue(tx, &[id.0], &[0]).await?);
+            TaskState::Cancelled => cascade::cancelled(tx, &mut features, &[id.0], &mut signals).await?,
+            TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id)]).await?,
+            _ => signals.got_work(store::ready::enqueue(tx, &[id.0], &[0]).await?),
         }
     }
     integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
     end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
     Ok((Steered::Done(1), signals))
-}
-
-/// Lets go what a failure under the policy `stop` held: the failure is being tried again.
-async fn release_below(conn: &mut PgConnection, parent: TaskId, signals: &mut Signals) -> sqlx::Result<()> {
-    let released = store::task::release_below(conn, parent).await?;
-    let delays = vec![0; released.len()];
-    signals.got_work(store::ready::enqueue(conn, &released, &delays).await?);
-    Ok(())
 }
 
 async fn end_of_step(
@@ -176,33 +161,12 @@ async fn end_of_step(
     cascade::save_features(conn, features, signals).await
 }
 
-/// Retries the failed leaves below a parent (SPEC 2.4).
-async fn retry_below(
-    conn: &mut PgConnection,
-    features: &mut Features,
-    parent: &Task,
-    signals: &mut Signals,
-) -> sqlx::Result<usize> {
-    let failed = store::task::failed_leaves_below(conn, parent.id).await?;
-    let mut tasks = store::task::lock(conn, &failed).await?;
-    for task in &mut tasks {
-        let waiting = task.waiting();
-        moved(features, task.feature, task.state, waiting);
-        task.state = waiting;
-        task.next_kind = Some(task.role);
-        task.trouble = Trouble::default();
-    }
-    store::task::save(conn, &tasks.iter().collect::<Vec<_>>()).await?;
-    for ancestor in store::task::unfail_ancestors(conn, &failed).await? {
-        moved(features, ancestor.feature, TaskState::Failed, ancestor.now);
-    }
-    let delays = vec![0; failed.len()];
-    signals.got_work(store::ready::enqueue(conn, &failed, &delays).await?);
-    Ok(failed.len())
-}
-
 /// Takes a task from whoever has it: its fence is cleared, and its session is told to end.
-async fn fence_off(conn: &mut PgConnection, task: &mut Task, signals: &mut Signals) -> sqlx::Result<()> {
+pub(super) async fn fence_off(
+    conn: &mut PgConnection,
+    task: &mut Task,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
     let live = store::dispatch::live_of_tasks(conn, &[task.id.0]).await?;
     let ids: Vec<Uuid> = live.iter().map(|(dispatch, _)| dispatch.0).collect();
     store::dispatch::supersede(conn, &ids, "a person took the task from it").await?;

@@ -5,18 +5,20 @@
 //! | `new` | new tasks, many at once |
 //! | `row` | a task by itself |
 //! | `blockers` | what a task's end means for those that wait for it |
+//! | `failures` | what a failure means above and beside it |
 //! | `family` | what it means for those above and below |
 
 mod blockers;
+mod failures;
 mod family;
 mod new;
 mod row;
 
 pub use blockers::{Unblocked, open_children_of, unblock_dependents};
-pub use family::{
-    ClosedParent, Reopened, become_parent, depth, fail_ancestors, failed_leaves_below, hold_below,
-    release_below, reopen_parents, resolve_parents, unfail_ancestors,
+pub use failures::{
+    Unfailed, fail_ancestors, failed_leaves_below, hold_beside, hold_new, release_held, unfail_parents,
 };
+pub use family::{ClosedParent, become_parent, depth, reopen_parents, resolve_parents};
 pub use new::{NewTask, insert};
 pub use row::{
     Claimed, Moved, Task, claim, explain, feature_of, lock, log, pass_models_on, pool_of, save, set_model,

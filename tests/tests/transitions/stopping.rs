@@ -1,0 +1,189 @@
+//! What a failure stops (SPEC 2.4, policy `stop`), and how that is taken back.
+
+use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
+use ralph_coordinator::flow::remove;
+use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::scene::{Scene, turn};
+
+const FLAT: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}";
+const PARTS: &str = "- {key: p, title: P}\n- {key: a, title: A, parent: p}\n- {key: b, title: B, parent: p}\n\
+                     - {key: c, title: C, parent: p}\n- {key: d, title: D, parent: c}";
+
+fn stop() -> FeatureOptions {
+    FeatureOptions {
+        failure_policy: FailurePolicy::Stop,
+        max_retries: 0,
+        ..FeatureOptions::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_beside_a_failure_lands_and_nothing_else_begins() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        verify: true,
+        ..stop()
+    };
+    let scene = Scene::set(&world, FLAT, &options).await;
+    let [a, b, c] = scene.tasks[..] else { panic!() };
+    let of_a = scene.claim().await;
+    let of_b = scene.claim().await;
+    assert_eq!((of_a.task, of_b.task), (a, b));
+    assert_eq!(scene.steer(a, TaskCommand::Fail).await, Steered::Done(1));
+    scene.holds().await;
+    scene.nothing_is_ready().await;
+    for kind in ["work", "verify", "integrate"] {
+        let of = if kind == "work" {
+            of_b.clone()
+        } else {
+            scene.claim().await
+        };
+        assert_eq!((of.task, of.kind.as_str()), (b, kind));
+        scene.done(&of).await;
+        scene.holds().await;
+    }
+    scene.ends(RunOutcome::Failure).await;
+    assert_eq!(scene.state(c).await, TaskState::Pending);
+    assert_eq!(scene.steer(a, TaskCommand::Retry).await, Steered::Done(1));
+    scene.run().await;
+    scene.holds().await;
+    let mut ready = [scene.claim().await.task, scene.claim().await.task];
+    ready.sort();
+    assert_eq!(ready, [a, c]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
+    let world = World::calm().await.unwrap();
+    for command in [
+        Some(TaskCommand::Skip),
+        Some(TaskCommand::Done),
+        Some(TaskCommand::Cancel),
+        None,
+    ] {
+        let scene = Scene::set(&world, PARTS, &stop()).await;
+        let [p, a, b, _, d] = scene.tasks[..] else {
+            panic!()
+        };
+        scene.steer(a, TaskCommand::Fail).await;
+        scene.ends(RunOutcome::Failure).await;
+        assert_eq!(scene.state(p).await, TaskState::Failed);
+        let steered = match command {
+            Some(command) => scene.steer(a, command).await,
+            None => remove::task(&world.db, a, "test").await.unwrap().0,
+        };
+        assert_eq!(steered, Steered::Done(1), "{command:?}");
+        assert_eq!(scene.state(p).await, TaskState::Pending, "{command:?}");
+        scene.run().await;
+        scene.holds().await;
+        let mut ready = [scene.claim().await.task, scene.claim().await.task];
+        ready.sort();
+        assert_eq!(ready, [b, d], "{command:?}");
+        sqlx::query("delete from features")
+            .execute(&world.db)
+            .await
+            .unwrap();
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_failures_the_one_that_is_tried_again_runs_and_the_others_wait() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, PARTS, &stop()).await;
+    let [p, a, b, _, d] = scene.tasks[..] else {
+        panic!()
+    };
+    scene.steer(a, TaskCommand::Fail).await;
+    scene.steer(b, TaskCommand::Fail).await;
+    scene.holds().await;
+    scene.steer(a, TaskCommand::Retry).await;
+    assert_eq!(scene.state(p).await, TaskState::Failed, "b failed still");
+    scene.run().await;
+    scene.holds().await;
+    assert_eq!(scene.claim().await.task, a);
+    scene.nothing_is_ready().await;
+    scene.steer(b, TaskCommand::Retry).await;
+    scene.holds().await;
+    let mut ready = [scene.claim().await.task, scene.claim().await.task];
+    ready.sort();
+    assert_eq!((ready, scene.state(p).await), ([b, d], TaskState::Pending));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_split_beside_a_failure_waits_with_its_parts() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, FLAT, &stop()).await;
+    let [a, ..] = scene.tasks[..] else { panic!() };
+    let _ = scene.claim().await;
+    let of_b = scene.claim().await;
+    scene.steer(a, TaskCommand::Fail).await;
+    let text = "<task-graph>- {key: x, title: X}\n- {key: y, title: Y, parent: x}</task-graph>";
+    let split = scene.pool.session(&of_b, turn(), text, 1);
+    scene.pool.report(vec![split]).await;
+    scene.holds().await;
+    scene.ends(RunOutcome::Failure).await;
+    scene.steer(a, TaskCommand::Skip).await;
+    scene.run().await;
+    scene.holds().await;
+    assert_eq!(scene.pool.claim(4).await.len(), 2, "c, and what b was split into");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_why() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, PARTS, &stop()).await;
+    let [p, a, b, _, d] = scene.tasks[..] else {
+        panic!()
+    };
+    let of_a = scene.claim().await;
+    let of_b = scene.claim().await;
+    assert_eq!((of_a.task, of_b.task), (a, b));
+    scene.fails(&of_a).await;
+    assert_eq!(scene.state(a).await, TaskState::NeedsReview);
+    assert_eq!(scene.state(p).await, TaskState::Pending);
+    scene.steer(b, TaskCommand::Fail).await;
+    scene.holds().await;
+    let (steered, _) = steer::task(&world.db, p, TaskCommand::Retry, "test", Some("the data is back"))
+        .await
+        .unwrap();
+    assert_eq!(steered, Steered::Done(2));
+    scene.run_if_over().await;
+    scene.holds().await;
+    let mut ready = Vec::new();
+    for of in scene.pool.claim(4).await {
+        ready.push(of.task);
+    }
+    ready.sort();
+    assert_eq!(ready, [a, b, d]);
+    for task in [a, b] {
+        let told: Option<String> =
+            sqlx::query_scalar("select feedback from dispatches where task_id = $1 order by id limit 1")
+                .bind(task.0)
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+        assert_eq!(told.as_deref(), Some("the data is back"));
+        let logged: i64 = sqlx::query_scalar(
+            "select count(*) from task_logs where task_id = $1 and what = 'retry' and why = 'the data is back'",
+        )
+        .bind(task.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+        assert_eq!(logged, 1);
+    }
+    let Steered::Refused(why) = scene.steer(p, TaskCommand::Retry).await else {
+        panic!("there is nothing to try again")
+    };
+    assert!(
+        why.contains("nothing below") && why.contains(&p.to_string()),
+        "{why}"
+    );
+    world.stop().await;
+}
