@@ -42,6 +42,8 @@ struct Facts {
     conflicts: HashMap<TaskId, ConflictFacts>,
     /// What is to be verified.
     changes: HashMap<TaskId, Change>,
+    /// What people said of it.
+    said: HashMap<TaskId, String>,
     memory: Remembered,
     /// What tasks of the role `distill` are to merge.
     merging: HashMap<TaskId, distill::Order>,
@@ -216,11 +218,11 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         .filter(|d| d.kind == Kind::Verify)
         .map(|d| d.task.0)
         .collect();
-    let changes = if verifying.is_empty() {
-        HashMap::new()
-    } else {
-        store::context::changes(conn, &verifying).await?
-    };
+    let (mut changes, mut said) = (HashMap::new(), HashMap::new());
+    if !verifying.is_empty() {
+        changes = store::context::changes(conn, &verifying).await?;
+        said.extend(store::dispatch::feedback_of(conn, &verifying).await?);
+    }
     let memory = if settings.memory {
         Remembered::read(conn, settings, opened, &tasks).await?
     } else {
@@ -277,6 +279,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         surveys,
         conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
         changes,
+        said,
         memory,
         integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
     })
@@ -297,6 +300,7 @@ fn render(
         let judged = prompt::Judged {
             attempt: dispatch.attempt,
             change: facts.changes.get(&task.task).cloned(),
+            said: facts.said.get(&task.task).cloned(),
         };
         (None, Some(judged))
     } else if dispatch.kind == Kind::Distill {

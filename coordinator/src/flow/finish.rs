@@ -45,7 +45,7 @@ pub async fn check(
         match run_end::decide(&facts) {
             Decision::GoOn => {}
             Decision::EndSessions { reason } => {
-                let ending = store::dispatch::ask_to_end(conn, feature.id, None, "run_limit", None).await?;
+                let ending = store::dispatch::ask_to_end(conn, feature.id, None, "run_limit").await?;
                 tracing::info!(
                     feature = feature.name,
                     reason,

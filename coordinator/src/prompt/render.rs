@@ -56,6 +56,9 @@ impl Prompt {
     }
 }
 
+/// What people said of an attempt, as its verifier is told it.
+const SAID_CHARS: usize = 8_000;
+
 /// A prompt with the account of its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
@@ -267,6 +270,7 @@ fn attempt(judged: &Judged) -> Value {
     let change = judged.change.as_ref();
     context! {
         attempt => judged.attempt,
+        said => judged.said.as_deref().map(|text| item(text, SAID_CHARS)),
         base => change.map(|change| line(&change.base, LINE_CHARS)),
         diff => change.map(|change| data(&change.diff, DIFF_CHARS)).filter(|diff| !diff.is_empty()),
         diff_cut => change.is_some_and(|change| change.diff_cut || chars(&change.diff) > DIFF_CHARS),

@@ -485,6 +485,7 @@ fn a_repeated_prompt_changes_nothing() {
         let judged = (kind == SessionKind::Verify).then(|| Judged {
             attempt: 5,
             change: Some(weakening(&hostile_too)),
+            said: Some(hostile_too.clone()),
         });
         let memory = (kind == SessionKind::Work).then_some(&memory);
         let task = task("T", "Make it so.");
@@ -589,6 +590,7 @@ fn the_verifier_gets_no_memory() {
     let judged = Judged {
         attempt: 2,
         change: None,
+        said: Some("Leave the error's name as it is.".to_owned()),
     };
     let rendered = render(
         &Templates::built_in(),
@@ -631,6 +633,7 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
     let judged = Judged {
         attempt: 2,
         change: Some(change.clone()),
+        said: None,
     };
     let task = task("Return the cause", "Make the parser say why.");
     let body = |judged: &Judged| {
@@ -749,6 +752,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
     let judged = Judged {
         attempt: 2,
         change: None,
+        said: Some("Leave the error's name as it is.".to_owned()),
     };
     let context = TaskContext {
         dir_changed: vec!["new.txt".to_owned()],

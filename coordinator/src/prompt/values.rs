@@ -254,4 +254,6 @@ pub struct Judged {
     pub attempt: i32,
     /// What the task's work changed, where its worker told it.
     pub change: Option<Change>,
+    /// What people said of the attempt, while it was made or judged.
+    pub said: Option<String>,
 }

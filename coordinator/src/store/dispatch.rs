@@ -451,17 +451,15 @@ pub async fn ask_to_end(
     feature: FeatureId,
     task: Option<TaskId>,
     reason: &str,
-    feedback: Option<&str>,
 ) -> sqlx::Result<Vec<(DispatchId, String)>> {
     let rows = sqlx::query!(
         "update dispatches
-         set end_reason = $3, feedback = coalesce($4, feedback)
+         set end_reason = $3
          where feature_id = $1 and state = 'live' and ($2::uuid is null or task_id = $2) and kind not in ('integrate', 'git')
          returning id, worker",
         feature.0,
         task.map(|t| t.0),
         reason,
-        feedback,
     )
     .fetch_all(conn)
     .await?;
@@ -525,12 +523,15 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
     .await
 }
 
-/// Notes what a person said of a task's last attempt, for the next one, below what was said before. `false` when there is no
-/// attempt yet.
+/// What people say of one attempt is kept so far, the newest of it. Characters.
+const FEEDBACK_CHARS: i32 = 8_000;
+
+/// Notes what a person said of a task's last attempt, its verification included, for the sessions that come, below what was
+/// said before. `false` when there is no attempt yet.
 pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update dispatches
-         set feedback = concat_ws(E'\\n', feedback, $2::text)
+         set feedback = right(concat_ws(E'\\n', feedback, $2::text), $3)
          where id = (
            select id from dispatches
            where task_id = $1 and kind not in ('verify', 'integrate')
@@ -539,8 +540,26 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
          )",
         task.0,
         feedback,
+        FEEDBACK_CHARS,
     )
     .execute(conn)
     .await?;
     Ok(noted.rows_affected() == 1)
+}
+
+/// What people said of the attempts that tasks have under way.
+pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
+    let rows = sqlx::query!(
+        r#"select d.task_id, d.feedback as "feedback!"
+           from dispatches d
+           join tasks t on t.id = d.task_id and t.attempt = d.attempt
+           where d.task_id = any($1) and d.kind not in ('verify', 'integrate') and d.feedback is not null"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (TaskId(row.task_id), row.feedback))
+        .collect())
 }

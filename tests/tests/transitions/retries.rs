@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::approve;
-use ralph_coordinator::flow::steer::{FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::Scene;
@@ -120,5 +120,47 @@ async fn nothing_of_a_cancelled_feature_can_be_approved() {
     };
     assert!(why.contains("`f` is cancelled"), "{why}");
     assert_eq!(scene.state(scene.tasks[0]).await, TaskState::NeedsReview);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
+    let a = scene.tasks[0];
+    let interrupt = async |words: &str| {
+        let (steered, _) = steer::interrupt(&world.db, a, "test", Some(words)).await.unwrap();
+        assert_eq!(steered, Steered::Done(1));
+    };
+    let works = scene.claim().await;
+    steer::feedback(&world.db, a, "test", "the first word")
+        .await
+        .unwrap();
+    interrupt("the second word").await;
+    interrupt("the third word").await;
+    scene.is_interrupted(&works).await;
+    let works = scene.claim().await;
+    let told = Scene::prompt(&works);
+    for word in ["first", "second", "third"] {
+        assert!(told.contains(&format!("the {word} word")), "{told}");
+    }
+    scene.done(&works).await;
+    let verifies = scene.claim().await;
+    assert_eq!(verifies.kind.as_str(), "verify");
+    interrupt("mind the empty list").await;
+    scene.is_interrupted(&verifies).await;
+    let verifies = scene.claim().await;
+    assert_eq!(verifies.kind.as_str(), "verify");
+    let told = Scene::prompt(&verifies);
+    assert!(told.contains("mind the empty list"), "{told}");
+    scene.fails(&verifies).await;
+    scene.no_pauses().await;
+    let works = scene.claim().await;
+    let told = Scene::prompt(&works);
+    assert!(told.contains("mind the empty list"), "{told}");
     world.stop().await;
 }

@@ -3,7 +3,7 @@
 use ralph_coordinator::domain::states::{FeatureState, RunOutcome, TaskState};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_shared::ids::{FeatureId, TaskId};
-use ralph_shared::wire::{Assignment, Ended, IntegrationEnd};
+use ralph_shared::wire::{Assignment, EndReason, Ended, IntegrationEnd, SessionOrder, Text, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use super::invariants;
@@ -73,6 +73,26 @@ impl<'a> Scene<'a> {
         self.pool
             .report(vec![self.pool.session(of, turn(), &text, 1)])
             .await;
+    }
+
+    /// Its session ended as a person asked.
+    pub async fn is_interrupted(&self, of: &Assignment) {
+        let ended = Ended::Told {
+            reason: EndReason::Interrupted,
+        };
+        let report = self.pool.session(of, ended, "", 1);
+        self.pool.report(vec![report]).await;
+    }
+
+    /// What the session is told.
+    pub fn prompt(of: &Assignment) -> &str {
+        match &of.work {
+            Work::Session(SessionOrder {
+                prompt: Text::Inline(text),
+                ..
+            }) => text,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub async fn steer(&self, task: TaskId, command: TaskCommand) -> Steered {

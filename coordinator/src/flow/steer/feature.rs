@@ -92,9 +92,7 @@ pub async fn feature(
             }
             held.state = FeatureState::Cancelled;
             store::ready::withdraw_feature(&mut tx, id).await?;
-            for (dispatch, worker) in
-                store::dispatch::ask_to_end(&mut tx, id, None, "interrupted", None).await?
-            {
+            for (dispatch, worker) in store::dispatch::ask_to_end(&mut tx, id, None, "interrupted").await? {
                 signals.order(
                     &worker,
                     Control::End {

@@ -20,12 +20,15 @@ pub async fn interrupt(
     let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    let ending = store::dispatch::ask_to_end(&mut tx, feature, Some(id), "interrupted", feedback).await?;
+    let ending = store::dispatch::ask_to_end(&mut tx, feature, Some(id), "interrupted").await?;
     if ending.is_empty() {
         return Ok((
             Steered::Refused("no session of this task runs".to_owned()),
             signals,
         ));
+    }
+    if let Some(words) = feedback {
+        store::dispatch::note_feedback(&mut tx, id, words).await?;
     }
     store::task::log(&mut tx, id, actor, "interrupt", feedback).await?;
     tx.commit().await?;

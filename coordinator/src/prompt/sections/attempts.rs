@@ -9,8 +9,10 @@ use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 
 /// Bound of one field of a report.
 const FIELD_CHARS: usize = 500;
-/// Bound of what a verifier, git or a person said.
+/// Bound of what a verifier or git said.
 const REASON_CHARS: usize = 1_000;
+/// Of what people said, which may be several things.
+const FEEDBACK_CHARS: usize = 2_000;
 /// Of a neighbour's failure: its error, and each of its other fields.
 const SIBLING_ERROR_CHARS: usize = 200;
 const SIBLING_FIELD_CHARS: usize = 160;
@@ -90,7 +92,7 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             report => report.map(values),
             reason => attempt.reason.as_deref().map(|text| item(text, REASON_CHARS)),
             verified => attempt.verified,
-            feedback => attempt.feedback.as_deref().map(|text| item(text, REASON_CHARS)),
+            feedback => attempt.feedback.as_deref().map(|text| item(text, FEEDBACK_CHARS)),
             branch => attempt.branch.as_deref().map(|branch| line(branch, 200)),
         },
     )
