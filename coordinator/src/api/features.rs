@@ -10,12 +10,14 @@ use sqlx::PgConnection;
 
 use super::app::App;
 use super::body::{Done, RunWish, Started};
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery, words};
+use super::tasks::ACTOR;
 use super::{feed, locate};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::flow::steer::{self, FeatureCommand, Steered};
+use crate::flow::steer::{self, By, FeatureCommand, Steered};
 use crate::flow::{Signals, edit, finish, submit};
 use crate::store;
 use crate::store::view::{self, Examined, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
@@ -183,11 +185,12 @@ pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl I
 )]
 pub async fn run(
     State(app): State<App>,
+    new: NewId,
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, FeatureCommand::Run(settings)).await
+    steer(&app, &id, new, FeatureCommand::Run(settings)).await
 }
 
 /// Starts a run in which sessions write the tasks.
@@ -201,11 +204,12 @@ pub async fn run(
 )]
 pub async fn build(
     State(app): State<App>,
+    new: NewId,
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, FeatureCommand::Build(settings)).await
+    steer(&app, &id, new, FeatureCommand::Build(settings)).await
 }
 
 /// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
@@ -242,11 +246,12 @@ pub async fn examined(
 )]
 pub async fn review(
     State(app): State<App>,
+    new: NewId,
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, FeatureCommand::Review(settings)).await
+    steer(&app, &id, new, FeatureCommand::Review(settings)).await
 }
 
 /// What a run goes by: what is wished for, else as in the last one.
@@ -290,8 +295,8 @@ pub(super) async fn as_before(
     tag = "features",
     responses((status = 200, body = Started))
 )]
-pub async fn pause(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, FeatureCommand::Pause).await
+pub async fn pause(State(app): State<App>, new: NewId, At(id): At<String>) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, new, FeatureCommand::Pause).await
 }
 
 /// Goes on after a pause.
@@ -302,8 +307,12 @@ pub async fn pause(State(app): State<App>, At(id): At<String>) -> Result<Json<St
     tag = "features",
     responses((status = 200, body = Started))
 )]
-pub async fn resume(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, FeatureCommand::Resume).await
+pub async fn resume(
+    State(app): State<App>,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, new, FeatureCommand::Resume).await
 }
 
 /// Ends its run: what runs is ended in order, and a further run goes on with what is left.
@@ -329,8 +338,12 @@ pub async fn stop(State(app): State<App>, At(id): At<String>) -> Result<Json<Sta
     tag = "features",
     responses((status = 200, body = Started))
 )]
-pub async fn cancel(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, FeatureCommand::Cancel).await
+pub async fn cancel(
+    State(app): State<App>,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, new, FeatureCommand::Cancel).await
 }
 
 /// Deletes a feature that doesn't run.
@@ -351,10 +364,14 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     }
 }
 
-async fn steer(app: &App, id: &str, command: FeatureCommand) -> Result<Json<Started>, Problem> {
+async fn steer(app: &App, id: &str, new: NewId, command: FeatureCommand) -> Result<Json<Started>, Problem> {
+    let by = By {
+        actor: ACTOR,
+        request: Some(new.id),
+    };
     let feature = locate::feature(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    let steered = store::retry_serialization(|| steer::feature(db, feature, &command)).await?;
+    let steered = store::retry_serialization(|| steer::feature_by(db, feature, &command, by)).await?;
     answered(app, feature, steered).await
 }
 

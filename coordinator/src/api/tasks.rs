@@ -12,12 +12,13 @@ use super::body::{Done, EditTask, Steer};
 use super::dirs::ELSEWHERE;
 use super::features::StatusQuery;
 use super::locate;
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
 use crate::domain::paths::{MAX_PATHS, Pattern};
 use crate::domain::states::TaskState;
 use crate::flow::remove;
-use crate::flow::steer::{self, Steered, TaskCommand};
+use crate::flow::steer::{self, By, Steered, TaskCommand};
 use crate::flow::{approve, edit};
 use crate::store;
 use crate::store::edit::TaskEdit;
@@ -233,9 +234,14 @@ impl Verb {
 )]
 pub async fn command(
     State(app): State<App>,
+    new: NewId,
     At((id, verb)): At<(String, String)>,
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
+    let by = By {
+        actor: ACTOR,
+        request: Some(new.id),
+    };
     let command = match Verb::parse(&verb)? {
         Verb::Skip => TaskCommand::Skip,
         Verb::Cancel => TaskCommand::Cancel,
@@ -247,22 +253,21 @@ pub async fn command(
             said(&body)?;
             TaskCommand::Reject
         }
-        Verb::Feedback => return feedback(&app, &id, said(&body)?).await,
-        Verb::Approve => return approve(&app, &id, &body).await,
-        Verb::Interrupt => return interrupt(&app, &id, &body).await,
+        Verb::Feedback => return feedback(&app, &id, by, said(&body)?).await,
+        Verb::Approve => return approve(&app, &id, by, &body).await,
+        Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (steered, signals) =
-        store::retry_serialization(|| steer::task(db, task, command, ACTOR, why)).await?;
+    let (steered, signals) = store::retry_serialization(|| steer::task(db, task, command, by, why)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }
 
-async fn approve(app: &App, id: &str, body: &Steer) -> Result<Json<Done>, Problem> {
+async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, ACTOR, why)).await?;
+    let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }
@@ -273,17 +278,16 @@ fn said(body: &Steer) -> Result<&str, Problem> {
     reason.ok_or_else(|| Problem::refused("the next session has to be told something: give a `reason`"))
 }
 
-async fn feedback(app: &App, id: &str, words: &str) -> Result<Json<Done>, Problem> {
+async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    told(store::retry_serialization(|| steer::feedback(db, task, ACTOR, words)).await?)
+    told(store::retry_serialization(|| steer::feedback(db, task, by, words)).await?)
 }
 
-async fn interrupt(app: &App, id: &str, body: &Steer) -> Result<Json<Done>, Problem> {
+async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let (db, feedback) = (&app.deps.db, body.reason.as_deref());
-    let (steered, signals) =
-        store::retry_serialization(|| steer::interrupt(db, task, ACTOR, feedback)).await?;
+    let (steered, signals) = store::retry_serialization(|| steer::interrupt(db, task, by, feedback)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }

@@ -8,7 +8,7 @@ use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::cascade::{self, Features, moved};
-use super::steer::Steered;
+use super::steer::{By, Steered};
 use super::{Signals, capture, finish, integrate, submit};
 use crate::domain::retry::Trouble;
 use crate::domain::states::{FeatureState, Kind, TaskState, Verification};
@@ -21,11 +21,15 @@ use crate::store::task::Task;
 pub async fn approve(
     db: &PgPool,
     id: TaskId,
-    actor: &str,
+    by: impl Into<By<'_>>,
     why: Option<&str>,
 ) -> sqlx::Result<(Steered, Signals)> {
+    let by = by.into();
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok((done, signals));
+    }
     let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
@@ -48,7 +52,7 @@ pub async fn approve(
         return refused(why, signals);
     }
     if !task.role.changes_files() {
-        return step(tx, features, task, actor, why).await;
+        return step(tx, features, task, by, why).await;
     }
     if task.role == Kind::Git {
         let why = format!(
@@ -80,9 +84,10 @@ pub async fn approve(
     .await?;
     store::task::save(&mut tx, &[&task]).await?;
     store::task::explain(&mut tx, id, None).await?;
-    store::task::log(&mut tx, id, actor, "approve", why).await?;
+    store::task::log(&mut tx, id, by.actor, "approve", why).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     integrate::promote(&mut tx, &BTreeSet::from([feature]), &mut signals).await?;
+    by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), signals))
 }
@@ -92,7 +97,7 @@ async fn step(
     mut tx: Transaction<'_, Postgres>,
     mut features: Features,
     mut task: Task,
-    actor: &str,
+    by: By<'_>,
     why: Option<&str>,
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut signals = Signals::default();
@@ -130,11 +135,12 @@ async fn step(
     task.trouble = Trouble::default();
     store::task::save(&mut tx, &[&task]).await?;
     store::task::explain(&mut tx, id, None).await?;
-    store::task::log(&mut tx, id, actor, "approve", why).await?;
+    store::task::log(&mut tx, id, by.actor, "approve", why).await?;
     capture::release(&mut tx, &[id.0], Vec::new()).await?;
     cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
+    by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), signals))
 }

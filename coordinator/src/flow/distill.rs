@@ -148,7 +148,7 @@ async fn submit(
     store::task::insert(conn, feature.id, std::slice::from_ref(step), &[]).await?;
     let mut held = Locked::inserted(feature);
     held.counts.add(step.state(), 1);
-    let run = submit::begin(conn, &mut held, settings, signals).await?;
+    let run = submit::begin(conn, &mut held, RunId::new(), settings, signals).await?;
     let features = Features::from([(feature.id, held)]);
     cascade::save_features(conn, &features, signals).await?;
     Ok(Some(run))

@@ -140,7 +140,7 @@ async fn end_sessions(
     feature: FeatureId,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
-    for (dispatch, worker) in store::dispatch::ask_to_end(conn, feature, None, "interrupted", None).await? {
+    for (dispatch, worker) in store::dispatch::ask_to_end(conn, feature, None, "interrupted").await? {
         signals.order(
             &worker,
             Control::End {

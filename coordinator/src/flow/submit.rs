@@ -115,7 +115,7 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
     };
     let run = match &submission.start {
         Start::Now(settings) if may_start(&held) => {
-            Some(begin(&mut tx, &mut held, settings, &mut signals).await?)
+            Some(begin(&mut tx, &mut held, RunId::new(), settings, &mut signals).await?)
         }
         Start::Now(settings) | Start::Later(settings) => {
             let draft = [value(settings)?, value(&submission.defaults)?];
@@ -152,6 +152,7 @@ pub async fn first_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
 pub async fn start(
     conn: &mut PgConnection,
     feature: FeatureId,
+    run: RunId,
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> sqlx::Result<Option<RunId>> {
@@ -165,7 +166,7 @@ pub async fn start(
     if !may_start(held) {
         return Ok(None);
     }
-    let run = begin(conn, held, settings, signals).await?;
+    begin(conn, held, run, settings, signals).await?;
     super::cascade::save_features(conn, &features, signals).await?;
     super::integrate::promote(conn, &BTreeSet::from([feature]), signals).await?;
     finish::check(conn, &mut features, signals).await?;
@@ -177,6 +178,7 @@ pub async fn start(
 pub async fn build(
     conn: &mut PgConnection,
     feature: FeatureId,
+    run: RunId,
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> sqlx::Result<Result<RunId, String>> {
@@ -197,7 +199,7 @@ pub async fn build(
         )));
     }
     let state = held.state;
-    Ok(start(conn, feature, settings, signals)
+    Ok(start(conn, feature, run, settings, signals)
         .await?
         .ok_or_else(|| format!("can't build the tasks of a feature that is {}", state.as_str())))
 }
@@ -206,6 +208,7 @@ pub async fn build(
 pub async fn review_now(
     conn: &mut PgConnection,
     feature: FeatureId,
+    run: RunId,
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> sqlx::Result<Result<RunId, String>> {
@@ -232,7 +235,7 @@ pub async fn review_now(
     };
     add_review(conn, held, newest).await?;
     held.state = FeatureState::Ready;
-    let run = begin(conn, held, settings, signals).await?;
+    begin(conn, held, run, settings, signals).await?;
     super::cascade::save_features(conn, &features, signals).await?;
     Ok(Ok(run))
 }
@@ -249,10 +252,10 @@ fn may_start(held: &Locked) -> bool {
 pub(super) async fn begin(
     conn: &mut PgConnection,
     held: &mut Locked,
+    run: RunId,
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> sqlx::Result<RunId> {
-    let run = RunId::new();
     store::run::insert(conn, run, held.id, settings).await?;
     held.state = FeatureState::Running;
     held.current_run = Some(run);

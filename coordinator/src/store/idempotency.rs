@@ -58,6 +58,7 @@ pub async fn claim(
                request_sha256 = $3,
                made_id = case when held.created_at < now() - make_interval(hours => $6) then $4 else held.made_id end,
                created_at = case when held.created_at < now() - make_interval(hours => $6) then now() else held.created_at end,
+               done_count = case when held.created_at < now() - make_interval(hours => $6) then null else held.done_count end,
                status = null,
                sealed_body = null
            where held.created_at < now() - make_interval(hours => $6)
@@ -136,6 +137,30 @@ pub async fn answer(
         holder,
         status,
         sealed_body,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What the command under the key whose `made_id` this is came to, if it was done already: so many tasks or sessions were
+/// concerned.
+pub async fn done(conn: &mut PgConnection, made_id: Uuid) -> sqlx::Result<Option<i64>> {
+    let count = sqlx::query_scalar!(
+        "select done_count from idempotency_keys where made_id = $1",
+        made_id
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(count.flatten())
+}
+
+/// Notes that the command under that key is done, in the transaction that does it. Nothing for a request without a key.
+pub async fn note_done(conn: &mut PgConnection, made_id: Uuid, count: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update idempotency_keys set done_count = $2 where made_id = $1",
+        made_id,
+        count
     )
     .execute(conn)
     .await?;

@@ -283,6 +283,114 @@ async fn changes_of_branches_are_asked_for_once_when_a_coordinator_dies() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn a_run_is_started_once_when_a_coordinator_dies_and_the_resend_names_it() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let tasks = json!({"source": "t", "text": "- {key: a, title: A}"});
+    for (name, verb) in [("f", "run"), ("g", "build"), ("h", "review")] {
+        let mut feature = json!({"name": name, "draft": true});
+        match verb {
+            "build" => feature["plan"] = "Do it.".into(),
+            _ => feature["tasks"] = tasks.clone(),
+        }
+        let (status, answer) = api.post("/features", &feature).await;
+        assert_eq!(status.as_u16(), 201, "{answer}");
+        if verb == "review" {
+            for query in [
+                "update tasks t set state = 'done' from features f where f.id = t.feature_id and f.name = 'h'",
+                "update features set done = 1, pending = 0 where name = 'h'",
+            ] {
+                sqlx::query(query).execute(&world.db).await.unwrap();
+            }
+        }
+        let path = format!("/features/{name}/{verb}");
+        let first = post(&api, &path, name, &json!({})).await;
+        assert_eq!(
+            first.status().as_u16(),
+            200,
+            "{path} {}",
+            first.text().await.unwrap()
+        );
+        let first: Value = first.json().await.unwrap();
+        assert!(first["run"].is_string(), "{first}");
+        let runs = count(&world, "runs").await;
+        forget_answers(&world).await;
+        let second = post(&api, &path, name, &json!({})).await;
+        let (status, is_replay) = (second.status().as_u16(), replayed(&second));
+        let second: Value = second.json().await.unwrap();
+        assert_eq!((status, is_replay), (200, false), "{path} {second}");
+        assert_eq!(second, first, "{path}");
+        assert_eq!(count(&world, "runs").await, runs, "{path}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_is_done_once_when_a_coordinator_dies_and_ends_no_later_session() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let (_, page) = api.get("/tasks").await;
+    let task = page["items"][0]["id"].as_str().unwrap().to_owned();
+    // As a worker's claim leaves it.
+    let session = async || {
+        for query in [
+            "update dispatches set state = 'settled', settled_at = now() where state = 'live'",
+            "insert into dispatches
+               (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, lease_until)
+             select gen_random_uuid(), t.id, f.id, f.current_run, 'work', 1, 'w', gen_random_uuid(), now() + interval '1 h'
+             from tasks t join features f on f.id = t.feature_id",
+            "delete from ready_tasks",
+            "update tasks t set state = 'in_progress', dispatch_id = (select id from dispatches where state = 'live')",
+        ] {
+            sqlx::query(query).execute(&world.db).await.unwrap();
+        }
+    };
+    session().await;
+    let once = async |verb: &str, reason: &str, between: bool| {
+        let path = format!("/tasks/{task}/{verb}");
+        for again in [false, true] {
+            if again && between {
+                session().await;
+            }
+            let body = json!({"reason": reason});
+            let answer = post(&api, &path, verb, &body).await;
+            assert_eq!(
+                answer.status().as_u16(),
+                200,
+                "{verb} {}",
+                answer.text().await.unwrap()
+            );
+            assert_eq!(answer.json::<Value>().await.unwrap()["count"], 1, "{verb}");
+            forget_answers(&world).await;
+        }
+        let logged: i64 = sqlx::query_scalar("select count(*) from task_logs where what = $1")
+            .bind(verb)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+        assert_eq!(logged, 1, "{verb}");
+    };
+    once("feedback", "the first word", false).await;
+    let told: Option<String> = sqlx::query_scalar("select feedback from dispatches where state = 'live'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(told.as_deref(), Some("the first word"));
+    once("interrupt", "the second word", true).await;
+    let ending: Option<String> = sqlx::query_scalar("select end_reason from dispatches where state = 'live'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(ending, None, "the session that came after it goes on");
+    once("release", "elsewhere", false).await;
+    once("skip", "not needed", false).await;
+    api.stop().await;
+    world.stop().await;
+}
+
 /// Passes one connection to `to` and cuts it off when the answer begins; passes the others whole.
 async fn cut_first_answer(listener: TcpListener, to: String) {
     let mut first = true;

@@ -1,6 +1,10 @@
 //! What can be done to a task, in which state, and where it leads.
 
+use sqlx::PgConnection;
+use uuid::Uuid;
+
 use crate::domain::states::{Kind, TaskState};
+use crate::store;
 use crate::store::task::Task;
 
 /// What came of a command.
@@ -12,6 +16,43 @@ pub enum Steered {
     NotFound,
     /// It can't be done to something in that state.
     Refused(String),
+}
+
+/// Who gives a command.
+#[derive(Debug, Clone, Copy)]
+pub struct By<'a> {
+    /// Their name in logs.
+    pub actor: &'a str,
+    /// The request that it came with, which is done once.
+    pub request: Option<Uuid>,
+}
+
+impl<'a> From<&'a str> for By<'a> {
+    fn from(actor: &'a str) -> Self {
+        Self { actor, request: None }
+    }
+}
+
+impl By<'_> {
+    /// What the request came to if it was done before.
+    pub(in crate::flow) async fn done(self, conn: &mut PgConnection) -> sqlx::Result<Option<Steered>> {
+        let Some(request) = self.request else {
+            return Ok(None);
+        };
+        let count = store::idempotency::done(conn, request).await?;
+        Ok(count.map(|count| Steered::Done(usize::try_from(count).unwrap_or(0))))
+    }
+
+    /// Notes within its transaction that the request is done.
+    pub(in crate::flow) async fn note(self, conn: &mut PgConnection, count: usize) -> sqlx::Result<()> {
+        match self.request {
+            Some(request) => {
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                store::idempotency::note_done(conn, request, count).await
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a person does to a task.

@@ -7,7 +7,7 @@ use ralph_shared::wire::{Control, EndReason};
 use sqlx::PgPool;
 
 use super::super::{Signals, cascade, finish, integrate, submit};
-use super::command::Steered;
+use super::command::{By, Steered};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -35,8 +35,23 @@ pub async fn feature(
     id: FeatureId,
     command: &FeatureCommand,
 ) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+    feature_by(db, id, command, "".into()).await
+}
+
+/// The same for a request, which is done once: a run that it starts gets the request's id.
+pub async fn feature_by(
+    db: &PgPool,
+    id: FeatureId,
+    command: &FeatureCommand,
+    by: By<'_>,
+) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
+    let new = by.request.map_or_else(RunId::new, RunId);
+    if let Some(done) = by.done(&mut tx).await? {
+        let runs = store::run::read(&mut tx, &[new.0]).await?;
+        return Ok((done, runs.first().map(|run| run.id), signals));
+    }
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(held) = features.get_mut(&id) else {
         return Ok((Steered::NotFound, None, signals));
@@ -48,20 +63,22 @@ pub async fn feature(
     match command {
         FeatureCommand::Run(settings) => {
             let state = held.state;
-            run = submit::start(&mut tx, id, settings, &mut signals).await?;
+            run = submit::start(&mut tx, id, new, settings, &mut signals).await?;
             if run.is_none() {
                 return Ok((refused("run", state), None, signals));
             }
+            by.note(&mut tx, 1).await?;
             tx.commit().await?;
             return Ok((Steered::Done(1), run, signals));
         }
         FeatureCommand::Build(settings) | FeatureCommand::Review(settings) => {
             let started = match command {
-                FeatureCommand::Build(_) => submit::build(&mut tx, id, settings, &mut signals).await?,
-                _ => submit::review_now(&mut tx, id, settings, &mut signals).await?,
+                FeatureCommand::Build(_) => submit::build(&mut tx, id, new, settings, &mut signals).await?,
+                _ => submit::review_now(&mut tx, id, new, settings, &mut signals).await?,
             };
             return Ok(match started {
                 Ok(run) => {
+                    by.note(&mut tx, 1).await?;
                     tx.commit().await?;
                     (Steered::Done(1), Some(run), signals)
                 }
@@ -107,6 +124,7 @@ pub async fn feature(
         FeatureCommand::Resume => return Ok((refused("resume", held.state), None, signals)),
         FeatureCommand::Cancel => return Ok((refused("cancel", held.state), None, signals)),
     }
+    by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), run, signals))
 }

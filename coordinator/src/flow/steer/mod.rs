@@ -17,8 +17,8 @@ mod feature;
 mod talk;
 mod task;
 
-pub use command::{Steered, TaskCommand};
-pub use feature::{FeatureCommand, feature};
+pub use command::{By, Steered, TaskCommand};
+pub use feature::{FeatureCommand, feature, feature_by};
 pub use talk::{feedback, interrupt};
 pub use task::task;
 pub(super) use task::task_in;

@@ -5,18 +5,22 @@ use ralph_shared::wire::{Control, EndReason};
 use sqlx::PgPool;
 
 use super::super::Signals;
-use super::command::Steered;
+use super::command::{By, Steered};
 use crate::store;
 
 /// Ends the running session of a task in order; its report counts (SPEC 3.6).
 pub async fn interrupt(
     db: &PgPool,
     id: TaskId,
-    actor: &str,
+    by: impl Into<By<'_>>,
     feedback: Option<&str>,
 ) -> sqlx::Result<(Steered, Signals)> {
+    let by = by.into();
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok((done, signals));
+    }
     let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
@@ -30,7 +34,8 @@ pub async fn interrupt(
     if let Some(words) = feedback {
         store::dispatch::note_feedback(&mut tx, id, words).await?;
     }
-    store::task::log(&mut tx, id, actor, "interrupt", feedback).await?;
+    store::task::log(&mut tx, id, by.actor, "interrupt", feedback).await?;
+    by.note(&mut tx, ending.len()).await?;
     tx.commit().await?;
     for (dispatch, worker) in &ending {
         signals.order(
@@ -45,8 +50,12 @@ pub async fn interrupt(
 }
 
 /// Notes what the next session of a task should know; what runs goes on.
-pub async fn feedback(db: &PgPool, id: TaskId, actor: &str, words: &str) -> sqlx::Result<Steered> {
+pub async fn feedback(db: &PgPool, id: TaskId, by: impl Into<By<'_>>, words: &str) -> sqlx::Result<Steered> {
+    let by = by.into();
     let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok(done);
+    }
     let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
         return Ok(Steered::NotFound);
     };
@@ -61,7 +70,8 @@ pub async fn feedback(db: &PgPool, id: TaskId, actor: &str, words: &str) -> sqlx
             "no session of {id} has begun yet; `task edit {id}` changes what the first one is told"
         )));
     }
-    store::task::log(&mut tx, id, actor, "feedback", Some(words)).await?;
+    store::task::log(&mut tx, id, by.actor, "feedback", Some(words)).await?;
+    by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok(Steered::Done(1))
 }

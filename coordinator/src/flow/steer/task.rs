@@ -10,23 +10,28 @@ use uuid::Uuid;
 use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
 use super::again;
-use super::command::{Steered, TaskCommand};
+use super::command::{By, Steered, TaskCommand};
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::store;
 use crate::store::integration::{Collision, IntegrationState};
 use crate::store::task::Task;
 
-/// Does `command` to a task; `actor` and `why` go into its log.
+/// Does `command` to a task; who did it and `why` go into its log.
 pub async fn task(
     db: &PgPool,
     id: TaskId,
     command: TaskCommand,
-    actor: &str,
+    by: impl Into<By<'_>>,
     why: Option<&str>,
 ) -> sqlx::Result<(Steered, Signals)> {
+    let by = by.into();
     let mut tx = db.begin().await?;
-    let steered = task_in(&mut tx, id, command, actor, why).await?;
-    if matches!(steered.0, Steered::Done(_)) {
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok((done, Signals::default()));
+    }
+    let steered = task_in(&mut tx, id, command, by.actor, why).await?;
+    if let Steered::Done(count) = steered.0 {
+        by.note(&mut tx, count).await?;
         tx.commit().await?;
     }
     Ok(steered)
