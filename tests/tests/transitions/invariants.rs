@@ -174,6 +174,15 @@ const RULES: &[(&str, &str)] = &[
          where (f.state in ('running', 'paused')) <> (r.id is not null)",
     ),
     (
+        "what runs has something that goes on",
+        "select f.name || ' runs, and nothing of it does'
+         from features f
+         where f.state = 'running'
+           and not exists (select 1 from dispatches d where d.feature_id = f.id and d.state = 'live')
+           and not exists (select 1 from ready_tasks q where q.feature_id = f.id)
+           and not exists (select 1 from path_holds h where h.feature_id = f.id and h.released_at is null)",
+    ),
+    (
         "a feature runs only while something is open",
         "select f.name || ' runs for nothing'
          from features f

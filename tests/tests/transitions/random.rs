@@ -1,12 +1,9 @@
 //! Histories: a feature of random shape, and random steps on it.
 
-use std::collections::BTreeSet;
-
 use ralph_coordinator::domain::states::{FailurePolicy, FeatureState, RunOutcome};
 use ralph_coordinator::flow::apply::Incoming;
-use ralph_coordinator::flow::link::{self, Change};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, TaskCommand};
-use ralph_coordinator::flow::{finish, integrate, remove, rescue};
+use ralph_coordinator::flow::{finish, integrate, rescue};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -15,15 +12,29 @@ use ralph_tests::harness::{FeatureOptions, Repository, World};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
+use super::invariants;
 use super::pool::Pool;
+use super::shape::graph;
+
+/// How reports are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// In one transaction.
+    Together,
+    /// One after the other.
+    Forward,
+    /// The last first.
+    Backward,
+}
 
 pub struct History<'a> {
-    world: &'a World,
-    pool: Pool<'a>,
-    random: StdRng,
-    feature: FeatureId,
-    running: Vec<Assignment>,
+    pub(super) world: &'a World,
+    pub(super) pool: Pool<'a>,
+    pub(super) random: StdRng,
+    pub(super) feature: FeatureId,
+    pub(super) running: Vec<Assignment>,
     sent: Vec<Incoming>,
+    seed: u64,
 }
 
 impl<'a> History<'a> {
@@ -67,12 +78,21 @@ impl<'a> History<'a> {
             feature,
             running: Vec::new(),
             sent: Vec::new(),
+            seed,
+        }
+    }
+
+    /// The rows agree with what a recount gives.
+    pub async fn agrees(&self, after: &str) {
+        if let Err(broken) = invariants::check(&self.world.db).await {
+            let (seed, tell) = (self.seed, self.world.tell().await);
+            panic!("seed {seed}, after {after}: {broken}\n{tell}");
         }
     }
 
     /// Does one thing; says what.
     pub async fn step(&mut self) -> String {
-        match self.random.random_range(0..22) {
+        match self.random.random_range(0..30) {
             0..=5 => {
                 let slots = self.random.random_range(1..4);
                 let got = self.pool.claim(slots).await;
@@ -88,6 +108,13 @@ impl<'a> History<'a> {
             18 => self.decide_one().await,
             20 => self.change_an_edge().await,
             21 => self.delete_a_task().await,
+            22 => self.approve_a_task().await,
+            23 => self.interrupt_a_task().await,
+            24 => self.add_a_task().await,
+            25 => self.edit_a_task().await,
+            26 => self.retry_all().await,
+            27 => self.fail_and_take_back().await,
+            28 | 29 => self.steer_a_task().await,
             _ => {
                 finish::tick(&self.world.db).await.unwrap();
                 "a tick".to_owned()
@@ -95,8 +122,17 @@ impl<'a> History<'a> {
         }
     }
 
-    async fn end_some(&mut self) -> String {
+    pub(super) async fn end_some(&mut self) -> String {
         let n = self.random.random_range(1..=3).min(self.running.len());
+        self.end(n, Order::Together).await
+    }
+
+    /// Ends all that runs, one report after the other.
+    pub async fn end_all(&mut self, order: Order) -> String {
+        self.end(self.running.len(), order).await
+    }
+
+    async fn end(&mut self, n: usize, order: Order) -> String {
         let mut batch = Vec::new();
         let mut did = String::from("reports:");
         for _ in 0..n {
@@ -107,7 +143,19 @@ impl<'a> History<'a> {
             batch.push(report);
         }
         self.sent.extend(batch.clone());
-        self.pool.report(batch).await;
+        match order {
+            Order::Together => {
+                self.pool.report(batch).await;
+            }
+            Order::Forward | Order::Backward => {
+                if order == Order::Backward {
+                    batch.reverse();
+                }
+                for one in batch {
+                    self.pool.report(vec![one]).await;
+                }
+            }
+        }
         did
     }
 
@@ -259,75 +307,6 @@ impl<'a> History<'a> {
         format!("deciding: {first:?}")
     }
 
-    async fn steer_a_task(&mut self) -> String {
-        let ids = self.ids().await;
-        let task = TaskId(ids[self.random.random_range(0..ids.len())]);
-        let commands = [
-            TaskCommand::Skip,
-            TaskCommand::Cancel,
-            TaskCommand::Fail,
-            TaskCommand::Done,
-            TaskCommand::Retry,
-            TaskCommand::Retry,
-            TaskCommand::Retry,
-            TaskCommand::Release,
-        ];
-        let command = commands[self.random.random_range(0..commands.len())];
-        let (steered, _) = steer::task(&self.world.db, task, command, "test", None)
-            .await
-            .unwrap();
-        format!("{command:?} of {task}: {steered:?}")
-    }
-
-    async fn ids(&self) -> Vec<uuid::Uuid> {
-        sqlx::query_scalar("select id from tasks where feature_id = $1 order by id")
-            .bind(self.feature.0)
-            .fetch_all(&self.world.db)
-            .await
-            .unwrap()
-    }
-
-    async fn change_an_edge(&mut self) -> String {
-        let ids = self.ids().await;
-        let mut some = || TaskId(ids[self.random.random_range(0..ids.len())]);
-        let (task, blocker) = (some(), some());
-        let change = if self.random.random_bool(0.7) {
-            Change::Add
-        } else {
-            Change::Remove
-        };
-        let blockers = BTreeSet::from([blocker]);
-        let (steered, _) = link::change(&self.world.db, task, &blockers, change, "test")
-            .await
-            .unwrap();
-        format!("{change:?} {task} after {blocker}: {steered:?}")
-    }
-
-    async fn delete_a_task(&mut self) -> String {
-        let ids = self.ids().await;
-        if ids.len() < 4 {
-            return "too few tasks to delete one".to_owned();
-        }
-        let task = TaskId(ids[self.random.random_range(0..ids.len())]);
-        let (steered, _) = remove::task(&self.world.db, task, "test").await.unwrap();
-        format!("deleting {task}: {steered:?}")
-    }
-
-    async fn steer_the_feature(&mut self) -> String {
-        let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
-        let commands = [
-            FeatureCommand::Pause,
-            FeatureCommand::Resume,
-            FeatureCommand::Resume,
-            run,
-        ];
-        let command = commands[self.random.random_range(0..commands.len())].clone();
-        let (steered, _, _) = steer::feature(&self.world.db, self.feature, &command)
-            .await
-            .unwrap();
-        format!("{command:?}: {steered:?}")
-    }
-
     /// Everything that is left is tried again and done: the feature can always be brought to its end.
     pub async fn finish(mut self) {
         let db = &self.world.db;
@@ -410,40 +389,4 @@ impl<'a> History<'a> {
             self.world.tell().await
         );
     }
-}
-
-/// A graph of random shape: roots, children, grandchildren, and edges between tasks that come one after the other.
-fn graph(random: &mut StdRng) -> String {
-    let n = random.random_range(5..12);
-    let mut text = String::new();
-    let mut parents: Vec<Option<usize>> = Vec::new();
-    for task in 0..n {
-        let parent = (task > 0 && random.random_bool(0.35)).then(|| random.random_range(0..task));
-        parents.push(parent);
-        let ancestors: Vec<usize> = std::iter::successors(parent, |p| parents[*p]).collect();
-        let mut after: Vec<String> = Vec::new();
-        for _ in 0..random.random_range(0..3) {
-            let blocker = random.random_range(0..n);
-            // Only earlier tasks outside of its own line; a parent of later tasks would make a circle.
-            if blocker < task && !ancestors.contains(&blocker) && parents[blocker] == parent {
-                after.push(format!("k{blocker}"));
-            }
-        }
-        after.dedup();
-        text.push_str(&format!("- key: k{task}\n  title: Task {task}\n"));
-        if let Some(parent) = parent {
-            text.push_str(&format!("  parent: k{parent}\n"));
-        }
-        if random.random_bool(0.6) {
-            let first = random.random_range(0..3);
-            text.push_str(&format!(
-                "  paths: [dir{first}, dir{}/x]\n",
-                random.random_range(0..3)
-            ));
-        }
-        if !after.is_empty() {
-            text.push_str(&format!("  after: [{}]\n", after.join(", ")));
-        }
-    }
-    text
 }

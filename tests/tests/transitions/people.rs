@@ -1,0 +1,263 @@
+//! What people do in a history.
+
+use std::collections::BTreeSet;
+
+use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::states::TaskState;
+use ralph_coordinator::flow::add::{self, Addition};
+use ralph_coordinator::flow::link::{self, Change};
+use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::submit::TaskDefaults;
+use ralph_coordinator::flow::{approve, edit, remove};
+use ralph_coordinator::store::edit::TaskEdit;
+use ralph_shared::ids::TaskId;
+use ralph_tests::harness::FeatureOptions;
+use rand::Rng as _;
+
+use super::random::History;
+
+impl History<'_> {
+    pub(super) async fn steer_a_task(&mut self) -> String {
+        let ids = self.ids().await;
+        let task = TaskId(ids[self.random.random_range(0..ids.len())]);
+        let commands = [
+            TaskCommand::Skip,
+            TaskCommand::Cancel,
+            TaskCommand::Fail,
+            TaskCommand::Done,
+            TaskCommand::Retry,
+            TaskCommand::Retry,
+            TaskCommand::Retry,
+            TaskCommand::Reject,
+            TaskCommand::Release,
+        ];
+        let command = commands[self.random.random_range(0..commands.len())];
+        let (steered, _) = steer::task(&self.world.db, task, command, "test", None)
+            .await
+            .unwrap();
+        format!("{command:?} of {task}: {steered:?}")
+    }
+
+    pub(super) async fn ids(&self) -> Vec<uuid::Uuid> {
+        sqlx::query_scalar("select id from tasks where feature_id = $1 order by id")
+            .bind(self.feature.0)
+            .fetch_all(&self.world.db)
+            .await
+            .unwrap()
+    }
+
+    pub(super) async fn change_an_edge(&mut self) -> String {
+        let ids = self.ids().await;
+        let mut some = || TaskId(ids[self.random.random_range(0..ids.len())]);
+        let (task, blocker) = (some(), some());
+        let change = if self.random.random_bool(0.7) {
+            Change::Add
+        } else {
+            Change::Remove
+        };
+        let blockers = BTreeSet::from([blocker]);
+        let (steered, _) = link::change(&self.world.db, task, &blockers, change, "test")
+            .await
+            .unwrap();
+        format!("{change:?} {task} after {blocker}: {steered:?}")
+    }
+
+    pub(super) async fn delete_a_task(&mut self) -> String {
+        let ids = self.ids().await;
+        if ids.len() < 4 {
+            return "too few tasks to delete one".to_owned();
+        }
+        let task = TaskId(ids[self.random.random_range(0..ids.len())]);
+        let (steered, _) = remove::task(&self.world.db, task, "test").await.unwrap();
+        format!("deleting {task}: {steered:?}")
+    }
+
+    pub(super) async fn steer_the_feature(&mut self) -> String {
+        let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
+        let commands = [
+            FeatureCommand::Pause,
+            FeatureCommand::Resume,
+            FeatureCommand::Resume,
+            run,
+        ];
+        let command = commands[self.random.random_range(0..commands.len())].clone();
+        let (steered, _, _) = steer::feature(&self.world.db, self.feature, &command)
+            .await
+            .unwrap();
+        format!("{command:?}: {steered:?}")
+    }
+
+    async fn some_task(&mut self) -> TaskId {
+        let ids = self.ids().await;
+        TaskId(ids[self.random.random_range(0..ids.len())])
+    }
+
+    pub(super) async fn approve_a_task(&mut self) -> String {
+        let waiting = self.in_states("needs_review").await;
+        if waiting.is_empty() {
+            return "nothing to approve".to_owned();
+        }
+        let task = waiting[self.random.random_range(0..waiting.len())];
+        let (steered, _) = approve::approve(&self.world.db, task, "test", None)
+            .await
+            .unwrap();
+        format!("approving {task}: {steered:?}")
+    }
+
+    pub(super) async fn interrupt_a_task(&mut self) -> String {
+        let Some(task) = self.running.first().map(|of| of.task) else {
+            return "nothing to interrupt".to_owned();
+        };
+        let (steered, _) = steer::interrupt(&self.world.db, task, "test", Some("a word"))
+            .await
+            .unwrap();
+        format!("interrupting {task}: {steered:?}")
+    }
+
+    pub(super) async fn add_a_task(&mut self) -> String {
+        if self.ids().await.len() > 40 {
+            return "tasks enough".to_owned();
+        }
+        let parent = if self.random.random_bool(0.4) {
+            Some(self.some_task().await)
+        } else {
+            None
+        };
+        let mut after = Vec::new();
+        for _ in 0..self.random.random_range(0..3) {
+            after.push(self.some_task().await);
+        }
+        let graph = graph::load("test", "- {key: n, title: New}", &Limits::file()).unwrap();
+        let addition = Addition {
+            id: TaskId::new(),
+            graph,
+            parent,
+            after,
+            defaults: TaskDefaults {
+                verify: self.random.random_bool(0.5),
+                ..TaskDefaults::default()
+            },
+            actor: "test",
+        };
+        let (added, _) = add::add(&self.world.db, self.feature, &addition).await.unwrap();
+        format!(
+            "adding {} below {parent:?} after {:?}: {added:?}",
+            addition.id, addition.after
+        )
+    }
+
+    pub(super) async fn edit_a_task(&mut self) -> String {
+        let task = self.some_task().await;
+        let change = TaskEdit {
+            priority: Some(self.random.random_range(-2..3)),
+            ..TaskEdit::default()
+        };
+        let (steered, _) = edit::task(&self.world.db, task, &change, None, "test")
+            .await
+            .unwrap();
+        format!("editing {task}: {steered:?}")
+    }
+
+    /// As `task retry --all-of` does it.
+    pub(super) async fn retry_all(&mut self) -> String {
+        let tasks = self.in_states("failed, needs_review").await;
+        for task in &tasks {
+            steer::task(&self.world.db, *task, TaskCommand::Retry, "test", Some("again"))
+                .await
+                .unwrap();
+        }
+        format!("retrying {tasks:?}")
+    }
+
+    /// A failure that is taken back leaves the tasks as they were.
+    pub(super) async fn fail_and_take_back(&mut self) -> String {
+        let untouched: Vec<uuid::Uuid> = sqlx::query_scalar(
+            "select id from tasks
+             where feature_id = $1 and children = 0 and failures = 0 and state in ('pending', 'blocked')
+               and not exists (select 1 from tasks f where f.feature_id = $1 and f.state = 'failed')
+             order by id",
+        )
+        .bind(self.feature.0)
+        .fetch_all(&self.world.db)
+        .await
+        .unwrap();
+        if untouched.is_empty() {
+            return "nothing to fail for a moment".to_owned();
+        }
+        let task = TaskId(untouched[self.random.random_range(0..untouched.len())]);
+        let before = self.rows().await;
+        for command in [TaskCommand::Fail, TaskCommand::Retry] {
+            let (steered, _) = steer::task(&self.world.db, task, command, "test", None)
+                .await
+                .unwrap();
+            assert_eq!(steered, Steered::Done(1), "{command:?} {task}");
+        }
+        assert_eq!(self.rows().await, before, "{task} failed and was tried again");
+        format!("failing {task} for a moment")
+    }
+
+    /// The leaves in these states.
+    async fn in_states(&self, states: &str) -> Vec<TaskId> {
+        let states: Vec<TaskState> = TaskState::ALL
+            .into_iter()
+            .filter(|state| states.split(", ").any(|word| word == state.as_str()))
+            .collect();
+        let ids: Vec<uuid::Uuid> = sqlx::query_scalar(
+            "select id from tasks where feature_id = $1 and children = 0 and state = any($2) order by id",
+        )
+        .bind(self.feature.0)
+        .bind(&states)
+        .fetch_all(&self.world.db)
+        .await
+        .unwrap();
+        ids.into_iter().map(TaskId).collect()
+    }
+
+    /// What tasks are, whatever their ids and whoever lands first.
+    pub(super) async fn rows(&self) -> Vec<String> {
+        sqlx::query_scalar(
+            "select concat_ws(' ', x.key, px.key, t.state, t.held, t.open_blockers, t.open_children, t.children, t.next_kind,
+                              t.failures, t.conflicts, t.attempt, t.verification,
+                              (select count(*) from dispatches d where d.id = t.dispatch_id and d.state = 'live'),
+                              (select count(*) from integrations i
+                               where i.task_id = t.id and i.state in ('waiting', 'turn', 'decided')))
+             from tasks t
+             join task_texts x on x.task_id = t.id
+             left join task_texts px on px.task_id = t.parent_id
+             where t.feature_id = $1
+             order by 1",
+        )
+        .bind(self.feature.0)
+        .fetch_all(&self.world.db)
+        .await
+        .unwrap()
+    }
+
+    /// Ends the feature with what runs; nothing of it can be begun or landed any more.
+    pub async fn cancel(mut self) {
+        let (steered, ..) = steer::feature(&self.world.db, self.feature, &FeatureCommand::Cancel)
+            .await
+            .unwrap();
+        // One that is done already can't be cancelled.
+        if steered != Steered::Done(1) {
+            return self.finish().await;
+        }
+        while !self.running.is_empty() {
+            self.end_some().await;
+            self.agrees("reports of a cancelled feature").await;
+        }
+        for task in self.in_states("failed, needs_review, cancelled, skipped").await {
+            let (steered, _) = steer::task(&self.world.db, task, TaskCommand::Retry, "test", None)
+                .await
+                .unwrap();
+            assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");
+            let (steered, _) = approve::approve(&self.world.db, task, "test", None)
+                .await
+                .unwrap();
+            assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");
+        }
+        let claimed = self.pool.claim(4).await;
+        assert!(claimed.is_empty(), "{} of a cancelled feature", claimed[0].task);
+        self.agrees("the end of a cancelled feature").await;
+    }
+}
