@@ -9,6 +9,7 @@ use ralph_coordinator::flow::link::{self, Change};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::{approve, edit, remove};
+use ralph_coordinator::store;
 use ralph_coordinator::store::edit::TaskEdit;
 use ralph_shared::ids::TaskId;
 use ralph_tests::harness::FeatureOptions;
@@ -173,7 +174,7 @@ impl History<'_> {
     pub(super) async fn fail_and_take_back(&mut self) -> String {
         let untouched: Vec<uuid::Uuid> = sqlx::query_scalar(
             "select id from tasks
-             where feature_id = $1 and children = 0 and failures = 0 and state in ('pending', 'blocked')
+             where feature_id = $1 and children = 0 and failures + conflicts = 0 and state in ('pending', 'blocked')
                and not exists (select 1 from tasks f where f.feature_id = $1 and f.state = 'failed')
              order by id",
         )
@@ -231,6 +232,14 @@ impl History<'_> {
         .fetch_all(&self.world.db)
         .await
         .unwrap()
+    }
+
+    /// Leaves nothing of the history behind.
+    pub async fn forget(self) {
+        let mut conn = self.world.db.acquire().await.unwrap();
+        store::edit::delete_feature(&mut conn, self.feature)
+            .await
+            .unwrap();
     }
 
     /// Ends the feature with what runs; nothing of it can be begun or landed any more.

@@ -2,6 +2,7 @@
 
 use ralph_coordinator::domain::states::{FeatureState, RunOutcome, TaskState};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{Assignment, EndReason, Ended, IntegrationEnd, SessionOrder, Text, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
@@ -150,6 +151,14 @@ impl<'a> Scene<'a> {
     pub async fn no_pauses(&self) {
         sqlx::query("update ready_tasks set not_before = now()")
             .execute(&self.world.db)
+            .await
+            .unwrap();
+    }
+
+    /// Leaves nothing of the feature behind.
+    pub async fn forget(self) {
+        let mut conn = self.world.db.acquire().await.unwrap();
+        store::edit::delete_feature(&mut conn, self.feature)
             .await
             .unwrap();
     }

@@ -82,10 +82,7 @@ async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
         let mut ready = [scene.claim().await.task, scene.claim().await.task];
         ready.sort();
         assert_eq!(ready, [b, d], "{command:?}");
-        sqlx::query("delete from features")
-            .execute(&world.db)
-            .await
-            .unwrap();
+        scene.forget().await;
     }
     world.stop().await;
 }
