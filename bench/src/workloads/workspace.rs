@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
-use ralph_shared::wire::{Decided, GitOrder, IntegrateOrder, IntegrationEnd, Repository, WorkspaceOrder};
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{
+    Decided, GitOrder, IntegrateOrder, IntegrationEnd, Landed, Repository, WorkspaceOrder,
+};
 use ralph_worker::workspace::{CommitMessage, Decision, TASK_TRAILER, Workspaces};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -176,6 +179,14 @@ impl Origin {
         Ok(Self { path, base })
     }
 
+    /// What the coordinator would know of the feature's branch.
+    fn landed(&self) -> Option<Box<Landed>> {
+        let head = fs::read_to_string(self.path.join("refs/heads/ralph/bench")).ok()?;
+        let task = TaskId(uuid::Uuid::nil());
+        let commit = head.trim().to_owned();
+        Some(Box::new(Landed { commit, task }))
+    }
+
     fn order(&self, task: &str, dispatch: &str) -> GitOrder {
         GitOrder {
             repository: Repository {
@@ -183,6 +194,7 @@ impl Origin {
             },
             feature_branch: "ralph/bench".to_owned(),
             base: self.base.clone(),
+            landed: self.landed(),
             start: None,
             start_ref: None,
             onto_head: false,

@@ -285,7 +285,7 @@ pub const MAX_INTEGRATION_TRIES: i32 = 20;
 pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
-        IntegrationEnd::Updated { .. } => Judgement::new(
+        IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } => Judgement::new(
             Outcome::Error,
             Step::Retry,
             "its report is not of its kind".to_owned(),
@@ -341,7 +341,9 @@ pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
 /// Judges the report of a dispatch that changed a branch without an agent.
 pub fn operation(end: &IntegrationEnd) -> Judgement {
     match end {
-        IntegrationEnd::Updated { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
+        IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } => {
+            Judgement::new(Outcome::Merged, Step::Landed, None)
+        }
         IntegrationEnd::Conflict {
             source: Some(_),
             source_ref: Some(_),

@@ -529,6 +529,7 @@ fn assignment(
                 },
                 feature_branch: branch.clone(),
                 base: base.clone(),
+                landed: task.landed.clone().map(Box::new),
                 start,
                 start_ref,
                 onto_head: dispatch.kind.changes_files() && facts.conflicts.contains_key(&task.task),

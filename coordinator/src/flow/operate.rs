@@ -140,7 +140,7 @@ pub async fn merge(
         return Ok((Operated::Refused(why), Signals::default()));
     };
     let branch = into.map_or(held.branches.base_ref.clone(), str::to_owned);
-    let task = merging(&held.branches, branch, how, head);
+    let task = merging(&held.branches, branch, how, head, false);
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
@@ -255,10 +255,10 @@ pub(super) async fn finish(
     let Some(head) = branches.last_landed.clone() else {
         return Ok(false);
     };
-    if branches.merged_head.as_ref() == Some(&head) {
+    if store::operation::is_merged(conn, held.id, &branches.base_ref, &head).await? {
         return Ok(false);
     }
-    let task = merging(&branches, branches.base_ref.clone(), how, head);
+    let task = merging(&branches, branches.base_ref.clone(), how, head, true);
     let id = task.id;
     store::task::insert(conn, held.id, &[task], &[]).await?;
     held.counts.add(TaskState::Pending, 1);
@@ -266,20 +266,19 @@ pub(super) async fn finish(
     Ok(true)
 }
 
-fn merging(branches: &Branches, branch: String, how: MergeHow, head: String) -> NewTask {
+fn merging(branches: &Branches, branch: String, how: MergeHow, head: String, at_end: bool) -> NewTask {
     let title = match how {
         MergeHow::Command => "Hand the feature over".to_owned(),
         _ => format!("Merge into {branch}"),
     };
     let description = format!("Bring the feature's branch into `{branch}` ({how}).");
-    task(
-        branches,
-        1,
-        "merge",
-        title,
-        description,
-        GitOperation::Merge { branch, how, head },
-    )
+    let operation = GitOperation::Merge {
+        branch,
+        how,
+        head,
+        at_end,
+    };
+    task(branches, 1, "merge", title, description, operation)
 }
 
 fn task(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::{FeatureId, TaskId};
-use ralph_shared::wire::Change;
+use ralph_shared::wire::{Change, Landed};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -35,6 +35,8 @@ pub struct TaskFacts {
     pub repo_address: Option<String>,
     pub base_commit: Option<String>,
     pub branch: Option<String>,
+    /// What landed last on that branch.
+    pub landed: Option<Landed>,
     /// The folder that it works in.
     pub dir: Option<String>,
     pub feature_tasks: i32,
@@ -59,6 +61,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                   exists (select 1 from integrations c where c.task_id = t.id and c.state = 'conflict') as "conflicted!",
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch, f.dir,
+                  coalesce(l.landed_commit, f.landed_commit) as landed_commit, coalesce(l.task_id, f.landed_task) as landed_task,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
                     as "feature_tasks!",
                   ft.description as feature_description, ft.spec, ft.plan
@@ -67,6 +70,12 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
            join features f on f.id = t.feature_id
            join feature_texts ft on ft.feature_id = f.id
            left join task_texts px on px.task_id = t.parent_id
+           left join lateral (
+             select i.landed_commit, i.task_id from integrations i
+             where i.feature_id = f.id and i.state = 'merged'
+             order by i.ended_at desc
+             limit 1
+           ) l on true
            where t.id = any($1)"#,
         ids,
     )
@@ -99,6 +108,13 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             repo_address: row.repo_address,
             base_commit: row.base_commit,
             branch: row.branch,
+            landed: row
+                .landed_commit
+                .zip(row.landed_task)
+                .map(|(commit, task)| Landed {
+                    commit,
+                    task: TaskId(task),
+                }),
             dir: row.dir,
             feature_tasks: row.feature_tasks,
             feature_description: row.feature_description,

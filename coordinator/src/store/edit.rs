@@ -87,6 +87,15 @@ pub async fn delete_task(
     )
     .execute(&mut *conn)
     .await?;
+    sqlx::query!(
+        "update features f
+         set landed_commit = i.landed_commit, landed_task = i.task_id
+         from integrations i
+         where i.task_id = $1 and i.state = 'merged' and f.id = i.feature_id",
+        id.0,
+    )
+    .execute(&mut *conn)
+    .await?;
     sqlx::query!("delete from tasks where id = $1", id.0)
         .execute(&mut *conn)
         .await?;

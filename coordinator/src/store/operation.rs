@@ -253,8 +253,6 @@ pub struct Branches {
     pub last_landed: Option<String>,
     /// How many tasks changed branches, ever.
     pub operations: i64,
-    /// The head of the last merge that was asked for, whatever became of it.
-    pub merged_head: Option<String>,
     /// Pool, retries and verification of its newest task.
     pub pool: String,
 }
@@ -264,12 +262,9 @@ pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     sqlx::query_as!(
         Branches,
         r#"select f.base_ref as "base_ref!",
-                  (select landed_commit from integrations where feature_id = f.id and state = 'merged'
-                   order by ended_at desc limit 1) as last_landed,
+                  coalesce((select landed_commit from integrations where feature_id = f.id and state = 'merged'
+                            order by ended_at desc limit 1), f.landed_commit) as last_landed,
                   (select count(*) from tasks where feature_id = f.id and role = 'git') as "operations!",
-                  (select x.operation ->> 'head' from tasks t join task_texts x on x.task_id = t.id
-                   where t.feature_id = f.id and t.role = 'git' and x.operation ->> 'operation' = 'merge'
-                   order by t.id desc limit 1) as merged_head,
                   x.pool
            from features f
            join lateral (select id from tasks where feature_id = f.id order by id desc limit 1) t on true
@@ -278,6 +273,30 @@ pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
         feature.0,
     )
     .fetch_optional(conn)
+    .await
+}
+
+/// Whether what landed last, `head`, is in `branch` by a merge of the feature, or a person ended the one that the feature's
+/// end had asked for.
+pub async fn is_merged(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    branch: &str,
+    head: &str,
+) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (
+             select 1 from tasks t join task_texts x on x.task_id = t.id
+             where t.feature_id = $1 and t.role = 'git' and x.operation ->> 'operation' = 'merge'
+               and x.operation ->> 'branch' = $2 and x.operation ->> 'head' = $3
+               and (t.state = 'done'
+                    or (t.state in ('skipped', 'cancelled', 'failed') and coalesce((x.operation ->> 'at_end')::boolean, false)))
+           ) as "is!""#,
+        feature.0,
+        branch,
+        head,
+    )
+    .fetch_one(conn)
     .await
 }
 

@@ -169,6 +169,10 @@ pub struct GitOrder {
     pub feature_branch: String,
     /// The commit from which the feature branch starts when it doesn't exist yet. Hex object id.
     pub base: String,
+    /// What landed last on the feature's branch: a branch without it is not the feature's any more. `None` while nothing
+    /// did; then the branch must not hold anything but the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landed: Option<Box<Landed>>,
     /// Where the work starts instead of the feature branch's head: the commit that an earlier attempt pushed. Hex object id.
     pub start: Option<String>,
     /// The ref (whole name) on which `start` stands, so that it can be fetched.
@@ -183,6 +187,15 @@ pub struct GitOrder {
     pub author: Option<String>,
     /// Trailers of every commit that the worker makes: `Ralph-Task`, `Ralph-Attempt`, ….
     pub trailers: BTreeMap<String, String>,
+}
+
+/// What landed on a feature's branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landed {
+    /// The commit. Hex object id.
+    pub commit: String,
+    /// The task whose trailer it has.
+    pub task: TaskId,
 }
 
 /// An integration (DESIGN 6).

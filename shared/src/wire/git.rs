@@ -48,8 +48,12 @@ pub enum GitOperation {
         branch: String,
         /// How.
         how: MergeHow,
-        /// The commit that landed last. Hex object id.
+        /// The commit that had landed last when it was asked for; once it is done, of those that it brought. Hex object
+        /// id.
         head: String,
+        /// The feature's own end asked for it, not a person.
+        #[serde(default)]
+        at_end: bool,
     },
 }
 

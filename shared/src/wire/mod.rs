@@ -24,8 +24,8 @@ mod transcript;
 mod version;
 
 pub use assignment::{
-    Access, Assignment, CONTEXT_DIR, Decided, DirOrder, GitOrder, IntegrateOrder, ModelChoice, Repository,
-    SessionLimits, SessionOrder, Work, WorkspaceOrder,
+    Access, Assignment, CONTEXT_DIR, Decided, DirOrder, GitOrder, IntegrateOrder, Landed, ModelChoice,
+    Repository, SessionLimits, SessionOrder, Work, WorkspaceOrder,
 };
 pub use blob::{BlobAnswer, BlobRequest};
 pub use change::{Change, TestChange, TestChangeKind};

@@ -235,6 +235,15 @@ pub enum IntegrationEnd {
         /// The base's head.
         base: String,
     },
+    /// The feature's branch is in another one, or was handed over.
+    Delivered {
+        /// The commit that holds it. Hex object id.
+        commit: String,
+        /// What had landed on the feature's branch then, as the order said. Hex object id.
+        landed: Option<String>,
+        /// Whether nothing was left to do.
+        empty: bool,
+    },
     /// The branch had moved, and what an agent judged is another patch there: to be judged again before it lands.
     Rewritten {
         /// The attempt on the branch's head. Hex object id.

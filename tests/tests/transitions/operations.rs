@@ -6,7 +6,10 @@ use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, Incarnation, TaskId};
-use ralph_shared::wire::{Assignment, DecideAnswer, DecideRequest, Ended, IntegrationEnd, Work};
+use ralph_shared::wire::{
+    Assignment, DecideAnswer, DecideRequest, Ended, GitOperation, IntegrationEnd, MergeHow, Work,
+    WorkspaceOrder,
+};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use super::pool::Pool;
@@ -295,4 +298,104 @@ async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
     drop(conn);
     assert!(pool.claim(1).await.is_empty());
     world.stop().await;
+}
+
+/// What lands while a merge runs is not in it; what went into another branch is not in the base.
+#[tokio::test(flavor = "multi_thread")]
+async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_base() {
+    let world = World::calm().await.unwrap();
+    let landed = Landed::all(&world).await;
+    sqlx::query("update features set merge = 'squash'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let asked = async |into: Option<&str>| {
+        let (operated, _) = operate::merge(
+            &world.db,
+            landed.feature,
+            TaskId::new(),
+            MergeHow::Merge,
+            into,
+            "test",
+        )
+        .await
+        .unwrap();
+        let Operated::Accepted(tasks) = operated else {
+            panic!("{operated:?}")
+        };
+        landed.run().await;
+        tasks[0]
+    };
+    let delivered = |of: &Assignment| IntegrationEnd::Delivered {
+        commit: format!("{:040x}", 7),
+        landed: of_last(of),
+        empty: false,
+    };
+    let merges_into = |of: &Assignment| match &of.work {
+        Work::Git(order) => match &order.operation {
+            GitOperation::Merge { branch, at_end, .. } => (branch.clone(), *at_end),
+            operation => panic!("{operation:?}"),
+        },
+        work => panic!("{work:?}"),
+    };
+
+    asked(Some("staging")).await;
+    let into_staging = landed.next().await;
+    assert_eq!(merges_into(&into_staging), ("staging".to_owned(), false));
+    landed
+        .pool
+        .report(vec![
+            landed.pool.integration(&into_staging, delivered(&into_staging)),
+        ])
+        .await;
+    let at_end = landed.next().await;
+    assert_eq!(
+        merges_into(&at_end),
+        ("main".to_owned(), true),
+        "staging is not the base"
+    );
+    landed
+        .pool
+        .report(vec![landed.pool.integration(&at_end, delivered(&at_end))])
+        .await;
+    assert!(landed.pool.claim(1).await.is_empty(), "all of it is in the base");
+
+    // Another task lands while a person's merge runs.
+    let task = asked(None).await;
+    let merge = landed.next().await;
+    assert_eq!(merge.task, task);
+    sqlx::query("insert into integrations (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, ended_at)
+                 select gen_random_uuid(), feature_id, $1, 1, source_commit, source_ref, 'merged', $2, clock_timestamp()
+                 from integrations limit 1")
+        .bind(task.0)
+        .bind(format!("{:040x}", 9))
+        .execute(&world.db)
+        .await
+        .unwrap();
+    landed
+        .pool
+        .report(vec![landed.pool.integration(&merge, delivered(&merge))])
+        .await;
+    let at_end = landed.next().await;
+    assert_eq!(
+        merges_into(&at_end),
+        ("main".to_owned(), true),
+        "it did not go along"
+    );
+    assert_eq!(of_last(&at_end), Some(format!("{:040x}", 9)));
+    // Whoever cancels that merge does not get it again.
+    assert_eq!(
+        landed.steer(at_end.task, TaskCommand::Cancel).await,
+        Steered::Done(1)
+    );
+    assert!(landed.pool.claim(1).await.is_empty());
+    world.stop().await;
+}
+
+/// What had landed last when it was claimed.
+fn of_last(of: &Assignment) -> Option<String> {
+    match &of.workspace {
+        WorkspaceOrder::Git(git) => git.landed.as_ref().map(|landed| landed.commit.clone()),
+        workspace => panic!("{workspace:?}"),
+    }
 }

@@ -1,8 +1,8 @@
 //! Brings one attempt onto the feature branch: decided before it is pushed, and finished by anyone (DESIGN 6).
 //!
 //! ```text
-//! fetch ─► trailer there? ─► rebase ─► gate ─► push to the attempt ref ─► same patch? ─► decide ─► land
-//!              └► Merged        └► Conflict └► GateFailed                     └► Rewritten  └► Told
+//! fetch ─► trailer there? ─► branch intact? ─► rebase ─► gate ─► push to the attempt ref ─► same patch? ─► decide ─► land
+//!              └► Merged         └► Failed       └► Conflict └► GateFailed                     └► Rewritten  └► Told
 //! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
 //! ```
 //!
@@ -21,7 +21,7 @@ use super::rebase::{self, Rebased};
 use super::record::Purpose;
 use super::site::Site;
 use super::workspaces::{self, Workspaces};
-use super::{address, land, patch, prepare, push};
+use super::{address, branch, land, patch, prepare, push};
 use crate::faults;
 
 /// The trailer that says which task a commit landed.
@@ -209,6 +209,12 @@ impl Integration<'_> {
         {
             let empty = rebase::is_empty(git, &commit).await?;
             return Ok(Step::Ended(IntegrationEnd::Merged { commit, empty }));
+        }
+        if let Some(message) = branch::objection(site, head.as_deref(), fetched.base.as_deref()).await? {
+            return Ok(Step::Ended(IntegrationEnd::Failed {
+                message,
+                retry: false,
+            }));
         }
         let Some(commit) = fetched.commit else {
             return Err(WorkspaceError::CommitMissing {

@@ -18,7 +18,8 @@
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
-//! | `operate` | what a person or the feature's end asks of branches: update, revert, merge |
+//! | `branch` | whether the feature's branch still holds what landed |
+//! | `operate`, `deliver` | what a person or the feature's end asks of branches: update, revert, merge, hand-over |
 //! | `prune` | attempt refs go when their time is over |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
 //! | `caches`, `copy`, `budget` | folders that setup fills once; the disk that all of it may take |
@@ -28,6 +29,7 @@
 //! It leaves to others: who may integrate when, what an outcome means for a task, sandboxing of the agent.
 
 mod address;
+mod branch;
 mod budget;
 mod caches;
 mod change;
@@ -35,6 +37,7 @@ mod clone;
 mod commands;
 mod commit;
 mod copy;
+mod deliver;
 mod dir;
 mod dir_lock;
 mod environment;

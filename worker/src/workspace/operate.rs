@@ -3,12 +3,10 @@
 //! found and not done again.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 
 use ralph_shared::wire::{
-    Decided, EndReason, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow, WorkspaceOrder,
+    Decided, EndReason, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, WorkspaceOrder,
 };
-use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::commit::{self, CommitMessage, Signature};
@@ -16,22 +14,15 @@ use super::error::WorkspaceError;
 use super::gitdir::ObjectFormat;
 use super::integrate::{Decision, REVERT_TRAILER, TASK_TRAILER, told};
 use super::mirror::Wanted;
-use super::process::{self, Bounds};
 use super::rebase::{self, Rebased};
 use super::record::Purpose;
 use super::site::Site;
 use super::workspaces::{self, Workspaces};
-use super::{address, land, push};
+use super::{address, branch, land, push};
 use crate::faults;
 
 /// How often it begins again because a branch moved meanwhile, before that is told.
 const TRIES: u32 = 8;
-/// How much of the output of the user's own command is told. Bytes.
-const OUTPUT_BYTES: usize = 16 << 10;
-/// What such a command is told of the feature. Characters; a variable has its limit.
-const SUMMARY_CHARS: usize = 20_000;
-/// Variables of the worker's that are none of that command's business.
-const OWN_VARIABLES: &[&str] = &["NATS_URL", "DATABASE_URL"];
 
 impl Workspaces {
     /// Does `order` to the branches of `git`. `decide` is asked before each push whether the dispatch may still do it;
@@ -61,6 +52,7 @@ impl Workspaces {
         let site = Site::new(self, held.folders(), git);
         let running = Operation { site, order };
         let ended = running.run(decide, &mut end).await.unwrap_or_else(failed);
+        let ended = running.named(ended);
         if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of a git operation");
         }
@@ -68,23 +60,25 @@ impl Workspaces {
     }
 }
 
-struct Operation<'a> {
-    site: Site<'a>,
-    order: &'a GitOperationOrder,
+/// One change of branches.
+pub(super) struct Operation<'a> {
+    pub(super) site: Site<'a>,
+    pub(super) order: &'a GitOperationOrder,
 }
 
 /// A branch's next head.
-struct Change {
+pub(super) struct Change {
     /// The branch's whole name.
-    target: String,
-    old: Option<String>,
-    new: String,
-    empty: bool,
+    pub target: String,
+    pub old: Option<String>,
+    pub new: String,
+    pub empty: bool,
     /// The base's head, if it is taken in.
-    base: Option<String>,
+    pub base: Option<String>,
 }
 
-enum Planned {
+/// What comes of an operation as branches stand now.
+pub(super) enum Planned {
     Change(Change),
     /// The commit is handed to the user's own command.
     HandOver {
@@ -94,7 +88,8 @@ enum Planned {
     Ended(IntegrationEnd),
 }
 
-fn failed(message: String) -> Planned {
+/// What no other try makes better.
+pub(super) fn failed(message: String) -> Planned {
     Planned::Ended(IntegrationEnd::Failed {
         message,
         retry: false,
@@ -102,7 +97,7 @@ fn failed(message: String) -> Planned {
 }
 
 /// The end that an answer leads to which doesn't allow it.
-fn refused(decision: Decision) -> Option<IntegrationEnd> {
+pub(super) fn refused(decision: Decision) -> Option<IntegrationEnd> {
     match decision {
         Decision::Push => None,
         Decision::Refused { reason } => {
@@ -118,11 +113,30 @@ fn refused(decision: Decision) -> Option<IntegrationEnd> {
 }
 
 /// A commit that is where it is to be already, or needn't be.
-fn nothing_to_do(commit: String) -> Planned {
+pub(super) fn nothing_to_do(commit: String) -> Planned {
     Planned::Ended(IntegrationEnd::Merged { commit, empty: true })
 }
 
 impl Operation<'_> {
+    /// What a merge into another branch comes to is no landing on the feature's.
+    fn named(&self, ended: IntegrationEnd) -> IntegrationEnd {
+        match (ended, &self.order.operation) {
+            (IntegrationEnd::Merged { commit, empty }, GitOperation::Merge { .. }) => {
+                IntegrationEnd::Delivered {
+                    commit,
+                    landed: self
+                        .site
+                        .git_order
+                        .landed
+                        .as_ref()
+                        .map(|landed| landed.commit.clone()),
+                    empty,
+                }
+            }
+            (ended, _) => ended,
+        }
+    }
+
     async fn run<F, D>(
         &self,
         decide: F,
@@ -187,37 +201,48 @@ impl Operation<'_> {
         }
     }
 
-    /// The heads of the feature's branch and of `branch`, as they are now.
-    async fn heads(&self, branch: &str) -> Result<(Option<String>, Option<String>), WorkspaceError> {
+    /// The heads of the feature's branch and of `branch`, as they are now, and the feature's base where it is known.
+    pub(super) async fn heads(&self, branch: &str) -> Result<[Option<String>; 3], WorkspaceError> {
         let branch = format!("refs/heads/{branch}");
         let wanted = Wanted {
             refs: vec![&self.site.feature_ref, &branch],
             base: &self.site.git_order.base,
             commit: None,
         };
-        let mut refs = self.site.fetch(&wanted).await?.refs.into_iter();
-        Ok((refs.next().flatten(), refs.next().flatten()))
+        let fetched = self.site.fetch(&wanted).await?;
+        let mut refs = fetched.refs.into_iter();
+        Ok([refs.next().flatten(), refs.next().flatten(), fetched.base])
     }
 
-    fn no_branch(&self, branch: &str) -> Planned {
+    pub(super) fn no_branch(&self, branch: &str) -> Planned {
         let address = address::public(&self.site.git_order.repository.address);
         failed(format!("there is no branch `{branch}` in {address}"))
     }
 
     async fn update(&self, branch: &str) -> Result<Planned, WorkspaceError> {
-        let (head, base) = self.heads(branch).await?;
+        let [head, base, begun] = self.heads(branch).await?;
+        let git = &self.site.git;
         let Some(base) = base else {
             return Ok(self.no_branch(branch));
         };
+        let went_along = match &self.site.git_order.landed {
+            Some(landed) if head.is_none() => branch::contains(git, &landed.commit, &base).await?,
+            _ => false,
+        };
+        if !went_along
+            && let Some(message) = branch::objection(&self.site, head.as_deref(), begun.as_deref()).await?
+        {
+            return Ok(failed(message));
+        }
         let Some(head) = head else {
             return Ok(Planned::Ended(IntegrationEnd::Updated { commit: None, base }));
         };
-        let git = &self.site.git;
         if rebase::is_ancestor(git, &base, &head).await? {
             let commit = Some(head);
             return Ok(Planned::Ended(IntegrationEnd::Updated { commit, base }));
         }
-        let (tree, empty) = match rebase::rebase(git, &head, &base).await? {
+        let brought = self.as_merged(&base, &head).await?;
+        let (tree, empty) = match rebase::rebase(git, &head, &brought).await? {
             Rebased::Clean { tree, empty } => (tree, empty),
             Rebased::Conflict(conflict) => {
                 let source_ref = Some(format!("refs/heads/{branch}"));
@@ -266,6 +291,11 @@ impl Operation<'_> {
             Some(head) => rebase::is_ancestor(git, commit, head).await?,
             None => false,
         };
+        if head.is_none()
+            && let Some(message) = branch::objection(site, None, fetched.base.as_deref()).await?
+        {
+            return Ok(failed(message));
+        }
         let Some(head) = head.filter(|_| there) else {
             let branch = &site.git_order.feature_branch;
             return Ok(failed(format!(
@@ -304,75 +334,8 @@ impl Operation<'_> {
         }))
     }
 
-    async fn merge(&self, branch: &str, how: MergeHow) -> Result<Planned, WorkspaceError> {
-        let (head, onto) = self.heads(branch).await?;
-        let feature = &self.site.git_order.feature_branch;
-        let git = &self.site.git;
-        let Some(head) = head else {
-            return Ok(nothing_to_do(self.site.git_order.base.clone()));
-        };
-        if how == MergeHow::Command {
-            return Ok(Planned::HandOver {
-                branch: branch.to_owned(),
-                head,
-            });
-        }
-        let Some(onto) = onto else {
-            return Ok(self.no_branch(branch));
-        };
-        if rebase::is_ancestor(git, &head, &onto).await? {
-            return Ok(nothing_to_do(onto));
-        }
-        let own = self
-            .site
-            .git_order
-            .trailers
-            .get(TASK_TRAILER)
-            .map_or("", String::as_str);
-        let base = Some(self.site.git_order.base.as_str());
-        if let Some(commit) = rebase::find_landing(git, &onto, base, own).await? {
-            return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
-        }
-        let change = |new: String, empty: bool| {
-            Planned::Change(Change {
-                target: format!("refs/heads/{branch}"),
-                old: Some(onto.clone()),
-                new,
-                empty,
-                base: None,
-            })
-        };
-        if how == MergeHow::Ff {
-            if !rebase::is_ancestor(git, &onto, &head).await? {
-                return Ok(failed(format!(
-                    "`{branch}` has moved on since `{feature}` began, so it can't be fast-forwarded; take it in with \
-                     `feature update`, then retry this task"
-                )));
-            }
-            return Ok(change(head, false));
-        }
-        let (tree, empty) = match rebase::rebase(git, &onto, &head).await? {
-            Rebased::Clean { tree, empty } => (tree, empty),
-            Rebased::Conflict(conflict) => {
-                return Ok(failed(format!(
-                    "`{branch}` and `{feature}` changed the same places, in {}; take `{branch}` in with `feature update`, \
-                     then retry this task",
-                    conflict.named().join(", ")
-                )));
-            }
-        };
-        if empty && how == MergeHow::Squash {
-            return Ok(nothing_to_do(onto));
-        }
-        let parents = match how {
-            MergeHow::Merge => vec![onto.as_str(), head.as_str()],
-            _ => vec![onto.as_str()],
-        };
-        let new = self.commit(&tree, &parents, &[]).await?;
-        Ok(change(new, empty))
-    }
-
-    async fn commit(
+    /// A commit with the order's message, trailers and author, and further trailers.
+    pub(super) async fn commit(
         &self,
         tree: &str,
         parents: &[&str],
@@ -392,88 +355,5 @@ impl Operation<'_> {
         let message = message.render(&trailers);
         let signature = Signature::AsConfigured;
         Ok(commit::commit_tree(&site.git, tree, parents, &message, &author, signature).await?)
-    }
-
-    /// Runs the user's own command on a checkout of the feature's head, with the worker's environment and rights.
-    async fn hand_over<F, D>(
-        &self,
-        branch: &str,
-        head: String,
-        decide: F,
-        end: &mut watch::Receiver<Option<EndReason>>,
-    ) -> Result<IntegrationEnd, WorkspaceError>
-    where
-        F: Fn(Decided) -> D,
-        D: Future<Output = Decision>,
-    {
-        let site = &self.site;
-        let failed = |message: String| {
-            Ok(IntegrationEnd::Failed {
-                message,
-                retry: false,
-            })
-        };
-        let Some(script) = &site.settings.on_complete else {
-            return failed(
-                "this worker has no command to hand a feature over with: set `[workspace] on_complete` in its .ralph.toml"
-                    .to_owned(),
-            );
-        };
-        let prepared = async {
-            let gated = site.gate(&self.order.gate, &head).await?;
-            // The gate ran what agents wrote: nothing of what it left is there when the command runs.
-            site.check_out(&head).await?;
-            Ok::<_, WorkspaceError>(gated)
-        };
-        let gated = tokio::select! {
-            biased;
-            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
-            gated = prepared => gated?,
-        };
-        if let Some(ended) = gated {
-            return Ok(ended);
-        }
-        let decided = Decided {
-            old: head.clone(),
-            new: head.clone(),
-            new_ref: site.feature_ref.clone(),
-        };
-        if let Some(ended) = refused(decide(decided).await) {
-            return Ok(ended);
-        }
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).current_dir(site.folders.tree());
-        for name in OWN_VARIABLES {
-            command.env_remove(name);
-        }
-        let summary: String = self.order.body.chars().take(SUMMARY_CHARS).collect();
-        command
-            .env("RALPH_BRANCH", &site.git_order.feature_branch)
-            .env("RALPH_BASE", branch)
-            .env("RALPH_HEAD", &head)
-            .env("RALPH_REPOSITORY", &site.git_order.repository.address)
-            .env("RALPH_TITLE", &self.order.subject)
-            .env("RALPH_SUMMARY", summary)
-            .stdin(Stdio::null());
-        let bounds = Bounds {
-            time: site.settings.command_bound,
-            stdout_bytes: OUTPUT_BYTES,
-            stderr_bytes: OUTPUT_BYTES,
-        };
-        faults::point("operate.before_command");
-        let why = match process::run(command, b"", bounds).await {
-            Ok(finished) if finished.status.success() => {
-                return Ok(IntegrationEnd::Merged {
-                    commit: head,
-                    empty: false,
-                });
-            }
-            Ok(finished) => {
-                let words = [finished.stdout, finished.stderr].concat();
-                format!("{}\n{}", finished.status, String::from_utf8_lossy(&words).trim())
-            }
-            Err(error) => error.to_string(),
-        };
-        failed(format!("`[workspace] on_complete` of this worker failed: {why}"))
     }
 }

@@ -8,7 +8,7 @@ use super::folder::{Begun, Workspace};
 use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::{Folders, Purpose, Record, State};
 use super::workspaces::{self, Workspaces};
-use super::{address, commit, submodules};
+use super::{address, branch, commit, submodules};
 use crate::faults;
 
 impl Workspaces {
@@ -85,7 +85,8 @@ impl Workspaces {
             true => mirror.fetch_all_between(&wanted).await?,
             false => mirror.fetch(&wanted).await?,
         };
-        let start = start_of(&fetched, order, &mirror).await?;
+        let landed = landed_of(&fetched, order, &mirror).await?;
+        let start = start_of(&fetched, landed.as_deref(), order, &mirror).await?;
         faults::point("prepare.before_checkout");
         let conflict = match clone::check_out(&git, &start, &mirror.objects()).await {
             Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
@@ -113,13 +114,19 @@ impl Workspaces {
         record.state = State::Ready { start: start.clone() };
         folders.write(&record)?;
         faults::point("prepare.ready");
-        let branch = fetched.refs.first().cloned().flatten().or(fetched.base);
+        let branch = fetched.refs.first().cloned().flatten();
+        let branch = branch.or(landed).or(fetched.base);
         Ok((record, Begun { start, branch, git }))
     }
 }
 
 /// Where the work starts. An earlier attempt's commit that is nowhere any more (its ref was pruned) is done without.
-async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Result<Start, WorkspaceError> {
+async fn start_of(
+    fetched: &Fetched,
+    landed: Option<&str>,
+    order: &GitOrder,
+    mirror: &Mirror,
+) -> Result<Start, WorkspaceError> {
     let head = fetched.refs.first().cloned().flatten();
     let attempt = match &order.start {
         Some(_) => fetched.commit.clone(),
@@ -134,10 +141,34 @@ async fn start_of(fetched: &Fetched, order: &GitOrder, mirror: &Mirror) -> Resul
             brings: Some(attempt.clone()),
         });
     }
+    let head = head.or_else(|| landed.map(str::to_owned));
     match attempt.or(head).or_else(|| fetched.base.clone()) {
         Some(commit) => Ok(Start { commit, brings: None }),
         None => Err(missing_base(order, mirror).await),
     }
+}
+
+/// What landed on a branch that is not there any more and is not in the base either, where it still can be had: work goes on
+/// from it, though nothing can land before the branch is back.
+async fn landed_of(
+    fetched: &Fetched,
+    order: &GitOrder,
+    mirror: &Mirror,
+) -> Result<Option<String>, WorkspaceError> {
+    let Some(landed) = &order.landed else {
+        return Ok(None);
+    };
+    if fetched.refs.first().is_some_and(Option::is_some) {
+        return Ok(None);
+    }
+    let wanted = Wanted {
+        refs: Vec::new(),
+        base: &order.base,
+        commit: Some(&landed.commit),
+    };
+    let found = mirror.fetch(&wanted).await?.commit;
+    let is_in_base = branch::contains(&mirror.git, &landed.commit, &order.base).await?;
+    Ok(found.filter(|_| !is_in_base))
 }
 
 /// Why there is no base.

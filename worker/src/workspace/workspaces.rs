@@ -212,7 +212,8 @@ pub(super) fn check(order: &GitOrder) -> Result<(), WorkspaceError> {
     if let Some(name) = refs.into_iter().flatten().find(|name| !address::is_ref(name)) {
         return wrong("the ref", name);
     }
-    let ids = [Some(&order.base), order.start.as_ref()];
+    let landed = order.landed.as_ref().map(|landed| &landed.commit);
+    let ids = [Some(&order.base), order.start.as_ref(), landed];
     match ids.into_iter().flatten().find(|id| !address::is_object_id(id)) {
         Some(id) => wrong("the commit", id),
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! Workspaces against real git and real repositories.
 #![allow(clippy::unwrap_used)]
 
+mod branch;
 mod budget;
 mod caches;
 mod history;

@@ -69,6 +69,7 @@ fn merge(how: MergeHow, head: &str) -> GitOperation {
         branch: "main".to_owned(),
         how,
         head: head.to_owned(),
+        at_end: false,
     }
 }
 
@@ -117,7 +118,9 @@ async fn whatever_is_killed_is_done_once() {
             let ended = operate(&remote, "again", &order(operation, &[])).await;
             let done = matches!(
                 ended,
-                IntegrationEnd::Merged { .. } | IntegrationEnd::Updated { .. }
+                IntegrationEnd::Merged { .. }
+                    | IntegrationEnd::Delivered { .. }
+                    | IntegrationEnd::Updated { .. }
             );
             assert!(done, "{point} {kind}: {ended:?}");
             let (branch, since) = match kind {
@@ -160,6 +163,7 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
         branch: "release".to_owned(),
         how: MergeHow::Merge,
         head,
+        at_end: false,
     };
     let ended = operate(&remote, "elsewhere", &order(elsewhere, &[])).await;
     let IntegrationEnd::Failed {
@@ -186,7 +190,7 @@ async fn gate_decides_on_exactly_the_commit_that_becomes_the_head() {
     assert_eq!(command, "false");
     let ended = operate(&remote, "passed", &order(merge(MergeHow::Merge, &head), &[both])).await;
     assert!(
-        matches!(ended, IntegrationEnd::Merged { empty: false, .. }),
+        matches!(ended, IntegrationEnd::Delivered { empty: false, .. }),
         "{ended:?}"
     );
 }
@@ -332,5 +336,5 @@ async fn hand_over_begins_with_a_clean_checkout() {
     let plants = "touch planted && echo '# planted' >> .git/config";
     let order = order(merge(MergeHow::Command, &head), &[plants]);
     let ended = operate_in(&remote, &workspaces, "handed", &order).await;
-    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
 }

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{
-    Decided, GitOrder, IntegrateOrder, IntegrationEnd, Repository, Snapshot, WorkspaceOrder,
+    Decided, GitOrder, IntegrateOrder, IntegrationEnd, Landed, Repository, Snapshot, WorkspaceOrder,
 };
 use ralph_worker::workspace::{CommitMessage, Decision, TASK_TRAILER, Workspace, Workspaces};
 use tempfile::TempDir;
@@ -134,6 +135,8 @@ impl Remote {
             },
             feature_branch: BRANCH.to_owned(),
             base: self.base.clone(),
+            // Whatever is there, the coordinator knows of it.
+            landed: self.head(FEATURE).map(landed),
             start: None,
             start_ref: None,
             onto_head: false,
@@ -194,6 +197,12 @@ impl Remote {
             ..self.order(task, dispatch)
         }
     }
+}
+
+/// What landed last, of some task.
+pub fn landed(commit: String) -> Box<Landed> {
+    let task = TaskId(uuid::Uuid::nil());
+    Box::new(Landed { commit, task })
 }
 
 /// An order to integrate `commit`, without a gate.

@@ -82,6 +82,8 @@ pub(super) struct Batch<'a> {
     pub operated: Vec<TaskId>,
     /// The base that an update took in.
     pub bases: HashMap<TaskId, String>,
+    /// What had landed of the features that merges brought.
+    pub delivered: HashMap<TaskId, String>,
     /// What became of operations that took no turn.
     pub noted: Vec<operation::Ended>,
     /// Operations that go on another way.
@@ -129,6 +131,7 @@ impl<'a> Batch<'a> {
             operations,
             operated: Vec::new(),
             bases: HashMap::new(),
+            delivered: HashMap::new(),
             noted: Vec::new(),
             altered: Vec::new(),
             turns: BTreeSet::new(),

@@ -37,7 +37,7 @@ impl Batch<'_> {
         let operation = self.operations.get(&task.id).cloned();
         match judgement.step {
             Step::Landed => {
-                self.landed_by_itself(&task, operation.as_ref(), &integration.end);
+                self.landed_by_itself(&task, &integration.end);
                 self.land(task);
             }
             Step::Resolve => {
@@ -87,18 +87,21 @@ impl Batch<'_> {
         }
     }
 
-    fn landed_by_itself(&mut self, task: &Task, operation: Option<&GitOperation>, end: &IntegrationEnd) {
+    fn landed_by_itself(&mut self, task: &Task, end: &IntegrationEnd) {
         let commit = match end {
             IntegrationEnd::Updated { commit, base } => {
                 self.bases.insert(task.id, base.clone());
                 commit.as_ref()
             }
             IntegrationEnd::Merged { commit, .. } => Some(commit),
+            IntegrationEnd::Delivered { landed, .. } => {
+                self.delivered
+                    .extend(landed.clone().map(|landed| (task.id, landed)));
+                None
+            }
             _ => None,
         };
-        // What goes into another branch is no landing on the feature's.
-        let elsewhere = matches!(operation, Some(GitOperation::Merge { .. }));
-        if let Some(commit) = commit.filter(|_| !elsewhere) {
+        if let Some(commit) = commit {
             self.noted.push(Ended {
                 feature: task.feature,
                 task: task.id,
@@ -140,11 +143,19 @@ impl Batch<'_> {
                         self.begin_again(conn, task, signals).await?;
                     }
                 }
-                Some(GitOperation::Merge { branch, how, head }) => {
-                    // What landed since it was asked for went along.
-                    let branches = store::operation::branches(conn, feature).await?;
-                    let head = branches.and_then(|branches| branches.last_landed).unwrap_or(head);
-                    let merged = GitOperation::Merge { branch, how, head };
+                Some(GitOperation::Merge {
+                    branch,
+                    how,
+                    head,
+                    at_end,
+                }) => {
+                    // What had landed before it began went along; what landed since did not.
+                    let merged = GitOperation::Merge {
+                        branch,
+                        how,
+                        head: self.delivered.remove(&id).unwrap_or(head),
+                        at_end,
+                    };
                     store::operation::set(conn, id, &merged).await?;
                 }
                 None => {}

@@ -77,7 +77,9 @@ pub(super) fn end(
             end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
         }
         Finished::Integration(integration) => match &integration.end {
-            IntegrationEnd::Merged { commit, .. } => end.commit = Some(commit.clone()),
+            IntegrationEnd::Merged { commit, .. } | IntegrationEnd::Delivered { commit, .. } => {
+                end.commit = Some(commit.clone());
+            }
             IntegrationEnd::Rewritten { commit, commit_ref } => {
                 end.commit = Some(commit.clone());
                 end.pushed_ref = Some(commit_ref.clone());

@@ -1,0 +1,106 @@
+//! Whether the feature's branch is still what the coordinator takes it for. A branch that was deleted or moved back lacks
+//! what landed on it: what lands without that would lose it, though its tasks stay done. A branch that is there before
+//! anything landed is somebody else's.
+
+use super::address;
+use super::error::GitError;
+use super::git::Git;
+use super::rebase;
+use super::site::Site;
+
+/// The trailer of a squashed commit that says which head of a feature's branch it brings.
+pub(super) const MERGES_TRAILER: &str = "Ralph-Merges";
+/// How many squashed commits are looked at, newest first.
+const SQUASHED: usize = 100;
+
+/// Why the feature's branch, which is at `head`, must not be built on, and what to do; `None` when it may. `base` is what
+/// is known of the feature's base.
+///
+/// # Errors
+/// When git fails.
+pub(super) async fn objection(
+    site: &Site<'_>,
+    head: Option<&str>,
+    base: Option<&str>,
+) -> Result<Option<String>, GitError> {
+    let (git, order) = (&site.git, site.git_order);
+    let (branch, name) = (&order.feature_branch, &site.feature_ref);
+    let address = address::public(&order.repository.address);
+    Ok(match (&order.landed, head) {
+        (None, None) => None,
+        (None, Some(head)) => {
+            let is_base = head == order.base || rebase::is_ancestor(git, head, &order.base).await?;
+            (!is_base).then(|| {
+                format!(
+                    "`{branch}` is at {head} in {address}, though nothing of this feature has landed yet, so it is not the \
+                     feature's: submit the feature with another `--branch`, or, where nobody needs that one, remove it \
+                     (`git push {address} :{name}`), then retry this task"
+                )
+            })
+        }
+        (Some(landed), Some(head)) => {
+            let task = landed.task.to_string();
+            let has_it = contains(git, &landed.commit, head).await?
+                || rebase::find_landing(git, head, base, &task).await?.is_some();
+            (!has_it).then(|| {
+                let commit = &landed.commit;
+                format!(
+                    "`{branch}` is at {head} in {address}, without {commit}, which landed on it: somebody moved it. Merge \
+                     that commit into it (`git fetch {address} {commit}`, `git merge {commit}`; with `-s ours` what \
+                     landed stays out), push, then retry this task"
+                )
+            })
+        }
+        (Some(landed), None) => (!contains(git, &landed.commit, &order.base).await?).then(|| {
+            let commit = &landed.commit;
+            format!(
+                "`{branch}` is not in {address} any more, though {commit} landed on it. Bring it back (`git fetch {address} \
+                 {commit}`, `git push {address} {commit}:{name}`), or, where it was merged into the feature's base, \
+                 `feature update`; then retry this task"
+            )
+        }),
+    })
+}
+
+/// Whether `commit` is in the history of `head`, as it is or squashed.
+///
+/// # Errors
+/// When git fails.
+pub(super) async fn contains(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
+    if rebase::is_ancestor(git, commit, head).await? {
+        return Ok(true);
+    }
+    let mention = format!("--grep={MERGES_TRAILER}: {commit}");
+    let options = ["-1", "--format=%H", "--fixed-strings", &mention, head, "--"];
+    let found = git.run("log").args(options).accept(&[0, 128]).output().await?;
+    Ok(!found.stdout.is_empty())
+}
+
+/// The newest state of the feature's branch, now at `head`, that a squashed commit brought into `onto` since `base`.
+///
+/// # Errors
+/// When git fails.
+pub(super) async fn squashed(
+    git: &Git,
+    onto: &str,
+    base: &str,
+    head: &str,
+) -> Result<Option<String>, GitError> {
+    let format = format!("--format=%(trailers:key={MERGES_TRAILER},valueonly,separator=%x00)");
+    let since = format!("^{base}");
+    let options = [format.as_str(), "--no-color", "--no-notes", onto, &since, "--"];
+    let log = git
+        .run("log")
+        .args(options)
+        .accept(&[0, 128])
+        .output()
+        .await?
+        .text();
+    let brought = log.split(['\0', '\n']).map(str::trim);
+    for commit in brought.filter(|id| address::is_object_id(id)).take(SQUASHED) {
+        if rebase::is_ancestor(git, commit, head).await? {
+            return Ok(Some(commit.to_owned()));
+        }
+    }
+    Ok(None)
+}
