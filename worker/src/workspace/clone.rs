@@ -23,7 +23,7 @@ pub(super) struct Start {
     pub brings: Option<String>,
 }
 
-/// Checks `start` out into `tree` with the worker's git directory, which is made here. Returns the conflict with what
+/// Checks `start` out into `tree` with the worker's git directory, which is made here, for a feature that begins at `base`. Returns the conflict with what
 /// it brings, if there is one: its markers stand in the files.
 ///
 /// # Errors
@@ -31,6 +31,7 @@ pub(super) struct Start {
 pub(super) async fn check_out(
     git: &Git,
     start: &Start,
+    base: &str,
     objects: &Path,
 ) -> Result<Option<Conflict>, WorkspaceError> {
     let Start { commit, brings } = start;
@@ -44,6 +45,7 @@ pub(super) async fn check_out(
     )
     .and_then(|()| lfs::share(git))
     .map_err(WorkspaceError::io("make the git directory", git.dir()))?;
+    lfs::settle(git, base).await?;
     if gitdir::is_partial(objects) {
         // As the mirror, so that what is missing is fetched at once, and into what the agent's clone borrows from.
         let mirror = objects.parent().unwrap_or(objects);

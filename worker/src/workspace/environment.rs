@@ -57,6 +57,8 @@ pub(super) struct Environment {
     pub signs: bool,
     /// What git is told of Git LFS besides the user's own configuration.
     pub lfs: &'static [(&'static str, &'static str)],
+    /// What that configuration says of it.
+    pub lfs_of_user: Vec<(String, String)>,
     pub time: Bounded,
 }
 
@@ -78,6 +80,7 @@ impl Environment {
             identity: None,
             signs: false,
             lfs: &[],
+            lfs_of_user: Vec::new(),
             time,
         };
         let version = environment
@@ -109,6 +112,11 @@ impl Environment {
                 Err(_) => lfs::MISSING,
             },
         };
+        let of_user = environment.ask(&["config", "--null", "--get-regexp", lfs::OF_USER]);
+        environment.lfs_of_user = of_user
+            .await
+            .map(|listed| lfs::pairs(&listed))
+            .unwrap_or_default();
         let configured_ssh = environment
             .ask(&["config", "--get", "core.sshCommand"])
             .await
@@ -204,6 +212,7 @@ mod tests {
                 identity: None,
                 signs: false,
                 lfs: &[],
+                lfs_of_user: Vec::new(),
                 time,
             };
             environment.ask_nothing_by_ssh(configured.map(str::to_owned));

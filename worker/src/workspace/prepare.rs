@@ -85,13 +85,24 @@ impl Workspaces {
             true => mirror.fetch_all_between(&wanted).await?,
             false => mirror.fetch(&wanted).await?,
         };
+        if fetched.base.is_none() {
+            // Beyond what was fetched of the history; it says how the repository is used with Git LFS.
+            let alone = Wanted {
+                refs: Vec::new(),
+                base: &order.base,
+                commit: None,
+            };
+            if let Err(error) = mirror.fetch(&alone).await {
+                tracing::warn!(%error, "the feature's base can't be had");
+            }
+        }
         let landed = landed_of(&fetched, order, &mirror).await?;
         let start = start_of(&fetched, landed.as_deref(), order, &mirror).await?;
         faults::point("prepare.before_checkout");
-        let conflict = match clone::check_out(&git, &start, &mirror.objects()).await {
+        let conflict = match clone::check_out(&git, &start, &order.base, &mirror.objects()).await {
             Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
                 fetched = mirror.rebuild(&wanted).await?;
-                clone::check_out(&git, &start, &mirror.objects()).await?
+                clone::check_out(&git, &start, &order.base, &mirror.objects()).await?
             }
             checked_out => checked_out?,
         };

@@ -60,6 +60,7 @@ impl<'a> Site<'a> {
         let git = self.git.clone().with_tree(tree.clone());
         // What commands of an earlier checkout left there, links out of it too, must not be written through or run.
         self.folders.empty_tree()?;
+        lfs::settle(&git, &self.git_order.base).await?;
         clone::read_tree(&git, new).await?;
         let clone = AgentClone {
             branch: &self.git_order.feature_branch,

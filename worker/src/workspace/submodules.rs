@@ -203,7 +203,8 @@ impl Submodule {
         faults::point("submodule.before_checkout");
         let folder = tree.join(&self.path);
         fs::create_dir_all(&folder).map_err(WorkspaceError::io("make the folder", &folder))?;
-        clone::check_out(&git, &start, &mirror.objects()).await?;
+        // Agents have no hand in that repository.
+        clone::check_out(&git, &start, &self.commit, &mirror.objects()).await?;
         faults::point("submodule.before_git_dir");
         let dir = folder.join(".git");
         let config = format!(

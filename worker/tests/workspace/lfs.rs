@@ -1,7 +1,11 @@
 //! Git LFS: an agent sees the files, the worker brings and sends them.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use ralph_shared::wire::{IntegrationEnd, WorkspaceOrder};
 
@@ -114,4 +118,111 @@ async fn without_git_lfs_a_repository_that_needs_it_is_refused_in_words() {
         said.contains("keeps files in Git LFS") && said.contains("install git-lfs"),
         "{said}"
     );
+}
+
+/// A server that asks whoever comes for a login, and what it was told. Its address.
+fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head: Vec<_> = lines
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let known = head
+                .iter()
+                .any(|line| line.to_lowercase().starts_with("authorization:"));
+            heard.lock().unwrap().push(head.join("\n"));
+            let answer = match known {
+                true => "HTTP/1.1 410 Gone\r\n",
+                false => "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\n",
+            };
+            let _ = write!(stream, "{answer}Content-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    (address, told)
+}
+
+/// The user's credential helper is asked by git-lfs for whatever server it talks to.
+#[tokio::test]
+async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
+    let test = "lfs::an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own";
+    let Some(user) = User::or_run_as_one(test) else {
+        return;
+    };
+    if is_missing() {
+        return;
+    }
+    let helper = user.write("helper", "#!/bin/sh\necho username=ann\necho password=s3cret\n");
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    user.write(
+        ".gitconfig",
+        &format!("[credential]\n\thelper = {}\n", helper.display()),
+    );
+    let (theirs, told) = listen();
+    let remote = scene();
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let config = format!(
+        "[lfs]\n\turl = {theirs}/lfs\n\tpushurl = {theirs}/push\n\tallowincompletepush = true\n\
+         \tfetchexclude = *\n[remote \"origin\"]\n\tlfsurl = {theirs}/origin\n"
+    );
+    fs::write(workspace.path().join(".lfsconfig"), config).unwrap();
+    fs::write(workspace.path().join("second.bin"), "second\n".repeat(1000)).unwrap();
+    let commit = finish(&workspace).await.commit.unwrap();
+    workspace.remove().await.unwrap();
+    // Another worker checks it out, which has none of the objects yet.
+    let other = ralph_worker::workspace::Workspaces::open(&remote.data("other"))
+        .await
+        .unwrap();
+    let order = ralph_shared::wire::GitOrder {
+        start: Some(commit.clone()),
+        start_ref: Some(remote.order("t-1", "t-1").attempt_ref),
+        ..remote.order("t-1", "t-2")
+    };
+    let again = other.prepare("t-2", &WorkspaceOrder::Git(order)).await.unwrap();
+    let second = fs::read_to_string(again.path().join("second.bin")).unwrap();
+    assert!(second.starts_with("second\n"), "{second:.40}");
+    let order = ralph_shared::wire::IntegrateOrder {
+        gate: vec!["grep -q second second.bin".to_owned()],
+        ..integrate_order("t-1", &commit)
+    };
+    let third = ralph_worker::workspace::Workspaces::open(&remote.data("third"))
+        .await
+        .unwrap();
+    let ended = remote.integrate(&third, "t-1", "i-1", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    let told = told.lock().unwrap();
+    assert!(told.is_empty(), "{told:?}");
+}
+
+/// What a person wrote into the feature's base holds.
+#[tokio::test]
+async fn large_files_go_where_the_base_says() {
+    if is_missing() {
+        return;
+    }
+    let remote = scene();
+    let elsewhere = remote.data("elsewhere.git");
+    git(remote.dir.path(), &["init", "-q", "--bare", "elsewhere.git"]);
+    let seed = remote.data("seed");
+    let config = format!("[lfs]\n\tpushurl = file://{}\n", elsewhere.display());
+    fs::write(seed.join(".lfsconfig"), config).unwrap();
+    git(&seed, &["add", "-A"]);
+    git(&seed, &["commit", "-q", "-m", "Keep large files there"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    let remote = Remote {
+        base: git(&seed, &["rev-parse", "HEAD"]),
+        ..remote
+    };
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    fs::write(workspace.path().join("second.bin"), "second\n".repeat(1000)).unwrap();
+    finish(&workspace).await;
+    assert!(elsewhere.join("lfs/objects").is_dir());
 }
