@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(Knock::of("a", "x", &turn), Some(knock("a", "x", None)));
         let workspace = Ended::Workspace {
             message: String::new(),
+            away: false,
         };
         assert_eq!(Knock::of("a", "x", &workspace), None);
     }

@@ -1,6 +1,8 @@
 //! One dispatch, from its assignment to its report in the spool: prepare, run or integrate, push, report.
 
 mod branches;
+mod left;
+mod patience;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,6 +28,8 @@ use crate::life::Life;
 use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
+pub use left::{held_by_earlier_life, push_what_is_left, report_earlier_life};
+use patience::Patience;
 
 /// Runs a dispatch and leaves its report in the spool. Returns what it told of its agent's door.
 pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
@@ -117,7 +121,7 @@ fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
     let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
     tracing::error!(dispatch = %assignment.dispatch, message);
     match &assignment.work {
-        Work::Session(_) => unstarted(Ended::Workspace { message }, Snapshot::default()),
+        Work::Session(_) => unstarted(Ended::Workspace { message, away: true }, Snapshot::default()),
         Work::Integrate(_) | Work::Git(_) => Finished::Integration(IntegrationReport {
             end: IntegrationEnd::Failed { message, retry: true },
         }),
@@ -139,24 +143,6 @@ fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
         stderr_tail: String::new(),
         questions: Vec::new(),
     }))
-}
-
-/// The report of a session that ended with its worker.
-fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, alone: bool) -> Report {
-    let reason = if alone {
-        EndReason::DiedAlone
-    } else {
-        EndReason::DiedWithOthers
-    };
-    let ended = Ended::Told { reason };
-    Report {
-        v: WRITES,
-        dispatch: assignment.dispatch,
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
-        duration_ms: 0,
-        finished: unstarted(ended, snapshot),
-    }
 }
 
 /// Runs a session. The workspace comes along when everything in it is pushed, to be removed after the report is spooled.
@@ -187,18 +173,29 @@ async fn session(
         Ok(prompt) => prompt,
         Err(error) => {
             let message = format!("the prompt could not be fetched: {error:#}");
-            return (unstarted(Ended::Workspace { message }, Snapshot::default()), None);
+            let ended = Ended::Workspace { message, away: true };
+            return (unstarted(ended, Snapshot::default()), None);
         }
     };
     let throw_away = order.access != Access::Workspace;
     let name = folder(assignment.dispatch);
+    let mut ends = end.clone();
     let prepare = async {
-        if throw_away {
-            life.workspaces
-                .prepare_throw_away(&name, &assignment.workspace)
-                .await
-        } else {
-            life.workspaces.prepare(&name, &assignment.workspace).await
+        let mut patience = Patience::new();
+        loop {
+            let prepared = if throw_away {
+                life.workspaces
+                    .prepare_throw_away(&name, &assignment.workspace)
+                    .await
+            } else {
+                life.workspaces.prepare(&name, &assignment.workspace).await
+            };
+            match prepared {
+                Err(error) if error.is_away() && patience.before_work(&mut ends).await => {
+                    tracing::warn!(dispatch = %assignment.dispatch, %error, "a workspace can't be made now; trying again");
+                }
+                prepared => return prepared,
+            }
         }
     };
     let mut waits = end.clone();
@@ -219,6 +216,7 @@ async fn session(
                 unstarted(
                     Ended::Workspace {
                         message: error.to_string(),
+                        away: error.is_elsewhere(),
                     },
                     Snapshot::default(),
                 ),
@@ -228,8 +226,11 @@ async fn session(
     };
     if let Err(error) = workspace.set_up(life.workspaces.settings()).await {
         let snapshot = Snapshot::default();
-        let message = error.to_string();
-        return (unstarted(Ended::Workspace { message }, snapshot), Some(workspace));
+        let ended = Ended::Workspace {
+            message: error.to_string(),
+            away: error.is_elsewhere(),
+        };
+        return (unstarted(ended, snapshot), Some(workspace));
     }
     let prompt = renewed(life, assignment, order, &workspace, prompt).await;
     // Without them the prompt still says the most of it.
@@ -243,6 +244,7 @@ async fn session(
     let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
+    let mut told = end.clone();
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
     if let Err(error) = publisher.await {
@@ -265,7 +267,11 @@ async fn session(
     }
     ended.agent.account = account;
     let message = commit_message(assignment, &ended);
-    let snapshot = workspace.finish(&message).await;
+    let mut patience = Patience::new();
+    let mut snapshot = workspace.finish(&message).await;
+    while workspace.is_away() && patience.after_work(&mut told).await {
+        snapshot = workspace.finish(&message).await;
+    }
     let pushed = snapshot.push_error.is_none();
     let finished = Finished::Session(Box::new(report_of(ended, snapshot)));
     // With the login's own secrets, which an agent may have put into a file.
@@ -438,57 +444,4 @@ async fn publish(life: Arc<Life>, dispatch: DispatchId, mut receiver: Transcript
             }
         }
     }
-}
-
-/// What the life before left with work in it: its workspaces, and the assignments they belong to.
-pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
-    let mut held = Vec::new();
-    for workspace in life.workspaces.unpushed().await {
-        let of = left
-            .iter()
-            .find(|assignment| folder(assignment.dispatch) == workspace.dispatch());
-        if let Some(assignment) = of {
-            held.push((assignment.clone(), workspace));
-        }
-    }
-    held
-}
-
-/// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
-/// What that life reported itself stays as it is. `left` is all that ran when it died.
-pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(Assignment, Workspace)>) {
-    let reported = life.spool.dispatches();
-    let lost = left.iter().filter(|one| !reported.contains(&one.dispatch));
-    let alone = lost.count() == 1;
-    let is_held = |one: &&Assignment| held.iter().any(|(held, _)| held.dispatch == one.dispatch);
-    for assignment in left.iter().filter(|one| !is_held(one)) {
-        life.home.forget_live(assignment.dispatch);
-    }
-    for (assignment, workspace) in held {
-        let message = CommitMessage {
-            subject: format!(
-                "{} (attempt {}, broken off)",
-                assignment.task_title, assignment.attempt
-            ),
-            body: "The worker died while this session ran.".to_owned(),
-        };
-        let snapshot = workspace.finish(&message).await;
-        let pushed = snapshot.push_error.is_none();
-        if !reported.contains(&assignment.dispatch) {
-            let mut report = broken_off(life, &assignment, snapshot, alone);
-            let logins = life
-                .config
-                .agents
-                .values()
-                .flat_map(|agent| session::login_secrets(&agent.files));
-            report.finished = outgoing::redacted(&life.redactor.with(logins), report.finished);
-            spool(life, &report).await;
-        }
-        life.ended(assignment.dispatch);
-        life.home.forget_live(assignment.dispatch);
-        if pushed && let Err(error) = workspace.remove().await {
-            tracing::warn!(%error, "a workspace of an earlier life could not be removed");
-        }
-    }
-    publish_spooled(life).await;
 }

@@ -23,7 +23,7 @@ use crate::home::Home;
 use crate::link::Link;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
-use crate::workspace::{self, CommitMessage, Workspace, Workspaces};
+use crate::workspace::{self, Workspace, Workspaces};
 use crate::{beat, errand, prune, session, slot};
 
 /// Pause between tries of what needs a coordinator.
@@ -429,15 +429,6 @@ async fn settle(life: &Life) {
 async fn push_what_is_left(life: Arc<Life>) {
     loop {
         tokio::time::sleep(UNPUSHED).await;
-        let message = CommitMessage {
-            subject: "Work that could not be pushed at once".to_owned(),
-            body: String::new(),
-        };
-        for (dispatch, snapshot) in life.workspaces.rescue_unpushed(&message).await {
-            match snapshot.push_error {
-                None => tracing::info!(dispatch, "pushed what was left"),
-                Some(error) => tracing::warn!(dispatch, error, "still can't push"),
-            }
-        }
+        errand::push_what_is_left(&life).await;
     }
 }

@@ -69,7 +69,7 @@ fn bound(report: &mut Report, room: usize) {
         Some(&mut session.stderr_tail),
     ];
     texts.into_iter().flatten().for_each(|text| cut(text, room / 16));
-    if let Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message } =
+    if let Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message, .. } =
         &mut session.ended
     {
         cut(message, room / 16);
@@ -116,8 +116,9 @@ fn cut_front(text: &mut String, bytes: usize) {
 pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
     match &mut finished {
         Finished::Session(session) => {
-            if let Ended::Workspace { message } | Ended::Protocol { message } | Ended::Door { message, .. } =
-                &mut session.ended
+            if let Ended::Workspace { message, .. }
+            | Ended::Protocol { message }
+            | Ended::Door { message, .. } = &mut session.ended
             {
                 *message = redactor.text(message);
             }

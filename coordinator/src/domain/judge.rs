@@ -49,6 +49,8 @@ pub struct Judgement {
     pub grows: bool,
     /// The account of its agent failed, and holds back whatever needs it (SPEC 7.3).
     pub at_account: bool,
+    /// The server or the worker was away: nothing is known of the task, and nothing counts against it.
+    pub away: bool,
 }
 
 /// Facts about the attempt that a work session belongs to.
@@ -79,6 +81,7 @@ impl Judgement {
             died_alone: false,
             grows: false,
             at_account: false,
+            away: false,
         }
     }
 }
@@ -189,6 +192,10 @@ fn no_verdict(reason: &str, facts: AttemptFacts) -> Judgement {
 fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement {
     let broken = broke_off(ended);
     match broken.outcome {
+        _ if broken.away => Judgement {
+            step: Step::Repeat,
+            ..broken
+        },
         Outcome::Interrupted | Outcome::Lost | Outcome::Door => Judgement {
             step: Step::Repeat,
             ..broken
@@ -261,7 +268,10 @@ fn broke_off(ended: &Ended) -> Judgement {
             at_account: door.concerns() == Concerns::Account,
             ..retry(Outcome::Door, message.clone())
         },
-        Ended::Workspace { message } => retry(Outcome::Error, format!("the workspace failed: {message}")),
+        Ended::Workspace { message, away } => Judgement {
+            away: *away,
+            ..retry(Outcome::Error, format!("the workspace failed: {message}"))
+        },
     }
 }
 
@@ -365,14 +375,16 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             Step::Retry,
             "its report is not of its kind".to_owned(),
         ),
-        // Another dispatch does the same again, counted where it failed.
+        // Another dispatch does the same again.
         _ => {
             let judged = integration(end, 0);
             let step = match judged.step {
                 Step::Repeat => Step::Retry,
                 step => step,
             };
-            Judgement { step, ..judged }
+            // The server, or what this worker lacks: the next one may do it.
+            let away = matches!(end, IntegrationEnd::Failed { .. });
+            Judgement { step, away, ..judged }
         }
     }
 }

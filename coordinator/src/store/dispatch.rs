@@ -75,6 +75,10 @@ pub struct Dispatch {
     pub model: Option<String>,
     /// The row of prompts that its own is in.
     pub prompts: Option<Uuid>,
+    /// How it ended, if it did.
+    pub outcome: Option<Outcome>,
+    /// Whether its work is known to stand on its attempt ref.
+    pub pushed: bool,
 }
 
 /// Where a dispatch stands.
@@ -97,7 +101,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  prompts_id
+                  prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
            from dispatches
            where id = any($1)"#,
         ids,
@@ -123,6 +127,8 @@ struct Row {
     start_commit: Option<String>,
     model: Option<String>,
     prompts_id: Option<Uuid>,
+    outcome: Option<Outcome>,
+    pushed: bool,
 }
 
 impl From<Row> for Dispatch {
@@ -143,6 +149,8 @@ impl From<Row> for Dispatch {
             start_commit: row.start_commit,
             model: row.model,
             prompts: row.prompts_id,
+            outcome: row.outcome,
+            pushed: row.pushed,
         }
     }
 }
@@ -153,7 +161,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  prompts_id
+                  prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
            from dispatches
            where id = any($1)
            order by id
@@ -163,6 +171,24 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(Dispatch::from).collect())
+}
+
+/// Notes that the work of a dispatch was pushed after it was over.
+pub async fn pushed_late(
+    conn: &mut PgConnection,
+    dispatch: DispatchId,
+    commit: &str,
+    pushed_ref: &str,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches set commit = $2, pushed_ref = $3 where id = $1 and pushed_ref is null",
+        dispatch.0,
+        commit,
+        pushed_ref,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// How a dispatch ended, as its row keeps it.

@@ -114,6 +114,9 @@ pub enum Ended {
     Workspace {
         /// What failed, and git's own words.
         message: String,
+        /// A server or something of the worker's is away, not the task: later or elsewhere it goes on.
+        #[serde(default)]
+        away: bool,
     },
 }
 

@@ -202,7 +202,7 @@ async fn a_missing_agent_is_not_found_in_bubblewrap_either() {
     stage.spec.sandbox.mode = SandboxMode::Bubblewrap;
     match (stage.play().await.end.ended, bubblewrap()) {
         (Ended::Door { door, .. }, Some(_)) => assert_eq!(door, Door::NotFound),
-        (Ended::Workspace { message }, None) => assert!(message.contains("bwrap"), "{message}"),
+        (Ended::Workspace { message, .. }, None) => assert!(message.contains("bwrap"), "{message}"),
         (other, _) => panic!("{other:?}"),
     }
 }

@@ -2,6 +2,7 @@
 //! double reports, and what people do. After every step the rows agree with what a recount gives.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod away;
 mod deaths;
 mod doors;
 mod invariants;

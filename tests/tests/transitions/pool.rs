@@ -126,6 +126,23 @@ impl<'a> Pool<'a> {
         }
     }
 
+    /// The same session, whose work reached no server.
+    pub fn unpushed(incoming: &mut Incoming) {
+        if let Finished::Session(session) = &mut incoming.report.finished {
+            session.snapshot.pushed_ref = None;
+            session.snapshot.push_error = Some("the server could not be reached".into());
+        }
+    }
+
+    /// What a session leaves, and where.
+    pub fn pushed_by(of: &Assignment) -> (Option<String>, Option<String>) {
+        let WorkspaceOrder::Git(git) = &of.workspace else {
+            return (None, None);
+        };
+        let commit = format!("{:040x}", of.dispatch.0.as_u128() >> 8);
+        (Some(commit), Some(git.attempt_ref.clone()))
+    }
+
     pub fn integration(&self, to: &Assignment, end: IntegrationEnd) -> Incoming {
         let finished = Finished::Integration(IntegrationReport { end });
         Incoming {

@@ -53,6 +53,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
     let failed = |error: std::io::Error| Greeting {
         trouble: Some(Ended::Workspace {
             message: format!("failed to make a folder for it: {error}"),
+            away: false,
         }),
         ..Greeting::default()
     };

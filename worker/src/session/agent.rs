@@ -63,6 +63,7 @@ impl Agent {
         if !spec.cwd.is_dir() {
             return Err(Ended::Workspace {
                 message: format!("the session's folder {} is not there", spec.cwd.display()),
+                away: false,
             });
         }
         let Some((program, arguments)) = spec.agent.argv.split_first() else {

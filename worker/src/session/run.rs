@@ -145,7 +145,7 @@ async fn hold(
         Ok(variables) => add_unset(&mut environment, variables),
         Err(error) => {
             let message = error.to_string();
-            return (Ended::Workspace { message }, none);
+            return (Ended::Workspace { message, away: false }, none);
         }
     }
     let logins = match copy_logins_in(spec, record).await {
@@ -218,12 +218,12 @@ async fn process(
         Err(error) => {
             let folder = spec.cwd.display();
             let message = format!("failed to open the session's folder {folder}: {error}");
-            return Ended::Workspace { message }.into();
+            return Ended::Workspace { message, away: false }.into();
         }
     };
     let confinement = match confine(spec, environment) {
         Ok(confinement) => confinement,
-        Err(message) => return Ended::Workspace { message }.into(),
+        Err(message) => return Ended::Workspace { message, away: false }.into(),
     };
     let cgroup = confinement.cgroup();
     let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone(), &confinement) {
@@ -235,7 +235,7 @@ async fn process(
         Err(error) => {
             let message = format!("failed to watch the agent's input: {error}");
             agent.clean_up().await;
-            return Ended::Workspace { message }.into();
+            return Ended::Workspace { message, away: false }.into();
         }
     };
     let (outbox, write) = peer::outbox(stdin);
@@ -350,7 +350,7 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
         Ended::Turn { stop_reason: text }
         | Ended::Protocol { message: text }
         | Ended::Door { message: text, .. }
-        | Ended::Workspace { message: text } => *text = redactor.text(text),
+        | Ended::Workspace { message: text, .. } => *text = redactor.text(text),
         Ended::Told { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } => {}
     }
     ended
@@ -367,7 +367,7 @@ pub fn words(ended: &Ended) -> String {
             signal: Some(signal), ..
         } => format!("the agent was killed by signal {signal}"),
         Ended::AgentExited { .. } => "the agent exited".to_owned(),
-        Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message } => {
+        Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message, .. } => {
             message.clone()
         }
     }

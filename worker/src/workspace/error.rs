@@ -137,6 +137,20 @@ impl WorkspaceError {
         }
     }
 
+    /// Whether it is worth a wait: time alone can mend it.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Git(error) => error.trouble.is_away(),
+            Self::OverBudget { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it says nothing of the task: the server or this worker is the trouble.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_away() || matches!(self, Self::Io { .. } | Self::Busy { .. })
+    }
+
     /// For `map_err` on file operations.
     pub(super) fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {

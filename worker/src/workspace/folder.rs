@@ -1,6 +1,7 @@
 //! One workspace: the folder that an agent gets, and what the worker does with it when the agent is gone.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
 
@@ -29,6 +30,8 @@ pub struct Workspace {
     repository: Option<Repository>,
     /// The folder of this machine that is worked in itself; `tree` is its path then.
     dir: Option<OpenDir>,
+    /// Whether its last push failed for a server that is away.
+    away: AtomicBool,
 }
 
 /// Where work begins.
@@ -61,6 +64,7 @@ impl Workspace {
             ports: ports(),
             repository: None,
             dir: None,
+            away: AtomicBool::new(false),
         }
     }
 
@@ -179,6 +183,7 @@ impl Workspace {
     /// away is only looked at.
     pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
         let mut snapshot = Snapshot::default();
+        self.away.store(false, Ordering::Relaxed);
         if let Some(dir) = &self.dir {
             dir.describe(&mut snapshot).await;
         }
@@ -187,9 +192,15 @@ impl Workspace {
             if let Err(error) = self.finish_in(repository, message, &mut snapshot).await {
                 tracing::warn!(dispatch = %self.dispatch, %error, "failed to push a workspace's work");
                 snapshot.push_error = Some(error.to_string());
+                self.away.store(error.is_away(), Ordering::Relaxed);
             }
         }
         snapshot
+    }
+
+    /// Whether the last [`Self::finish`] could not push since a server is away: time alone can mend that.
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
     }
 
     async fn finish_in(

@@ -109,6 +109,11 @@ impl Trouble {
         )
     }
 
+    /// Whether time alone can mend it.
+    pub fn is_away(self) -> bool {
+        matches!(self, Self::Unreachable | Self::NoSpace | Self::TimedOut)
+    }
+
     /// Whether the remote itself was the trouble, rather than something on this side.
     pub fn is_remote(self) -> bool {
         !matches!(self, Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs)

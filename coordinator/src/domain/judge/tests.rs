@@ -394,3 +394,54 @@ fn integrations() {
     );
     assert_eq!(step(failed(false), 1), (Outcome::Error, Step::Retry));
 }
+
+/// What a server or a worker does says nothing of the task.
+#[test]
+fn what_is_away_is_no_failure_and_no_verdict() {
+    let away = |away| Ended::Workspace {
+        message: "gone".into(),
+        away,
+    };
+    let tried = AttemptFacts {
+        verify_tries: 1,
+        ..Default::default()
+    };
+    check(
+        SessionKind::Verify,
+        away(true),
+        "",
+        tried,
+        Outcome::Error,
+        Step::Repeat,
+    );
+    check(
+        SessionKind::Verify,
+        away(false),
+        "",
+        tried,
+        Outcome::Failed,
+        Step::Retry,
+    );
+    let context = ralph_shared::sigil::Context {
+        kind: SessionKind::Work,
+        task_id: ID,
+        model_tiers: &[],
+    };
+    let sigils = ralph_shared::sigil::parse("", &context);
+    for is_away in [true, false] {
+        let judged = session(SessionKind::Work, &away(is_away), &sigils, tried);
+        assert_eq!((judged.outcome, judged.away), (Outcome::Error, is_away));
+    }
+}
+
+#[test]
+fn change_of_a_branch_that_may_go_well_elsewhere_counts_against_nobody() {
+    let failed = |retry| IntegrationEnd::Failed {
+        message: "gone".into(),
+        retry,
+    };
+    let judged = operation(&failed(true));
+    assert_eq!((judged.step, judged.away), (Step::Retry, true));
+    let judged = operation(&failed(false));
+    assert_eq!((judged.step, judged.away), (Step::Ask, false));
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use ralph_shared::ids::{FeatureId, RunId, ShortPrefix, TaskId};
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Difficulty, Sigils};
 use ralph_shared::wire::{Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport};
@@ -76,6 +76,8 @@ pub(super) struct Batch<'a> {
     pub doors: Doors,
     pub next_models: Vec<(TaskId, String)>,
     pub failed_runs: BTreeSet<FeatureId>,
+    /// Dispatches whose work was pushed after they were over: the commit and its ref.
+    pub pushed_late: Vec<(DispatchId, String, String)>,
     /// What tasks of the role `git` do.
     pub operations: HashMap<TaskId, GitOperation>,
     /// Those of them that landed.
@@ -128,6 +130,7 @@ impl<'a> Batch<'a> {
             next_models: Vec::new(),
             doors: Doors::default(),
             failed_runs: BTreeSet::new(),
+            pushed_late: Vec::new(),
             operations,
             operated: Vec::new(),
             bases: HashMap::new(),
@@ -143,10 +146,15 @@ impl Batch<'_> {
     /// Judges one report and notes what it changes.
     pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> Fate {
         match dispatch.state {
-            DispatchState::Settled => return Fate::Applied,
+            DispatchState::Settled => {
+                self.pushed_late(dispatch, one);
+                return Fate::Applied;
+            }
             DispatchState::Superseded => {
                 // What it spent counts once.
-                if !dispatch.reported {
+                if dispatch.reported {
+                    self.pushed_late(dispatch, one);
+                } else {
                     self.supersede(dispatch, one);
                 }
                 return Fate::Superseded;
@@ -187,32 +195,6 @@ impl Batch<'_> {
             }
         }
         Fate::Applied
-    }
-
-    /// A report that came after the fence moved: kept with its usage and branch.
-    pub(super) fn supersede(&mut self, dispatch: &Dispatch, one: &Incoming) {
-        if let Finished::Session(report) = &one.report.finished {
-            self.spend(dispatch, report, false, false);
-        }
-        let (outcome, reason) = match dispatch.state {
-            DispatchState::Superseded => (
-                Outcome::Interrupted,
-                "the task was taken from it before its report came",
-            ),
-            _ => (
-                Outcome::Lost,
-                "its report came after the task had been claimed again",
-            ),
-        };
-        let judgement = Judgement::new(outcome, Step::Retry, reason.to_owned());
-        self.ends.push(end(
-            dispatch,
-            DispatchState::Superseded,
-            &judgement,
-            &one.report,
-            None,
-            0,
-        ));
     }
 
     pub(super) fn session(

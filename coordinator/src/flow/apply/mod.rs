@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `settle` | a batch in one transaction; what happens when that fails |
 //! | `batch` | judges each report and notes what it changes |
+//! | `late` | what is kept of a report whose dispatch is over |
 //! | `moves` | what a judgement does to a task |
 //! | `door` | what they tell of agents' doors |
 //! | `operate` | the ends of what changes branches without an agent, and what they lead to |
@@ -16,6 +17,7 @@
 
 mod batch;
 mod door;
+mod late;
 mod moves;
 mod operate;
 mod record;

@@ -134,7 +134,7 @@ impl Batch<'_> {
                     return;
                 }
             }
-            Outcome::Door => {
+            Outcome::Door | Outcome::Error => {
                 let (next, trouble) = if judgement.at_account {
                     retry::at_account(task.trouble)
                 } else {
@@ -152,8 +152,12 @@ impl Batch<'_> {
                     Next::Again(wait) => delay = wait,
                     Next::NeedsReview => {
                         let reason = judgement.reason.clone().unwrap_or_default();
+                        let reason = match judgement.away {
+                            true => format!("it could not be verified: {reason}"),
+                            false => format!("the verifier fails at the door: {reason}"),
+                        };
                         self.give_turn_up(&task, judgement);
-                        self.needs_person(task, format!("the verifier fails at the door: {reason}"));
+                        self.needs_person(task, reason);
                         return;
                     }
                 }
@@ -210,10 +214,11 @@ impl Batch<'_> {
             Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
         });
         // What came back by itself was not lost after all, unless it may have killed its worker.
-        let outcome = if judgement.outcome == Outcome::Lost && !judgement.died_alone {
-            Outcome::Interrupted
-        } else {
-            judgement.outcome
+        let outcome = match judgement.outcome {
+            Outcome::Lost if !judgement.died_alone => Outcome::Interrupted,
+            // As at an agent's door: nobody knows anything of the task, and a pause helps.
+            _ if judgement.away => Outcome::Door,
+            outcome => outcome,
         };
         let (next, trouble) = if judgement.at_account {
             retry::at_account(task.trouble)

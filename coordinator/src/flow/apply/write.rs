@@ -40,6 +40,9 @@ impl Batch<'_> {
         let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
         store::task::save(conn, &changed).await?;
         store::dispatch::end(conn, &self.ends).await?;
+        for (dispatch, commit, pushed_ref) in &self.pushed_late {
+            store::dispatch::pushed_late(conn, *dispatch, commit, pushed_ref).await?;
+        }
         if !self.withdraw.is_empty() {
             store::ready::withdraw(conn, &self.withdraw).await?;
         }

@@ -145,7 +145,7 @@ async fn a_policy_that_nothing_enforces_starts_no_agent() {
     let listeners = Listeners::open().await;
     let played = stage(SandboxMode::None, "none", &listeners).play().await;
     match played.end.ended {
-        Ended::Workspace { message } => assert!(message.contains("needs a sandbox"), "{message}"),
+        Ended::Workspace { message, .. } => assert!(message.contains("needs a sandbox"), "{message}"),
         other => panic!("{other:?}"),
     }
 }
@@ -158,7 +158,7 @@ async fn a_proxy_without_an_address_is_told() {
         .unwrap();
     let played = stage.play().await;
     match &played.end.ended {
-        Ended::Workspace { message } => assert!(message.contains("no-such-host.invalid"), "{message}"),
+        Ended::Workspace { message, .. } => assert!(message.contains("no-such-host.invalid"), "{message}"),
         other => panic!("{other:?}"),
     }
     assert!(!format!("{:?}{}", played.end, played.transcript()).contains("hidden-word"));

@@ -1,0 +1,66 @@
+//! Reports that come when their dispatch is over: what they spent, and what they pushed, is kept.
+
+use ralph_shared::wire::Finished;
+
+use super::batch::Batch;
+use super::record::end;
+use super::settle::Incoming;
+use crate::domain::judge::{Judgement, Step};
+use crate::domain::states::{Outcome, TaskState};
+use crate::store::dispatch::{Dispatch, DispatchState};
+
+impl Batch<'_> {
+    /// A further report of a dispatch that is over tells at most that its work was pushed since: where nothing was begun
+    /// after it, the next attempt starts there.
+    pub(super) fn pushed_late(&mut self, dispatch: &Dispatch, one: &Incoming) {
+        let Finished::Session(session) = &one.report.finished else {
+            return;
+        };
+        let (Some(commit), Some(pushed_ref)) = (&session.snapshot.commit, &session.snapshot.pushed_ref)
+        else {
+            return;
+        };
+        if dispatch.pushed {
+            return;
+        }
+        self.pushed_late
+            .push((dispatch.id, commit.clone(), pushed_ref.clone()));
+        let Some(task) = self.tasks.get_mut(&dispatch.task) else {
+            return;
+        };
+        let goes_on = matches!(task.state, TaskState::Pending | TaskState::NeedsReview)
+            && task.dispatch == Some(dispatch.id.0)
+            && dispatch.state == DispatchState::Settled;
+        if goes_on && dispatch.kind.changes_files() && dispatch.outcome != Some(Outcome::Failed) {
+            task.start_commit = Some(commit.clone());
+            task.start_ref = Some(pushed_ref.clone());
+            self.changed.insert(task.id);
+        }
+    }
+
+    /// A report that came after the fence moved: kept with its usage and branch.
+    pub(super) fn supersede(&mut self, dispatch: &Dispatch, one: &Incoming) {
+        if let Finished::Session(report) = &one.report.finished {
+            self.spend(dispatch, report, false, false);
+        }
+        let (outcome, reason) = match dispatch.state {
+            DispatchState::Superseded => (
+                Outcome::Interrupted,
+                "the task was taken from it before its report came",
+            ),
+            _ => (
+                Outcome::Lost,
+                "its report came after the task had been claimed again",
+            ),
+        };
+        let judgement = Judgement::new(outcome, Step::Retry, reason.to_owned());
+        self.ends.push(end(
+            dispatch,
+            DispatchState::Superseded,
+            &judgement,
+            &one.report,
+            None,
+            0,
+        ));
+    }
+}

@@ -1,0 +1,124 @@
+//! Git servers that are away: what that costs a task, and work that reaches them late.
+
+use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{Assignment, Ended, WorkspaceOrder};
+use ralph_tests::harness::{FeatureOptions, Repository, World};
+
+use super::pool::Pool;
+
+async fn steer(world: &World, task: TaskId, command: TaskCommand) -> Steered {
+    steer::task(&world.db, task, command, "test", None)
+        .await
+        .unwrap()
+        .0
+}
+
+/// Where an assignment starts: the commit and its ref.
+fn start(of: &Assignment) -> Option<(String, String)> {
+    match &of.workspace {
+        WorkspaceOrder::Git(git) => git.start.clone().zip(git.start_ref.clone()),
+        workspace => panic!("{workspace:?}"),
+    }
+}
+
+async fn state(world: &World, task: TaskId) -> (String, i16, i16) {
+    sqlx::query_as("select state::text, failures, door_failures from tasks where id = $1")
+        .bind(task.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn server_that_is_away_counts_against_nobody_until_it_is_for_long() {
+    let world = World::calm().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+    let mut options = FeatureOptions::default();
+    options.run.backoff_ms = 0;
+    let graph = "- {key: a, title: A}";
+    let (_, _, tasks) = world
+        .submit("f", Some(&repository), graph, &options)
+        .await
+        .unwrap();
+    let pool = Pool::join(&world).await;
+    for times in 1..=5 {
+        assert_eq!(
+            state(&world, tasks[0]).await,
+            ("pending".to_owned(), 0, times - 1)
+        );
+        let of = pool.claim(1).await.pop().unwrap();
+        let away = Ended::Workspace {
+            message: "the server could not be reached".into(),
+            away: true,
+        };
+        let mut report = pool.session(&of, away, "", 0);
+        Pool::unpushed(&mut report);
+        pool.report(vec![report]).await;
+    }
+    assert_eq!(state(&world, tasks[0]).await, ("needs_review".to_owned(), 0, 5));
+    world.stop().await;
+}
+
+/// What a session made, and whose push failed, is where the next one begins once it got there.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
+    let world = World::calm().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+    let mut options = FeatureOptions::default();
+    options.run.backoff_ms = 300_000;
+    let graph = "- {key: a, title: A}";
+    let (_, _, tasks) = world
+        .submit("f", Some(&repository), graph, &options)
+        .await
+        .unwrap();
+    let task = tasks[0];
+    let pool = Pool::join(&world).await;
+    let of = pool.claim(1).await.pop().unwrap();
+    let turn = || Ended::Turn {
+        stop_reason: "end_turn".into(),
+    };
+    let text = format!("<task-done>{task}</task-done>");
+    let late = pool.session(&of, turn(), &text, 1);
+    let mut report = late.clone();
+    Pool::unpushed(&mut report);
+    pool.report(vec![report]).await;
+    let pushed = async || -> (Option<String>, Option<String>) {
+        sqlx::query_as("select commit, pushed_ref from dispatches where id = $1")
+            .bind(of.dispatch.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap()
+    };
+    assert_eq!(pushed().await.1, None);
+    for _ in 0..2 {
+        pool.report(vec![late.clone()]).await;
+        let (commit, pushed_ref) = pushed().await;
+        assert_eq!((commit, pushed_ref), Pool::pushed_by(&of));
+    }
+    // It changed nothing else: the attempt failed once.
+    assert_eq!(state(&world, task).await, ("pending".to_owned(), 1, 0));
+    sqlx::query("update ready_tasks set not_before = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let next = pool.claim(1).await.pop().unwrap();
+    let (commit, pushed_ref) = Pool::pushed_by(&of);
+    assert_eq!(start(&next), commit.zip(pushed_ref));
+    // Once something else was begun, it is only noted.
+    let mut unpushed = pool.session(&next, turn(), &text, 1);
+    Pool::unpushed(&mut unpushed);
+    pool.report(vec![unpushed]).await;
+    sqlx::query("update ready_tasks set not_before = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let third = pool.claim(1).await.pop().unwrap();
+    pool.report(vec![pool.session(&next, turn(), &text, 1)]).await;
+    assert_eq!(steer(&world, task, TaskCommand::Release).await, Steered::Done(1));
+    let fourth = pool.claim(1).await.pop().unwrap();
+    assert_eq!(start(&fourth), start(&third));
+    world.stop().await;
+}

@@ -1,0 +1,133 @@
+//! Work whose session is over but that has not reached its server yet, or that nobody was told of: of an earlier life of the
+//! worker, or of a push that failed.
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES};
+
+use super::{folder, spool, unstarted};
+use crate::beat::publish_spooled;
+use crate::life::Life;
+use crate::workspace::{CommitMessage, Workspace};
+use crate::{outgoing, session};
+
+/// What the life before left with work in it: its workspaces, and the assignments they belong to.
+pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
+    let mut held = Vec::new();
+    for workspace in life.workspaces.unpushed().await {
+        let of = left
+            .iter()
+            .find(|assignment| folder(assignment.dispatch) == workspace.dispatch());
+        if let Some(assignment) = of {
+            held.push((assignment.clone(), workspace));
+        }
+    }
+    held
+}
+
+/// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
+/// What that life reported itself stays as it is. `left` is all that ran when it died.
+pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(Assignment, Workspace)>) {
+    let reported = life.spool.dispatches();
+    let lost = left.iter().filter(|one| !reported.contains(&one.dispatch));
+    let alone = lost.count() == 1;
+    let is_held = |one: &&Assignment| held.iter().any(|(held, _)| held.dispatch == one.dispatch);
+    for assignment in left.iter().filter(|one| !is_held(one)) {
+        life.home.forget_live(assignment.dispatch);
+    }
+    for (assignment, workspace) in held {
+        let message = CommitMessage {
+            subject: format!(
+                "{} (attempt {}, broken off)",
+                assignment.task_title, assignment.attempt
+            ),
+            body: "The worker died while this session ran.".to_owned(),
+        };
+        let snapshot = workspace.finish(&message).await;
+        let pushed = snapshot.push_error.is_none();
+        if !reported.contains(&assignment.dispatch) {
+            let mut report = broken_off(life, &assignment, snapshot, alone);
+            let logins = life
+                .config
+                .agents
+                .values()
+                .flat_map(|agent| session::login_secrets(&agent.files));
+            report.finished = outgoing::redacted(&life.redactor.with(logins), report.finished);
+            spool(life, &report).await;
+        }
+        life.ended(assignment.dispatch);
+        life.home.forget_live(assignment.dispatch);
+        if pushed && let Err(error) = workspace.remove().await {
+            tracing::warn!(%error, "a workspace of an earlier life could not be removed");
+        }
+    }
+    publish_spooled(life).await;
+}
+
+/// Pushes what could not be pushed when its session ended, and tells the coordinator, which knows that session's report
+/// already. What it can't be told of stays for the next time.
+pub async fn push_what_is_left(life: &Life) {
+    let message = CommitMessage {
+        subject: "Work that could not be pushed at once".to_owned(),
+        body: String::new(),
+    };
+    let waiting = life.spool.dispatches();
+    for workspace in life.workspaces.unpushed().await {
+        let dispatch = uuid::Uuid::parse_str(workspace.dispatch()).map(DispatchId);
+        // What the session itself reported comes first.
+        if dispatch.as_ref().is_ok_and(|dispatch| waiting.contains(dispatch)) {
+            continue;
+        }
+        let snapshot = workspace.finish(&message).await;
+        let name = workspace.dispatch().to_owned();
+        if let Some(error) = &snapshot.push_error {
+            tracing::warn!(dispatch = name, error, "still can't push");
+            continue;
+        }
+        if let Ok(dispatch) = dispatch
+            && let Err(error) = tell_of_late_push(life, dispatch, snapshot).await
+        {
+            tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed what was left, but can't tell anybody yet");
+            continue;
+        }
+        tracing::info!(dispatch = name, "pushed what was left");
+        if let Err(error) = workspace.remove().await {
+            tracing::warn!(dispatch = name, %error, "a workspace could not be deleted");
+        }
+    }
+}
+
+/// Publishes a report of nothing but the push: its dispatch is settled, so it changes nothing else.
+async fn tell_of_late_push(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> anyhow::Result<()> {
+    let ended = Ended::Workspace {
+        message: "its work was pushed after its report".to_owned(),
+        away: true,
+    };
+    let report = Report {
+        v: WRITES,
+        dispatch,
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        duration_ms: 0,
+        finished: outgoing::redacted(&life.redactor, unstarted(ended, snapshot)),
+    };
+    let body = outgoing::message(life, &serde_json::to_vec(&report)?).await?;
+    life.link.report(body).await
+}
+
+/// The report of a session that ended with its worker.
+fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, alone: bool) -> Report {
+    let reason = if alone {
+        EndReason::DiedAlone
+    } else {
+        EndReason::DiedWithOthers
+    };
+    let ended = Ended::Told { reason };
+    Report {
+        v: WRITES,
+        dispatch: assignment.dispatch,
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        duration_ms: 0,
+        finished: unstarted(ended, snapshot),
+    }
+}
