@@ -1,15 +1,21 @@
 //! A feature's branch in the clone that the command is called in.
 
+use std::path::Path;
+
 use super::client::{Client, escape};
 use super::git::{fetch, git, git_shown, within_repository};
 use crate::store::view::{FeatureView, Landing, Page};
 
-/// Checks the feature's branch out, here.
+/// Checks the feature's branch out, here. In the feature's own repository it is its head that is checked out: the branch
+/// stays free for what lands.
 ///
 /// # Errors
 /// When the feature has no code, or git refuses, since files would be overwritten, say.
 pub async fn checkout(client: &Client, feature: &str) -> anyhow::Result<()> {
     let fetched = fetch_feature(client, feature).await?;
+    if is_here(&fetched.address).await {
+        return git_shown(&["switch", "--detach", &fetched.head]).await;
+    }
     let here = format!("refs/heads/{}", fetched.branch);
     if git(None, &["rev-parse", "--verify", "--quiet", &here])
         .await
@@ -21,8 +27,20 @@ pub async fn checkout(client: &Client, feature: &str) -> anyhow::Result<()> {
     git_shown(&["merge", "--ff-only", &fetched.head]).await
 }
 
+/// Whether the current folder belongs to the repository at `address`.
+async fn is_here(address: &str) -> bool {
+    let folder = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    let there = match path.starts_with('/') {
+        true => git(Some(Path::new(path)), &folder).await.ok(),
+        false => None,
+    };
+    there.is_some() && git(None, &folder).await.ok() == there
+}
+
 /// A feature's branch, which this clone has now.
 pub(super) struct Fetched {
+    address: String,
     branch: String,
     /// Where the feature began.
     pub base: String,
@@ -47,7 +65,12 @@ pub(super) async fn fetch_feature(client: &Client, feature: &str) -> anyhow::Res
                 "the branch `{branch}` can't be fetched; did a task of the feature land yet?"
             ))
         })?;
-    Ok(Fetched { branch, base, head })
+    Ok(Fetched {
+        address,
+        branch,
+        base,
+        head,
+    })
 }
 
 /// How many commits of a branch are drawn, unless the output is wide.

@@ -52,6 +52,11 @@ fn local(path: &str) -> String {
     }
 }
 
+/// Whether it is a folder of this machine.
+pub(super) fn is_local(address: &str) -> bool {
+    address.starts_with('/') || address.starts_with("file://")
+}
+
 /// The address without a login that http carries in it, as an agent or a log may see it.
 pub(super) fn public(address: &str) -> String {
     match login_of(address) {

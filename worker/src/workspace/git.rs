@@ -118,6 +118,11 @@ impl Git {
         self
     }
 
+    /// The work tree, where there is one.
+    pub(super) fn tree(&self) -> Option<&Path> {
+        self.tree.as_deref()
+    }
+
     /// The same repository, seen from another git directory.
     pub(super) fn at(&self, dir: PathBuf) -> Self {
         Self {
@@ -134,6 +139,10 @@ impl Git {
 
     pub(super) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
     pub(super) fn environment(&self) -> &Environment {

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
+use super::address;
 use super::error::GitError;
 use super::git::{Git, REMOTE};
 use super::trouble::Trouble;
+
+/// Lets a checkout on this machine follow the branch that is checked out in it, as long as nothing in it is changed: git
+/// would refuse the push.
+const FOLLOWS: &str = "--receive-pack=git -c receive.denyCurrentBranch=updateInstead receive-pack";
 
 /// How often a push that may work later is tried.
 pub(super) const PUSH_TRIES: u32 = 4;
@@ -27,8 +32,14 @@ pub(super) async fn push_once(
 ) -> Result<(), GitError> {
     let lease = format!("--force-with-lease={name}:{}", expected.unwrap_or_default());
     let refspec = format!("{commit}:{name}");
-    let options = ["--porcelain", "--no-verify", &lease, REMOTE, &refspec];
-    git.run("push").args(options).remote().output().await?;
+    let follows = address::is_local(git.address()).then_some(FOLLOWS);
+    git.run("push")
+        .args(["--porcelain", "--no-verify", &lease])
+        .args(follows)
+        .args([REMOTE, &refspec])
+        .remote()
+        .output()
+        .await?;
     Ok(())
 }
 

@@ -23,6 +23,8 @@ pub enum Trouble {
     NotFound,
     /// Git refuses a repository on disk that belongs to somebody else.
     Ownership,
+    /// The branch is checked out where it is pushed to, and that checkout can't follow.
+    CheckedOut,
     /// The ref is not where the push expected it.
     Moved,
     /// The repository keeps files in Git LFS, and this machine hasn't got it.
@@ -49,6 +51,10 @@ const WORDS: &[(&str, Trouble)] = &[
     ("disk quota exceeded", Trouble::NoSpace),
     ("quota exceeded", Trouble::NoSpace),
     ("exceeds github's file size limit", Trouble::Declined),
+    ("refusing to update checked out branch", Trouble::CheckedOut),
+    ("branch is currently checked out", Trouble::CheckedOut),
+    ("working directory has", Trouble::CheckedOut),
+    ("could not update working tree", Trouble::CheckedOut),
     ("stale info", Trouble::Moved),
     ("fetch first", Trouble::Moved),
     ("non-fast-forward", Trouble::Moved),
@@ -140,6 +146,10 @@ impl Trouble {
             Self::Declined => {
                 "let the worker push to this ref: look at the server's branch protection, push rules and hooks"
             }
+            Self::CheckedOut => {
+                "that branch is checked out there, with changes that are not committed: commit or stash them, or check \
+                 another branch out; then retry"
+            }
             Self::NoSpace => "free space or raise the quota, on the server or where the message says",
             Self::Unreachable => "check the address, the network and the server; Ralph tries again by itself",
             Self::NotFound => "check the address of the repository, and that the worker's user may read it",
@@ -163,6 +173,7 @@ impl fmt::Display for Trouble {
             Self::HostKeyChanged => "the server's ssh host key is another one than before",
             Self::Certificate => "the server's certificate could not be verified",
             Self::Declined => "the server declined it",
+            Self::CheckedOut => "the branch is checked out",
             Self::NoSpace => "no space or quota left",
             Self::Unreachable => "the server could not be reached",
             Self::NotFound => "there is no such repository",
@@ -222,6 +233,14 @@ mod tests {
             (
                 "! [remote rejected] a -> a (protected branch hook declined)",
                 Trouble::Declined,
+            ),
+            (
+                "! a:refs/heads/a [remote rejected] (branch is currently checked out)",
+                Trouble::CheckedOut,
+            ),
+            (
+                "! a:refs/heads/a [remote rejected] (Working directory has unstaged changes)",
+                Trouble::CheckedOut,
             ),
             ("! a:refs/heads/a [rejected] (stale info)", Trouble::Moved),
             (

@@ -4,6 +4,7 @@
 mod branch;
 mod budget;
 mod caches;
+mod checked_out;
 mod history;
 mod http;
 mod https;

@@ -1,0 +1,100 @@
+//! A repository that somebody works in: its checkout follows what is pushed, unless that would cost anything.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_shared::wire::{GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow};
+use ralph_worker::workspace::{Decision, Workspaces};
+use tokio::sync::watch;
+
+use crate::remote::{FEATURE, Remote, git, integrate_order, landed};
+
+/// As the coordinator orders it, for the repository in `person`.
+fn order(remote: &Remote, person: &Path, task: &str, dispatch: &str) -> GitOrder {
+    let head = git(person, &["for-each-ref", "--format=%(objectname)", FEATURE]);
+    GitOrder {
+        landed: (!head.is_empty()).then(|| landed(head)),
+        ..remote.integration_order(task, dispatch)
+    }
+}
+
+async fn land(remote: &Remote, workspaces: &Workspaces, person: &Path, task: &str) -> IntegrationEnd {
+    let commit = remote
+        .attempt(workspaces, task, &format!("{task}.txt"), "new\n")
+        .await;
+    let dispatch = format!("i-{task}");
+    let git = order(remote, person, task, &dispatch);
+    remote
+        .integrate_as(workspaces, &dispatch, &git, &integrate_order(task, &commit))
+        .await
+}
+
+async fn merge(remote: &Remote, workspaces: &Workspaces, person: &Path, dispatch: &str) -> IntegrationEnd {
+    let order_of_merge = GitOperationOrder {
+        operation: GitOperation::Merge {
+            branch: "main".to_owned(),
+            how: MergeHow::Ff,
+            head: remote.base.clone(),
+            at_end: true,
+        },
+        subject: "Merge".to_owned(),
+        body: String::new(),
+        gate: Vec::new(),
+    };
+    let (_sender, end) = watch::channel(None);
+    let git = order(remote, person, "t-9", dispatch);
+    let decide = |_| async { Decision::Push };
+    workspaces
+        .operate(dispatch, &git, &order_of_merge, decide, end)
+        .await
+}
+
+fn failure(ended: IntegrationEnd) -> String {
+    match ended {
+        IntegrationEnd::Failed {
+            message,
+            retry: false,
+        } => message,
+        ended => panic!("{ended:?}"),
+    }
+}
+
+#[tokio::test]
+async fn checkout_of_a_branch_follows_it_unless_something_in_it_is_changed() {
+    let mut remote = Remote::new();
+    let person = remote.data("person");
+    git(remote.dir.path(), &["clone", "-q", "repo.git", "person"]);
+    remote.address = Some(person.display().to_string());
+    let workspaces = remote.workspaces().await;
+    let ended = land(&remote, &workspaces, &person, "t-1").await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    let ended = merge(&remote, &workspaces, &person, "m-1").await;
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
+    assert_eq!(fs::read_to_string(person.join("t-1.txt")).unwrap(), "new\n");
+    assert_eq!(git(&person, &["status", "--porcelain"]), "");
+
+    // The feature's own branch is no other.
+    git(&person, &["switch", "-q", "ralph/demo"]);
+    let ended = land(&remote, &workspaces, &person, "t-2").await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert!(person.join("t-2.txt").exists());
+    git(&person, &["switch", "-q", "main"]);
+
+    fs::write(person.join("a.txt"), "being worked on\n").unwrap();
+    let before = git(&person, &["rev-parse", "main"]);
+    let said = failure(merge(&remote, &workspaces, &person, "m-2").await);
+    assert!(said.contains("commit or stash them"), "{said}");
+    assert_eq!(git(&person, &["rev-parse", "main"]), before);
+    assert_eq!(
+        fs::read_to_string(person.join("a.txt")).unwrap(),
+        "being worked on\n"
+    );
+    git(&person, &["stash", "-q"]);
+    // Of what git does not know nothing is overwritten.
+    fs::write(person.join("t-2.txt"), "mine\n").unwrap();
+    failure(merge(&remote, &workspaces, &person, "m-3").await);
+    assert_eq!(fs::read_to_string(person.join("t-2.txt")).unwrap(), "mine\n");
+    fs::remove_file(person.join("t-2.txt")).unwrap();
+    let ended = merge(&remote, &workspaces, &person, "m-4").await;
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
+}
