@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::error::WorkspaceError;
 use super::held::Held;
-use super::record::{self, Folders, State};
+use super::record::{self, Folders, Record, State};
 use super::workspaces::Workspaces;
 use super::{address, modes, submodules};
 
@@ -91,40 +91,57 @@ fn size_bytes(folder: &Path) -> u64 {
     own + entries.map(|entry| size_bytes(&entry.path())).sum::<u64>()
 }
 
-fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
-    let mut spare = Vec::new();
-    let mut in_use = BTreeSet::new();
+/// The records of workspaces, where they can be read.
+fn recorded(data: &Path) -> Result<Vec<(PathBuf, Folders, Record)>, WorkspaceError> {
+    let mut found = Vec::new();
     for path in folders_in(&record::records(data)) {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = name_of(&path);
         let folders = Folders::new(data, &name)?;
-        let Ok(Some(record)) = folders.read() else {
-            continue;
-        };
-        if let State::Pushed { .. } = record.state {
-            spare.extend(of(Kind::Workspace, path));
+        if let Ok(Some(record)) = folders.read() {
+            found.push((path, folders, record));
         }
+    }
+    Ok(found)
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The names of mirrors from which a workspace borrows, or is about to.
+fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
+    let mut in_use = BTreeSet::new();
+    for (_, folders, record) in recorded {
         if let ralph_shared::wire::WorkspaceOrder::Git(order) = &record.order {
             in_use.insert(address::mirror_name(&order.repository.address));
         }
-        let modules = submodules::of(&folders).unwrap_or_default();
+        let modules = submodules::of(folders).unwrap_or_default();
         in_use.extend(modules.iter().map(|module| address::mirror_name(&module.address)));
+    }
+    in_use
+}
+
+fn has_rested(mirror: &Spare) -> bool {
+    mirror.used.elapsed().is_ok_and(|rest| rest > MIRROR_REST)
+}
+
+fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
+    let recorded = recorded(data)?;
+    let in_use = lent(&recorded);
+    let mut spare = Vec::new();
+    for (path, _, record) in recorded {
+        if let State::Pushed { .. } = record.state {
+            spare.extend(of(Kind::Workspace, path));
+        }
     }
     for repository in folders_in(&record::caches(data)) {
         let caches = folders_in(&repository).flat_map(|whose| folders_in(&whose));
         spare.extend(caches.filter_map(|path| of(Kind::Cache, path)));
     }
     for path in folders_in(&record::mirrors(data)) {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let rested = |spare: &Spare| spare.used.elapsed().is_ok_and(|rest| rest > MIRROR_REST);
-        let mirror = of(Kind::Mirror, path).filter(rested);
+        let name = name_of(&path);
+        let mirror = of(Kind::Mirror, path).filter(has_rested);
         spare.extend(mirror.filter(|_| !name.contains('.') && !in_use.contains(&name)));
     }
     Ok(spare)
@@ -172,6 +189,11 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
             if file.try_lock().is_err() {
                 return Ok(false);
             }
+            // Somebody may have used it since it was looked at; whoever is about to has a record by now, and waits.
+            let rested = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| has_rested(&mirror));
+            if !rested || lent(&recorded(data)?).contains(&name_of(path)) {
+                return Ok(false);
+            }
             away(path)
         }
     }
@@ -184,4 +206,45 @@ fn away(path: &Path) -> Result<bool, WorkspaceError> {
     fs::rename(path, &gone).map_err(WorkspaceError::io("move away", path))?;
     modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::wire::WorkspaceOrder;
+
+    use super::super::record::Purpose;
+    use super::*;
+
+    /// Used between the look and the lock: by a fetch that is over, or a workspace that is about to.
+    #[test]
+    fn mirror_that_was_used_meanwhile_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let address = "/srv/repository";
+        let mirror = record::mirrors(data.path()).join(address::mirror_name(address));
+        fs::create_dir_all(&mirror).unwrap();
+        let lock = fs::File::create(mirror.with_extension("lock")).unwrap();
+        let remove = || remove(data.path(), Kind::Mirror, &mirror).unwrap();
+        assert!(!remove(), "its last use was just now");
+        lock.set_modified(SystemTime::now() - 2 * MIRROR_REST).unwrap();
+        let folders = Folders::new(data.path(), "d-1").unwrap();
+        folders.make().unwrap();
+        let order = serde_json::json!({
+            "mode": "git", "repository": {"address": address}, "feature_branch": "ralph/f", "base": "0".repeat(40),
+            "attempt_ref": "refs/heads/ralph-attempts/f/t/1-d", "trailers": {},
+        });
+        let order: WorkspaceOrder = serde_json::from_value(order).unwrap();
+        let (purpose, state) = (Purpose::Work, State::Preparing);
+        let dispatch = "d-1".to_owned();
+        folders
+            .write(&Record {
+                dispatch,
+                order,
+                purpose,
+                state,
+            })
+            .unwrap();
+        assert!(!remove(), "a workspace is about to borrow from it");
+        folders.remove().unwrap();
+        assert!(remove() && !mirror.exists());
+    }
 }
