@@ -136,9 +136,9 @@ impl Operation<'_> {
         let site = &self.site;
         let fails = |message: String, retry: bool| Ok(IntegrationEnd::Failed { message, retry });
         let Some(script) = &site.settings.on_complete else {
-            let message = "this worker has no command to hand a feature over with: set `[workspace] on_complete` in its \
-                           .ralph.toml";
-            return fails(message.to_owned(), false);
+            let message = "this worker has no command to hand a feature over with, another one may have it: set `[workspace] \
+                           on_complete` in the .ralph.toml of one";
+            return fails(message.to_owned(), true);
         };
         let prepared = async {
             let gated = site.gate(&self.order.gate, &head).await?;

@@ -151,11 +151,8 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
         assert!(message.contains("feature update"), "{message}");
     }
     let command = operate(&remote, "command", &order(merge(MergeHow::Command, &head), &[])).await;
-    let IntegrationEnd::Failed {
-        message,
-        retry: false,
-    } = command
-    else {
+    // Another worker may have one.
+    let IntegrationEnd::Failed { message, retry: true } = command else {
         panic!("{command:?}")
     };
     assert!(message.contains("[workspace] on_complete"), "{message}");
