@@ -14,7 +14,7 @@
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `history` | how much of a repository is fetched |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
-//! | `snapshot`, `commit` | the tree on disk as a commit |
+//! | `snapshot`, `meant`, `commit` | the tree on disk as a commit, with ignored files that an agent committed on purpose |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
@@ -52,6 +52,7 @@ mod history;
 mod integrate;
 mod land;
 mod lfs;
+mod meant;
 mod mirror;
 mod modes;
 mod operate;

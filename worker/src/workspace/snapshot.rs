@@ -1,7 +1,8 @@
 //! Turns whatever an agent left on disk into one commit on its start, without running anything that the agent set up.
 //!
-//! The tree on disk is what counts: the agent's own `.git` is not even read. Repositories that the agent made inside
-//! its tree lose their `.git` (kept in the worker's folder) and so become plain files.
+//! The tree on disk is what counts. Of the agent's own `.git` only the names of files are read that it has in its index
+//! though they are ignored: it committed them on purpose. Repositories that the agent made inside its tree lose their
+//! `.git` (kept in the worker's folder) and so become plain files.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record::Folders;
 use super::trouble::Trouble;
-use super::{gitdir, gitlinks, modes};
+use super::{gitdir, gitlinks, meant, modes};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
@@ -96,6 +97,7 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
     if added.code != 0 {
         added.must_have_had_space("add")?;
     }
+    meant::add(git).await?;
     let tree = git.run("write-tree").output().await?.word();
     let raw = git
         .run("diff-tree")

@@ -144,6 +144,45 @@ async fn the_agents_git_directory_does_not_matter() {
     }
 }
 
+/// `*.log` is ignored.
+#[tokio::test]
+async fn ignored_files_are_kept_that_an_agent_committed_on_purpose() {
+    let files = pushed_after(|tree| {
+        fs::create_dir(tree.join("dist")).unwrap();
+        for name in ["dist/meant *.log", "dist/left.log", "gone.log", "staged.log"] {
+            fs::write(tree.join(name), name).unwrap();
+        }
+        git(tree, &["add", "-f", "--", "dist/meant *.log", "gone.log"]);
+        git(tree, &["commit", "-q", "-m", "mine"]);
+        git(tree, &["add", "-f", "staged.log"]);
+        fs::remove_file(tree.join("gone.log")).unwrap();
+    });
+    let files = files.await;
+    assert_eq!(
+        files,
+        ".gitignore a.txt dist/meant *.log shared.txt staged.log work.txt"
+    );
+}
+
+#[tokio::test]
+async fn index_of_an_agents_that_can_not_be_read_changes_nothing() {
+    let messes: &[fn(&Path)] = &[
+        |tree| fs::write(tree.join(".git/index"), "DIRC nonsense").unwrap(),
+        |tree| {
+            git(tree, &["update-index", "--split-index"]);
+        },
+        |tree| {
+            fs::write(tree.join("x.log"), "x").unwrap();
+            git(tree, &["add", "-f", "x.log"]);
+            fs::rename(tree.join(".git/index"), tree.join("index.log")).unwrap();
+            std::os::unix::fs::symlink("../index.log", tree.join(".git/index")).unwrap();
+        },
+    ];
+    for mess in messes {
+        assert_eq!(pushed_after(mess).await, SEED);
+    }
+}
+
 #[tokio::test]
 async fn nothing_that_the_agent_configured_is_run() {
     let marker = tempfile::tempdir().unwrap();
