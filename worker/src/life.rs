@@ -318,6 +318,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             disk_budget_bytes: config.disk_budget_bytes,
             setup: config.setup.clone(),
             on_complete: config.on_complete.clone(),
+            author: config.author.clone(),
+            sign_off: config.sign_off,
             dirs: config.dirs.clone(),
             command_env: config.command_env.clone(),
             sandbox: config.sandbox.clone(),

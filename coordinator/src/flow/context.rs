@@ -515,6 +515,14 @@ fn assignment(
         ("Ralph-Attempt".to_owned(), dispatch.attempt.to_string()),
         ("Ralph-Run".to_owned(), run.id.to_string()),
     ]);
+    // What lands is by whoever made the attempt.
+    let of_attempt = facts.integrations.get(&dispatch.task);
+    let of_attempt = of_attempt.and_then(|integration| integration.model.clone());
+    let model = match dispatch.kind {
+        Kind::Integrate => of_attempt,
+        _ => dispatch.model.as_ref().map(|choice| choice.model.clone()),
+    };
+    trailers.extend(model.map(|model| ("Ralph-Model".to_owned(), model)));
     if dispatch.kind == Kind::Integrate
         && let Some(GitOperation::Revert { task, .. }) = facts.operations.get(&task.task)
     {

@@ -46,6 +46,8 @@ pub struct Integration {
     pub tries: i32,
     /// An agent judged exactly the source commit, and passed it.
     pub judged: bool,
+    /// The model that made the attempt, if one was chosen.
+    pub model: Option<String>,
 }
 
 /// Puts a passed attempt into its feature's queue.
@@ -81,7 +83,11 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
                     select 1 from dispatches v
                     where v.task_id = i.task_id and v.kind = 'verify' and v.outcome = 'passed'
                       and v.start_commit = i.source_commit
-                  ) as "judged!"
+                  ) as "judged!",
+                  (select m.model from dispatches m
+                   where m.task_id = i.task_id and m.attempt = i.attempt and m.kind in ('work', 'review')
+                   order by m.id desc
+                   limit 1) as model
            from integrations i
            where i.task_id = any($1) and i.state in ('waiting', 'turn', 'decided')"#,
         tasks,
@@ -104,6 +110,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
             new_ref: row.new_ref,
             tries: row.tries,
             judged: row.judged,
+            model: row.model,
         })
         .collect())
 }

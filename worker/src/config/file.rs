@@ -27,6 +27,11 @@ pub struct WorkspaceTable {
     pub setup: Vec<String>,
     /// The user's own command that a finished feature is handed to (`--merge command`), run with the worker's rights.
     pub on_complete: Option<String>,
+    /// Who commits: `Name <address>`.
+    pub author: Option<String>,
+    /// Whether what lands is signed off.
+    #[serde(default)]
+    pub sign_off: bool,
     /// How many commits of each branch a new mirror begins with.
     pub depth: Option<u32>,
     /// Which objects stay at the remote until they are needed.

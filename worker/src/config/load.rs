@@ -37,6 +37,10 @@ pub struct Config {
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
     pub on_complete: Option<String>,
+    /// Who commits: `Name <address>`.
+    pub author: Option<String>,
+    /// Whether what lands is signed off.
+    pub sign_off: bool,
     /// Variables of these commands and of a gate's.
     pub command_env: BTreeMap<String, String>,
     /// Folders that agents may work in themselves, with all below them.
@@ -100,6 +104,8 @@ impl Config {
             disk_budget_bytes: machine.disk_budget_bytes,
             setup: machine.setup,
             on_complete: machine.on_complete,
+            author: machine.author,
+            sign_off: machine.sign_off,
             command_env: machine.command_env,
             data: args.data,
             nats_url: args.nats,

@@ -13,7 +13,7 @@ use super::file::{AgentTable, File, McpTable, PermissionAnswer, PermissionTable,
 use super::stock;
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::{AgentCommand, LoginFile, Pattern, Rule, secret_values};
-use crate::workspace::{CacheRule, History};
+use crate::workspace::{CacheRule, History, is_author};
 
 /// Name of the agent that `--agent` or `[agent]` configures.
 pub const DEFAULT_AGENT: &str = "default";
@@ -47,6 +47,10 @@ pub struct Machine {
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
     pub on_complete: Option<String>,
+    /// Who commits: `Name <address>`.
+    pub author: Option<String>,
+    /// Whether what lands is signed off.
+    pub sign_off: bool,
     /// Variables of these commands and of a gate's.
     pub command_env: BTreeMap<String, String>,
     /// Folders that agents may work in themselves.
@@ -72,6 +76,10 @@ impl Machine {
             .workspace
             .on_complete
             .filter(|command| !command.trim().is_empty());
+        let (author, sign_off) = (file.workspace.author, file.workspace.sign_off);
+        if let Some(author) = author.as_deref().filter(|author| !is_author(author)) {
+            bail!("`{author}` can't be `author` of [workspace]: say who commits as `Name <address>`");
+        }
         let toolchains = || TOOLCHAINS.map(str::to_owned).into();
         let passed = file.workspace.pass_env.unwrap_or_else(toolchains);
         let command_env = passed
@@ -114,6 +122,8 @@ impl Machine {
             disk_budget_bytes,
             setup,
             on_complete,
+            author,
+            sign_off,
             command_env,
             dirs,
         })

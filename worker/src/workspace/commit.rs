@@ -57,6 +57,11 @@ fn is_trailer_key(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
+/// Whether it says who commits: `Name <address>`.
+pub fn is_author(text: &str) -> bool {
+    Identity::parse(text).is_some()
+}
+
 /// Who commits: as ordered, else as git knows this user, else Ralph.
 pub(super) fn author(git: &Git, ordered: Option<&str>) -> Identity {
     ordered
@@ -68,7 +73,7 @@ pub(super) fn author(git: &Git, ordered: Option<&str>) -> Identity {
         })
 }
 
-/// Whether a commit is signed as the user has it.
+/// Whether a commit is signed, and signed off, as the user has it: what lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signature {
     AsConfigured,
@@ -85,6 +90,11 @@ pub(super) async fn commit_tree(
     signature: Signature,
 ) -> Result<String, GitError> {
     let signs = signature == Signature::AsConfigured && git.environment().signs;
+    let mut message = message.to_owned();
+    if signature == Signature::AsConfigured && git.environment().sign_off {
+        // The trailers are its last paragraph.
+        message.push_str(&format!("Signed-off-by: {} <{}>\n", author.name, author.email));
+    }
     let sign = if signs { &["-S"][..] } else { &["--no-gpg-sign"] };
     let commit = git
         .run("commit-tree")

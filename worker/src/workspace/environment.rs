@@ -55,6 +55,8 @@ pub(super) struct Environment {
     pub identity: Option<Identity>,
     /// Whether the user signs commits.
     pub signs: bool,
+    /// Whether what lands is signed off.
+    pub sign_off: bool,
     /// What git is told of Git LFS besides the user's own configuration.
     pub lfs: &'static [(&'static str, &'static str)],
     /// What that configuration says of it.
@@ -70,15 +72,20 @@ pub(super) struct Bounded {
 }
 
 impl Environment {
-    /// Looks at git's version and at the user's settings.
+    /// Looks at git's version and at the user's settings, before which `author` goes.
     ///
     /// # Errors
     /// When git is missing or too old.
-    pub(super) async fn probe(time: Bounded) -> Result<Arc<Self>, WorkspaceError> {
+    pub(super) async fn probe(
+        time: Bounded,
+        author: Option<&str>,
+        sign_off: bool,
+    ) -> Result<Arc<Self>, WorkspaceError> {
         let mut environment = Self {
             variables: inherited(),
             identity: None,
             signs: false,
+            sign_off,
             lfs: &[],
             lfs_of_user: Vec::new(),
             time,
@@ -97,7 +104,8 @@ impl Environment {
             )));
         }
         let identity = environment.ask(&["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]);
-        environment.identity = identity.await.ok().and_then(|text| Identity::parse(&text));
+        let known = identity.await.ok().and_then(|text| Identity::parse(&text));
+        environment.identity = author.and_then(Identity::parse).or(known);
         environment.signs = environment
             .ask(&["config", "--type=bool", "--get", "commit.gpgSign"])
             .await
@@ -211,6 +219,7 @@ mod tests {
                 variables,
                 identity: None,
                 signs: false,
+                sign_off: false,
                 lfs: &[],
                 lfs_of_user: Vec::new(),
                 time,

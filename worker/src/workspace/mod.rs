@@ -75,7 +75,7 @@ mod weakened;
 mod workspaces;
 
 pub use caches::CacheRule;
-pub use commit::CommitMessage;
+pub use commit::{CommitMessage, is_author};
 pub use dir_lock::{DirHolder, free_dir};
 pub use error::{GitError, WorkspaceError};
 pub use folder::Workspace;

@@ -40,6 +40,10 @@ pub struct Settings {
     pub command_bound: Duration,
     /// The user's own command that a finished feature is handed to, with the worker's rights.
     pub on_complete: Option<String>,
+    /// Who commits (`Name <address>`), rather than whom git knows as this user.
+    pub author: Option<String>,
+    /// Whether what lands is signed off by its author.
+    pub sign_off: bool,
     /// Folders that agents may work in themselves, with all below them.
     pub dirs: Vec<PathBuf>,
     /// What these commands find in their environment besides a minimal one.
@@ -59,6 +63,8 @@ impl Default for Settings {
             setup: Vec::new(),
             command_bound: Duration::from_secs(30 * 60),
             on_complete: None,
+            author: None,
+            sign_off: false,
             dirs: Vec::new(),
             command_env: BTreeMap::new(),
             sandbox: Sandbox::default(),
@@ -106,7 +112,8 @@ impl Workspaces {
             local: settings.local_bound,
             remote: settings.remote_bound,
         };
-        let environment = Environment::probe(time).await?;
+        let author = settings.author.as_deref();
+        let environment = Environment::probe(time, author, settings.sign_off).await?;
         Ok(Self {
             shared: Arc::new(Shared {
                 data,

@@ -41,6 +41,42 @@ async fn the_first_landing_makes_the_branch() {
 }
 
 #[tokio::test]
+async fn commits_are_by_whom_the_worker_was_told_and_signed_off() {
+    let remote = Remote::new();
+    let settings = Settings {
+        author: Some("Team Bot <bot@example.org>".to_owned()),
+        sign_off: true,
+        ..Settings::default()
+    };
+    let workspaces = Workspaces::open_with(&remote.data("data"), settings)
+        .await
+        .unwrap();
+    let order = |git| ralph_shared::wire::GitOrder { author: None, ..git };
+    let work = ralph_shared::wire::WorkspaceOrder::Git(order(remote.order("t-1", "t-1")));
+    let workspace = workspaces.prepare("t-1", &work).await.unwrap();
+    std::fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
+    let commit = finish(&workspace).await.commit.unwrap();
+    let shown = remote.git(&[
+        "show",
+        "-s",
+        "--format=%an <%ae>|%(trailers:key=Signed-off-by)",
+        &commit,
+    ]);
+    assert_eq!(shown, "Team Bot <bot@example.org>|");
+    let git = order(remote.integration_order("t-1", "i-1"));
+    let order = integrate_order("t-1", &commit);
+    let ended = remote.integrate_as(&workspaces, "i-1", &git, &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    let format =
+        "--format=%an <%ae>|%(trailers:key=Signed-off-by,valueonly)%(trailers:key=Ralph-Task,valueonly)";
+    let shown = remote.git(&["show", "-s", format, FEATURE]);
+    assert_eq!(
+        shown,
+        "Team Bot <bot@example.org>|Team Bot <bot@example.org>\nt-1"
+    );
+}
+
+#[tokio::test]
 async fn a_task_lands_once_however_often_it_is_integrated() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;

@@ -87,6 +87,18 @@ pub(super) const KEYS: &[Key] = &[
         "The command that `--merge command` runs on the finished feature, with the worker's rights",
     ),
     key(
+        "workspace.author",
+        Words("whom git knows as the worker's user"),
+        Worker,
+        "Who commits, as `Name <address>`",
+    ),
+    key(
+        "workspace.sign_off",
+        Toml("false"),
+        Worker,
+        "Whether what lands is signed off by its author",
+    ),
+    key(
         "workspace.depth",
         Words("all"),
         Worker,
