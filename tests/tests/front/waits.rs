@@ -134,27 +134,6 @@ async fn held() -> (Stage, tempfile::TempDir) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ctrl_c_gives_feedback_to_what_runs_and_waits_on() {
-    let (stage, folder) = held().await;
-    let mut terminal = Terminal::open(&command(&stage, folder.path(), &["feature", "wait", "f"]));
-    terminal.until("1 running");
-    terminal.press("\u{3}");
-    terminal.until("[c]ontinue waiting");
-    terminal.press("c\r");
-    terminal.until("1 running");
-    terminal.press("\u{3}");
-    terminal.until("[c]ontinue waiting");
-    terminal.press("f\r");
-    terminal.until("What should the agents know?");
-    terminal.press("use tabs\r");
-    terminal.until("interrupted t-");
-    let (status, shown) = tokio::task::spawn_blocking(|| terminal.end()).await.unwrap();
-    assert_eq!(status.code(), Some(0), "{shown}");
-    assert_eq!(stage.file("a.txt"), "tabs");
-    stage.strike().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_stops_the_run_and_another_goes_on() {
     let (stage, folder) = held().await;
     let wait = command(&stage, folder.path(), &["feature", "wait", "f"]);
