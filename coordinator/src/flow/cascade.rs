@@ -183,7 +183,15 @@ pub async fn forgiven(
     }
     let stops = |held: &Locked| held.failure_policy == FailurePolicy::Stop;
     if features.get(&feature).is_some_and(stops) {
-        let released = store::task::release_held(conn, feature, again).await?;
+        let mut released = store::task::release_held(conn, feature, again).await?;
+        // What had begun was never kept from its verification and its landing.
+        let tasks = store::task::lock(conn, &released).await?;
+        let begun = |id: &Uuid| {
+            tasks
+                .iter()
+                .any(|task| task.id.0 == *id && task.state != TaskState::Pending)
+        };
+        released.retain(|id| !begun(id));
         let delays = vec![0; released.len()];
         signals.got_work(store::ready::enqueue(conn, &released, &delays).await?);
     }
