@@ -291,8 +291,9 @@ const MAX_HUNK_CHARS: usize = 4_000;
 /// Attempts to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
 
-/// Judges an integration's report; `tries` counts dispatches for the same integration so far.
-pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
+/// Judges an integration's report; `tries` counts dispatches for the same integration so far, `is_decided` tells whether one of
+/// them was allowed to push.
+pub fn integration(end: &IntegrationEnd, tries: i32, is_decided: bool) -> Judgement {
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
         IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } => Judgement::new(
@@ -312,6 +313,12 @@ pub fn integration(end: &IntegrationEnd, tries: i32) -> Judgement {
                 reason.trim_end_matches([':', '\n']).to_owned(),
             )
         }
+        // What was decided is finished as it is, by anyone.
+        IntegrationEnd::Rewritten { .. } if is_decided && tries < MAX_INTEGRATION_TRIES => Judgement::new(
+            Outcome::Error,
+            Step::Repeat,
+            "it reported another patch although its push was decided".to_owned(),
+        ),
         IntegrationEnd::Rewritten { .. } if tries < MAX_INTEGRATION_TRIES => Judgement::new(
             Outcome::Void,
             Step::Verify,
@@ -360,7 +367,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             ..
         } => Judgement {
             step: Step::Resolve,
-            ..integration(end, 0)
+            ..integration(end, 0, false)
         },
         IntegrationEnd::Failed {
             message,
@@ -368,7 +375,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
         } => Judgement::new(Outcome::Error, Step::Ask, message.clone()),
         IntegrationEnd::Conflict { .. } | IntegrationEnd::GateFailed { .. } => Judgement {
             step: Step::Ask,
-            ..integration(end, 0)
+            ..integration(end, 0, false)
         },
         IntegrationEnd::Rewritten { .. } => Judgement::new(
             Outcome::Error,
@@ -377,7 +384,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
         ),
         // Another dispatch does the same again.
         _ => {
-            let judged = integration(end, 0);
+            let judged = integration(end, 0, false);
             let step = match judged.step {
                 Step::Repeat => Step::Retry,
                 step => step,

@@ -351,7 +351,7 @@ fn failure_beside_done_lands_and_ends_the_run() {
 #[test]
 fn integrations() {
     let step = |end, tries| {
-        let judged = integration(&end, tries);
+        let judged = integration(&end, tries, false);
         (judged.outcome, judged.step)
     };
     let failed = |retry| IntegrationEnd::Failed {
@@ -386,6 +386,8 @@ fn integrations() {
         step(rewritten(), MAX_INTEGRATION_TRIES),
         (Outcome::Error, Step::Retry)
     );
+    let decided = integration(&rewritten(), 1, true);
+    assert_eq!((decided.outcome, decided.step), (Outcome::Error, Step::Repeat));
     assert_eq!(operation(&rewritten()).step, Step::Retry);
     assert_eq!(step(failed(true), 1), (Outcome::Error, Step::Repeat));
     assert_eq!(

@@ -345,7 +345,10 @@ impl Batch<'_> {
     ) {
         let open = self.integrations.get(&task.id).cloned();
         let tries = open.as_ref().map_or(1, |i| i.tries);
-        let judgement = judge::integration(&integration.end, tries);
+        let is_decided = open
+            .as_ref()
+            .is_some_and(|i| i.state == IntegrationState::Decided);
+        let judgement = judge::integration(&integration.end, tries, is_decided);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
