@@ -61,6 +61,7 @@ async fn reports_of_different_tasks_come_to_the_same_in_any_order() {
             for _ in 0..10 + seed {
                 history.step().await;
             }
+            history.claim(3).await;
             let before = history.rows().await;
             let running = history.running.len();
             history.end_all(order).await;

@@ -95,10 +95,7 @@ impl<'a> History<'a> {
         match self.random.random_range(0..30) {
             0..=5 => {
                 let slots = self.random.random_range(1..4);
-                let got = self.pool.claim(slots).await;
-                let did = format!("claiming {} of {slots}", got.len());
-                self.running.extend(got);
-                did
+                self.claim(slots).await
             }
             6..=12 => self.end_some().await,
             13 => self.lose_one().await,
@@ -120,6 +117,14 @@ impl<'a> History<'a> {
                 "a tick".to_owned()
             }
         }
+    }
+
+    /// Claims for so many slots.
+    pub async fn claim(&mut self, slots: usize) -> String {
+        let got = self.pool.claim(slots).await;
+        let did = format!("claiming {} of {slots}", got.len());
+        self.running.extend(got);
+        did
     }
 
     pub(super) async fn end_some(&mut self) -> String {
@@ -329,7 +334,9 @@ impl<'a> History<'a> {
                     .unwrap();
             }
             let cancelled: Vec<uuid::Uuid> = sqlx::query_scalar(
-                "select id from tasks where feature_id = $1 and children > 0 and state = 'cancelled'",
+                "select t.id from tasks t left join tasks p on p.id = t.parent_id
+                 where t.feature_id = $1 and t.state = 'cancelled'
+                   and (t.children > 0 or p.state in ('done', 'skipped', 'cancelled'))",
             )
             .bind(self.feature.0)
             .fetch_all(db)
