@@ -271,6 +271,7 @@ fn attempt(judged: &Judged) -> Value {
     context! {
         attempt => judged.attempt,
         said => judged.said.as_deref().map(|text| item(text, SAID_CHARS)),
+        nothing => change.is_some_and(|change| change.diff.is_empty() && !change.diff_cut),
         base => change.map(|change| line(&change.base, LINE_CHARS)),
         diff => change.map(|change| data(&change.diff, DIFF_CHARS)).filter(|diff| !diff.is_empty()),
         diff_cut => change.is_some_and(|change| change.diff_cut || chars(&change.diff) > DIFF_CHARS),

@@ -653,6 +653,16 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
         ..judged
     };
     assert!(!body(&harmless).contains("Weakened"));
+    let nothing = "It changed no file, whatever its agent says";
+    assert!(!body(&harmless).contains(nothing));
+    let idle = Judged {
+        change: Some(Change {
+            base: "4b825dc6".to_owned(),
+            ..Change::default()
+        }),
+        ..harmless
+    };
+    assert!(body(&idle).contains(nothing), "{}", body(&idle));
 }
 
 fn words() -> impl Strategy<Value = String> {

@@ -11,7 +11,7 @@ const LOOKED_THROUGH_BYTES: usize = 16 << 20;
 /// How much of it is told. Bytes.
 const TOLD_BYTES: usize = 24 << 10;
 
-/// The change from where `start` and `branch` parted to `commit`; `None` when there is none. `branch` is the feature
+/// The change from where `start` and `branch` parted to `commit`, which may be none: a verifier has to know that as well. `branch` is the feature
 /// branch's head as it was when the work began, or what it begins from.
 ///
 /// # Errors
@@ -21,14 +21,11 @@ pub(super) async fn change(
     branch: Option<&str>,
     start: &str,
     commit: &str,
-) -> Result<Option<Change>, GitError> {
+) -> Result<Change, GitError> {
     let base = match branch {
         Some(branch) if branch != start => parted(git, branch, start).await?,
         _ => start.to_owned(),
     };
-    if base == commit {
-        return Ok(None);
-    }
     let printed = git
         .run("diff-tree")
         .args([
@@ -53,14 +50,14 @@ pub(super) async fn change(
         true => whole[..end].rfind('\n').map_or(end, |at| at + 1),
         false => end,
     };
-    Ok(Some(Change {
+    Ok(Change {
         diff: whole[..end].replace('\0', "\u{fffd}"),
         diff_cut: end < whole.len(),
         tests,
         tests_more: more,
         tests_unread: printed.len() >= LOOKED_THROUGH_BYTES,
         base,
-    }))
+    })
 }
 
 /// Where two histories parted; the start itself where none is known, as with a short history.

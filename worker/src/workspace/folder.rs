@@ -229,10 +229,10 @@ impl Workspace {
         snapshot.commit = Some(commit.clone());
         snapshot.change = change::change(git, branch.as_deref(), start, &commit)
             .await
-            .unwrap_or_else(|error| {
+            .inspect_err(|error| {
                 tracing::warn!(dispatch = %self.dispatch, %error, "what a task changed can't be told");
-                None
-            });
+            })
+            .ok();
         faults::point("snapshot.before_push");
         lfs::upload(git, start, &commit, &order.attempt_ref).await?;
         push::create(git, &commit, &order.attempt_ref).await?;

@@ -66,6 +66,8 @@ async fn without_changes_the_attempt_ref_is_the_start() {
     let snapshot = finish(&workspace).await;
     assert_eq!(snapshot.commit.as_ref(), Some(&remote.base));
     assert_eq!(snapshot.files_changed_count, 0);
+    let change = snapshot.change.unwrap();
+    assert_eq!((change.base, change.diff.as_str()), (remote.base.clone(), ""));
     assert_eq!(
         remote.head(&snapshot.pushed_ref.unwrap()),
         Some(remote.base.clone())
