@@ -76,10 +76,12 @@ async fn beat(life: &Life) {
         free_slots: life.free_slots(),
         draining: life.draining.is_cancelled(),
         doors: life.closed_doors(),
+        answered: life.answered(),
     };
     match life.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed { settled, end, drain }) => {
             life.heard(true);
+            life.answers_are_known(&beat.answered);
             for one in settled {
                 life.spool.settle(one.dispatch, one.settlement);
             }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended};
+use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended, TranscriptUpdate};
 
 /// Pause after the first failure, doubled with each further one.
 const FIRST: Duration = Duration::from_secs(1);
@@ -41,6 +41,33 @@ impl Knock {
             account: account.to_owned(),
             failed,
         })
+    }
+}
+
+/// Text of an agent that is more than a warning of its own, which it may send before its provider answered. Bytes.
+const WARNING_BYTES: usize = 500;
+
+/// Looks for the first update of a session that only a model can have caused: then its agent is past the door.
+#[derive(Debug, Default)]
+pub struct FirstAnswer {
+    text_bytes: usize,
+    found: bool,
+}
+
+impl FirstAnswer {
+    /// Whether this update is it.
+    pub fn is_in(&mut self, update: &TranscriptUpdate) -> bool {
+        let answers = match update {
+            TranscriptUpdate::Thought { .. }
+            | TranscriptUpdate::Tool { .. }
+            | TranscriptUpdate::Plan { .. } => true,
+            TranscriptUpdate::Text { text } => {
+                self.text_bytes += text.len();
+                self.text_bytes > WARNING_BYTES
+            }
+            _ => false,
+        };
+        answers && !std::mem::replace(&mut self.found, true)
     }
 }
 
@@ -185,6 +212,28 @@ mod tests {
             doors.note(&knock("a", "x", Some(Door::Overload)), now),
             Some(FIRST)
         );
+    }
+
+    #[test]
+    fn a_model_answers_with_a_tool_a_thought_or_more_text_than_a_warning() {
+        let text = |bytes| TranscriptUpdate::Text {
+            text: "x".repeat(bytes),
+        };
+        let thought = TranscriptUpdate::Thought {
+            text: "so".to_owned(),
+        };
+        let note = TranscriptUpdate::Note {
+            text: "x".repeat(WARNING_BYTES + 1),
+        };
+        let found = |updates: &[&TranscriptUpdate]| {
+            let mut first = FirstAnswer::default();
+            updates.iter().position(|update| first.is_in(update))
+        };
+        assert_eq!(found(&[&note, &text(WARNING_BYTES), &thought]), Some(2));
+        assert_eq!(found(&[&text(WARNING_BYTES), &text(1)]), Some(1));
+        assert_eq!(found(&[&text(WARNING_BYTES)]), None);
+        let mut first = FirstAnswer::default();
+        assert!(first.is_in(&thought) && !first.is_in(&thought), "told once");
     }
 
     #[test]

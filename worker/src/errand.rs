@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::beat::publish_spooled;
 use crate::config::DEFAULT_AGENT;
 use crate::context;
-use crate::door::Knock;
+use crate::door::{FirstAnswer, Knock};
 use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
@@ -428,7 +428,11 @@ fn commit_message(assignment: &Assignment, ended: &SessionEnd) -> CommitMessage 
 /// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries is lost from
 /// the live view, never from the report.
 async fn publish(life: Arc<Life>, dispatch: DispatchId, mut receiver: TranscriptReceiver) {
+    let mut first = FirstAnswer::default();
     while let Some(entries) = receiver.next_batch().await {
+        if entries.iter().any(|entry| first.is_in(&entry.update)) {
+            life.answers(dispatch);
+        }
         let batch = TranscriptBatch {
             v: WRITES,
             dispatch,

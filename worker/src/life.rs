@@ -6,7 +6,7 @@
 //!   reported → the spool is settled, or stays for the next life
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,6 +65,8 @@ pub struct Life {
     in_contact: AtomicBool,
     times: Mutex<Times>,
     doors: Mutex<Doors>,
+    /// Sessions whose models answered, until a coordinator knows it.
+    answered: Mutex<BTreeSet<DispatchId>>,
 }
 
 /// What a hello led to.
@@ -109,6 +111,25 @@ impl Life {
     /// Notes that a dispatch's report lies in the spool.
     pub fn ended(&self, dispatch: DispatchId) {
         lock(&self.running).remove(&dispatch);
+        lock(&self.answered).remove(&dispatch);
+    }
+
+    /// Notes that a session's model answers: a coordinator is told with the next heartbeat.
+    pub fn answers(&self, dispatch: DispatchId) {
+        lock(&self.answered).insert(dispatch);
+    }
+
+    /// Sessions whose models answer, as far as no coordinator knows it.
+    pub fn answered(&self) -> Vec<DispatchId> {
+        lock(&self.answered).iter().copied().collect()
+    }
+
+    /// A coordinator knows it of these.
+    pub fn answers_are_known(&self, dispatches: &[DispatchId]) {
+        let mut answered = lock(&self.answered);
+        dispatches.iter().for_each(|dispatch| {
+            answered.remove(dispatch);
+        });
     }
 
     /// Dispatches that run.
@@ -246,6 +267,7 @@ impl Life {
                 .values()
                 .map(|agent| agent.account.clone())
                 .collect(),
+            rules: self.config.rules.clone(),
             spooled,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: host(),
@@ -342,6 +364,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
         doors: Mutex::default(),
+        answered: Mutex::default(),
         times: Mutex::new(Times {
             heartbeat: Duration::from_secs(5),
             lease: Duration::from_secs(20),

@@ -76,6 +76,7 @@ impl Life {
             slots: args.slots,
             agents: vec!["default".to_owned()],
             accounts: Vec::new(),
+            rules: Vec::new(),
             spooled: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: String::new(),
@@ -173,6 +174,7 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
                 free_slots: life.slots.saturating_sub(running),
                 draining: false,
                 doors: Vec::new(),
+                answered: Vec::new(),
             }
         };
         match life.request(life.subjects.heartbeat(), &beat).await {

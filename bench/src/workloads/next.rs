@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use ralph_coordinator::domain::door::{NO_AGENT, Offer};
+use ralph_coordinator::domain::door::NO_AGENT;
+use ralph_coordinator::domain::offer::Offer;
 use ralph_coordinator::store::ready;
 use sqlx::PgPool;
 
@@ -60,6 +61,8 @@ async fn filled(servers: &Servers, name: &str, tasks: usize) -> anyhow::Result<(
 /// The claim's two questions, undone. Microseconds.
 async fn selection(db: &PgPool) -> anyhow::Result<f64> {
     let offer = Offer {
+        startable: Vec::new(),
+        shut: Vec::new(),
         pools: vec!["default".to_owned()],
         agents: vec![NO_AGENT.to_owned(), "default".to_owned()],
     };

@@ -6,13 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ralph_shared::wire::Door;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{AgentRule, DEFAULT_AGENT, Door, agents_for};
 use time::OffsetDateTime;
 
 /// Pause after the first failure of an account, doubled with each further one.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause: an account whose quota is used up is tried again this often.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// How long a session that tries an account keeps the others waiting without a word of its model: it may have died with its lease
+/// still running, prepare a large repository, or be a worker's that doesn't tell.
+pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// The agent of what needs none.
 pub const NO_AGENT: &str = "";
@@ -40,56 +45,35 @@ pub fn after_failure(before: Option<Pause>, now: OffsetDateTime) -> Option<Pause
     })
 }
 
-/// What a free slot offers: its worker's pools, and the agents that it can start now.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Offer {
-    /// The pools, each once, in order.
-    pub pools: Vec<String>,
-    /// The agents, each once, in order; [`NO_AGENT`] is always there, first.
-    pub agents: Vec<String>,
+/// The session that tries an account whose pause ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// When it was claimed.
+    pub since: OffsetDateTime,
+    /// Whether its report is still to come, and its lease holds.
+    pub live: bool,
 }
 
-impl Offer {
-    /// Of these pools, those of `agents` whose account isn't closed. `accounts` names the account of each agent of the worker;
-    /// the agent's own name is its account where nothing else is said.
-    pub fn new<'a>(
-        pools: &[String],
-        agents: impl IntoIterator<Item = &'a str>,
-        accounts: &BTreeMap<String, String>,
-        closed: &BTreeSet<String>,
-    ) -> Self {
-        let is_open = |agent: &&str| {
-            let account = accounts.get(*agent).map_or(*agent, String::as_str);
-            !closed.contains(account)
-        };
-        let open: BTreeSet<&str> = agents.into_iter().filter(is_open).chain([NO_AGENT]).collect();
-        let pools: BTreeSet<&String> = pools.iter().collect();
-        Self {
-            pools: pools.into_iter().cloned().collect(),
-            agents: open.into_iter().map(str::to_owned).collect(),
-        }
-    }
+/// How an account stands whose last session failed; one that stands nowhere is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody may use it yet.
+    Paused,
+    /// One session tries it; the others wait until that got past the door.
+    Tried,
+    /// One session may try it.
+    Free,
+}
 
-    /// The agents alone. What needs none is a follow-up, so nothing else has to be looked up for it.
-    pub fn real_agents(&self) -> &[String] {
-        match self.agents.split_first() {
-            Some((first, rest)) if first == NO_AGENT => rest,
-            _ => &self.agents,
-        }
-    }
-
-    /// Everything that several workers offer in one pool.
-    pub fn of_pool<'a>(pool: &str, offers: impl IntoIterator<Item = &'a Offer>) -> Self {
-        let mut agents: BTreeSet<&str> = BTreeSet::from([NO_AGENT]);
-        for offer in offers {
-            if offer.pools.iter().any(|one| one == pool) {
-                agents.extend(offer.agents.iter().map(String::as_str));
-            }
-        }
-        Self {
-            pools: vec![pool.to_owned()],
-            agents: agents.into_iter().map(str::to_owned).collect(),
-        }
+/// Decides it. When a pause ends, those that wait would all meet the same limit at once: so one goes first.
+pub fn standing(until: OffsetDateTime, probe: Option<Probe>, now: OffsetDateTime) -> Standing {
+    let tries = |probe: Probe| probe.live && now < probe.since + PATIENCE;
+    if now < until {
+        Standing::Paused
+    } else if probe.is_some_and(tries) {
+        Standing::Tried
+    } else {
+        Standing::Free
     }
 }
 
@@ -102,6 +86,8 @@ pub struct Site {
     pub pools: Vec<String>,
     /// Its agents, each with its account.
     pub agents: BTreeMap<String, String>,
+    /// What they are taken for where nobody names one.
+    pub rules: Vec<AgentRule>,
     /// Those of them that it doesn't start now, or whose account is closed.
     pub closed: BTreeMap<String, Closed>,
 }
@@ -119,6 +105,8 @@ pub struct Closed {
     pub failures: u32,
     /// When it is tried again.
     pub until: OffsetDateTime,
+    /// Whether a session tries it now.
+    pub tried: bool,
 }
 
 /// Why nobody can start a task now that needs `agent` in `pool`; `None` when somebody can.
@@ -132,13 +120,15 @@ pub enum Lack {
     Door {
         /// Its worker.
         worker: String,
+        /// Which agent.
+        agent: String,
         /// Why, and until when.
         closed: Closed,
     },
 }
 
-/// Decides what a task lacks.
-pub fn lack(pool: &str, agent: &str, sites: &[Site]) -> Option<Lack> {
+/// Decides what a session of a kind lacks, whose task asks for this agent; [`DEFAULT_AGENT`] where it asks for none.
+pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<Lack> {
     let here: Vec<&Site> = sites
         .iter()
         .filter(|site| site.pools.iter().any(|one| one == pool))
@@ -149,23 +139,31 @@ pub fn lack(pool: &str, agent: &str, sites: &[Site]) -> Option<Lack> {
     if agent == NO_AGENT {
         return None;
     }
-    let having: Vec<&&Site> = here
-        .iter()
-        .filter(|site| site.agents.contains_key(agent))
-        .collect();
-    if having.is_empty() {
+    let mut first: Option<(&str, &str, &Closed)> = None;
+    let mut is_there = false;
+    for site in &here {
+        let wanted = match agent {
+            DEFAULT_AGENT => agents_for(&site.rules, kind, pool),
+            named => BTreeSet::from([named]),
+        };
+        for agent in wanted
+            .into_iter()
+            .filter(|agent| site.agents.contains_key(*agent))
+        {
+            is_there = true;
+            let closed = site.closed.get(agent)?;
+            if first.is_none_or(|(.., other)| closed.until < other.until) {
+                first = Some((&site.worker, agent, closed));
+            }
+        }
+    }
+    if !is_there {
         let known = here.iter().flat_map(|site| site.agents.keys().cloned());
         return Some(Lack::Agent(known.collect()));
     }
-    let mut first: Option<(&str, &Closed)> = None;
-    for site in having {
-        let closed = site.closed.get(agent)?;
-        if first.is_none_or(|(_, other)| closed.until < other.until) {
-            first = Some((&site.worker, closed));
-        }
-    }
-    first.map(|(worker, closed)| Lack::Door {
+    first.map(|(worker, agent, closed)| Lack::Door {
         worker: worker.to_owned(),
+        agent: agent.to_owned(),
         closed: closed.clone(),
     })
 }
@@ -206,50 +204,17 @@ mod tests {
         list.iter().map(|&name| name.to_owned()).collect()
     }
 
-    fn map(list: &[(&str, &str)]) -> BTreeMap<String, String> {
-        list.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect()
-    }
-
     #[test]
-    fn offers_leave_out_whose_account_is_closed() {
-        let check = |agents: &[&str], accounts: &[(&str, &str)], closed: &[&str], expected: &[&str]| {
-            let closed = names(closed).into_iter().collect();
-            let offer = Offer::new(
-                &names(&["p", "p", "a"]),
-                agents.iter().copied(),
-                &map(accounts),
-                &closed,
-            );
-            assert_eq!(offer.agents, names(expected));
-            assert_eq!(offer.real_agents(), &names(expected)[1..]);
-            assert_eq!(offer.pools, names(&["a", "p"]));
-        };
-        check(&["b", "a", "a"], &[], &[], &["", "a", "b"]);
-        check(&["a", "b"], &[("a", "x"), ("b", "y")], &["x"], &["", "b"]);
-        check(&["a", "b"], &[("a", "x"), ("b", "x")], &["x"], &[""]);
-        check(
-            &["a", "b"],
-            &[("a", "x"), ("b", "y")],
-            &["a", "b"],
-            &["", "a", "b"],
-        );
-        check(&["a", "b"], &[], &["a"], &["", "b"]);
-        check(&[], &[], &["a"], &[""]);
-    }
-
-    #[test]
-    fn a_pool_offers_what_its_workers_do() {
-        let offer = |pools: &[&str], agents: &[&str]| Offer {
-            pools: names(pools),
-            agents: names(agents),
-        };
-        let offers = [
-            offer(&["p", "q"], &["", "a"]),
-            offer(&["p"], &["", "b"]),
-            offer(&["q"], &["c"]),
-        ];
-        assert_eq!(Offer::of_pool("p", &offers), offer(&["p"], &["", "a", "b"]));
-        assert_eq!(Offer::of_pool("r", &offers), offer(&["r"], &[""]));
+    fn one_session_tries_an_account_whose_pause_ended() {
+        let at = |seconds| NOON + time::Duration::seconds(seconds);
+        let probe = |live| Some(Probe { since: NOON, live });
+        let check = |until, probe, now, expected| assert_eq!(standing(until, probe, now), expected);
+        check(at(1), None, NOON, Standing::Paused);
+        check(at(1), probe(true), NOON, Standing::Paused);
+        check(NOON, None, NOON, Standing::Free);
+        check(NOON, probe(true), at(299), Standing::Tried);
+        check(NOON, probe(false), at(1), Standing::Free);
+        check(NOON, probe(true), at(300), Standing::Free);
     }
 
     fn closed(seconds: i64) -> Closed {
@@ -259,6 +224,7 @@ mod tests {
             reason: "no".to_owned(),
             failures: 1,
             until: NOON + time::Duration::seconds(seconds),
+            tried: false,
         }
     }
 
@@ -267,6 +233,7 @@ mod tests {
             worker: worker.to_owned(),
             pools: names(&[pool]),
             agents: agents.iter().map(|&a| (a.to_owned(), a.to_owned())).collect(),
+            rules: Vec::new(),
             closed: closed_for
                 .iter()
                 .map(|&(a, s)| (a.to_owned(), closed(s)))
@@ -277,14 +244,17 @@ mod tests {
     #[test]
     fn what_a_task_lacks() {
         let check = |pool: &str, agent: &str, sites: &[Site], expected: Option<Lack>| {
-            assert_eq!(lack(pool, agent, sites), expected, "{agent} in {pool}");
+            let lack = lack(pool, agent, SessionKind::Verify, sites);
+            assert_eq!(lack, expected, "{agent} in {pool}");
         };
-        let door = |worker: &str, seconds| {
+        let door_of = |agent: &str, worker: &str, seconds| {
             Some(Lack::Door {
                 worker: worker.to_owned(),
+                agent: agent.to_owned(),
                 closed: closed(seconds),
             })
         };
+        let door = |worker: &str, seconds| door_of("a", worker, seconds);
         let shut = [
             site("w1", "p", &["a", "b"], &[("a", 9)]),
             site("w2", "p", &["a"], &[("a", 5)]),
@@ -300,5 +270,16 @@ mod tests {
         check("p", "a", &one_open, None);
         let open_elsewhere = [site("w1", "p", &["a"], &[("a", 9)]), site("w2", "q", &["a"], &[])];
         check("p", "a", &open_elsewhere, door("w1", 9));
+        let ruled = |closed: &[(&str, i64)]| {
+            let mut site = site("w1", "p", &["default", "judge"], closed);
+            site.rules = vec![AgentRule {
+                agent: "judge".to_owned(),
+                kinds: names(&["verify"]),
+                ..AgentRule::default()
+            }];
+            [site]
+        };
+        check("p", "default", &ruled(&[("default", 9)]), None);
+        check("p", "default", &ruled(&[("judge", 9)]), door_of("judge", "w1", 9));
     }
 }

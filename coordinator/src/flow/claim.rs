@@ -4,7 +4,7 @@
 //! with leases. The context is built outside it, while it commits; what was sent is stored when the claims are answered. A
 //! claim that was answered before gets the same answer, so a lost answer costs nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
@@ -13,16 +13,17 @@ use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use super::deal::{Asking, Dealt, deal};
 use super::guard::{guarded, is_away};
 use super::sent::Sent;
-use super::{Settings, Signals, apply, context, slots};
-use crate::domain::door::Offer;
+use super::{Settings, Signals, apply, context};
+use crate::domain::door::Standing;
 use crate::domain::states::Kind;
-use crate::domain::strategy::{self, Strategy};
+use crate::domain::strategy;
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
-use crate::store::ready::Taken;
+use crate::store::door::Account;
 use crate::store::worker::Claimer;
 
 /// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
@@ -43,6 +44,8 @@ pub struct Opened {
     pub run: RunId,
     /// The model and the reason for it.
     pub model: Option<strategy::Choice>,
+    /// Its agent among the worker's; `None` for the default one.
+    pub agent: Option<String>,
     /// The row that keeps its prompt.
     pub prompts: Option<Uuid>,
 }
@@ -173,9 +176,11 @@ async fn open(
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut opened = Vec::new();
     store::ready::lock_claims(tx).await?;
-    let (known, closed) = known_workers(tx, claims).await?;
+    let (known, accounts) = known_workers(tx, claims).await?;
+    let waits = accounts.iter().filter(|one| one.standing != Standing::Free);
+    let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
     let before = asked_before(tx, claims).await?;
-    let mut waiting: BTreeMap<Offer, VecDeque<usize>> = BTreeMap::new();
+    let mut free = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
         match known.get(claim.worker.as_str()) {
             Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
@@ -185,26 +190,20 @@ async fn open(
                 Some(Some(same)) => opened.push((index, same.clone())),
                 Some(None) => {}
                 None => {
-                    let agents = claim.agents.iter().map(String::as_str);
-                    let offer = Offer::new(&claim.pools, agents, &worker.accounts, &closed);
-                    if worker.accounts.values().any(|account| closed.contains(account)) {
+                    if worker.accounts.values().any(|account| waiting.contains(account)) {
                         // A ticket may be for what it can't start now: it asks again by itself.
                         answers[index] = not_now("an account that its agents use waits");
                     }
-                    waiting.entry(offer).or_default().push_back(index);
+                    free.push(index);
                 }
             },
         }
     }
-    let mut fresh: Vec<(usize, Taken, RunId)> = Vec::new();
-    for (offer, mut indices) in waiting {
-        let before: Vec<Taken> = fresh.iter().map(|(_, taken, _)| taken.clone()).collect();
-        let taken = slots::take(tx, &offer, indices.len(), &before).await?;
-        for (task, run) in taken {
-            let Some(index) = indices.pop_front() else { break };
-            fresh.push((index, task, run));
-        }
-    }
+    let asking = Asking {
+        claims,
+        known: &known,
+    };
+    let fresh = deal(tx, settings, asking, free, &accounts).await?;
     if !fresh.is_empty() {
         opened.extend(dispatch(tx, settings, claims, &fresh).await?);
     }
@@ -218,16 +217,20 @@ fn not_now(reason: &str) -> ClaimAnswer {
     }
 }
 
-/// The workers that claim, by name, and the accounts that are closed.
+/// The workers that claim, by name, and the accounts that are not open.
 async fn known_workers(
     conn: &mut PgConnection,
     claims: &[ClaimRequest],
-) -> sqlx::Result<(HashMap<String, Claimer>, BTreeSet<String>)> {
+) -> sqlx::Result<(HashMap<String, Claimer>, Vec<Account>)> {
     let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let (rows, closed) = store::worker::claimers(conn, &names).await?;
+    let (rows, any_door) = store::worker::claimers(conn, &names).await?;
+    let accounts = match any_door {
+        true => store::door::not_open(conn).await?,
+        false => Vec::new(),
+    };
     let known = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
-    Ok((known, closed))
+    Ok((known, accounts))
 }
 
 /// Claims whose id is a dispatch already: `Some` while it is live, `None` when it is over.
@@ -258,6 +261,7 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
             model,
             reason: String::new(),
         }),
+        agent: row.agent.clone(),
         // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
         prompts: row.prompts.map(|_| row.id.0),
     }
@@ -268,13 +272,13 @@ async fn dispatch(
     conn: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-    fresh: &[(usize, Taken, RunId)],
+    fresh: &[Dealt],
 ) -> sqlx::Result<Vec<(usize, Opened)>> {
     let fences: Vec<(Uuid, Uuid, bool)> = fresh
         .iter()
-        .map(|(index, taken, _)| {
-            let is_attempt = taken.kind.begins_attempt();
-            (taken.task.0, claims[*index].claim.0, is_attempt)
+        .map(|dealt| {
+            let is_attempt = dealt.taken.kind.begins_attempt();
+            (dealt.taken.task.0, claims[dealt.index].claim.0, is_attempt)
         })
         .collect();
     let tasks: HashMap<TaskId, _> = store::task::claim(conn, &fences)
@@ -282,22 +286,23 @@ async fn dispatch(
         .into_iter()
         .map(|task| (task.id, task))
         .collect();
-    let ids: Vec<Uuid> = fences.iter().map(|(task, ..)| *task).collect();
-    let choices: HashMap<TaskId, _> = store::context::models(conn, &ids).await?.into_iter().collect();
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let mut new = Vec::with_capacity(fresh.len());
     let mut opened = Vec::with_capacity(fresh.len());
     let mut turns = (Vec::new(), Vec::new());
-    for (index, taken, run) in fresh {
+    for Dealt {
+        index,
+        taken,
+        run,
+        chosen,
+    } in fresh
+    {
         let Some(task) = tasks.get(&taken.task) else {
             continue;
         };
         let claim = &claims[*index];
         let has_agent = SessionKind::from(taken.kind).has_agent();
-        let model = choices
-            .get(&taken.task)
-            .filter(|_| has_agent)
-            .and_then(|facts| choose_model(settings, facts, taken.kind, task.failures));
+        let model = &chosen.model;
         let prompts = has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7));
         // A verification holds the turn that it is a part of, if there is one.
         if matches!(taken.kind, Kind::Integrate | Kind::Verify) {
@@ -317,6 +322,7 @@ async fn dispatch(
             model: model.as_ref().map(|m| m.model.clone()),
             model_reason: model.as_ref().map(|m| m.reason.clone()),
             prompts,
+            agent: chosen.agent.clone(),
         });
         opened.push((
             *index,
@@ -326,7 +332,8 @@ async fn dispatch(
                 kind: taken.kind,
                 attempt: task.attempt,
                 run: *run,
-                model,
+                model: model.clone(),
+                agent: chosen.agent.clone(),
                 prompts,
             },
         ));
@@ -336,23 +343,4 @@ async fn dispatch(
         store::integration::give_turn(conn, &turns.0, &turns.1).await?;
     }
     Ok(opened)
-}
-
-fn choose_model(
-    settings: &Settings,
-    facts: &store::context::ModelFacts,
-    kind: Kind,
-    failures: i16,
-) -> Option<strategy::Choice> {
-    let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
-    let facts = strategy::Facts {
-        run_model: facts.run_model.as_deref(),
-        task_model: facts.task_model.as_deref(),
-        failures,
-        recent: (facts.recent, facts.recent_done),
-        easy_streak: facts.easy_streak,
-        step: matches!(kind, Kind::Spec | Kind::Plan | Kind::Build | Kind::Review).then_some(kind),
-        first_of_given_plan: facts.plan_given && facts.iterations == 0,
-    };
-    strategy::choose(strategy, &settings.tiers, &facts)
 }

@@ -393,7 +393,7 @@ fn session_order(
         prompt,
         context: BTreeMap::new(),
         after_exit: Some(prompt::after_exit(&settings.templates)).filter(|text| !text.is_empty()),
-        agent: task.agent.clone().or_else(|| run.settings.agent.clone()),
+        agent: dispatch.agent.clone(),
         model: dispatch
             .model
             .as_ref()

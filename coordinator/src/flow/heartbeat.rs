@@ -21,6 +21,9 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     let Some(drain) = store::worker::seen(&mut tx, beat).await? else {
         return Ok(HeartbeatAnswer::SayHello);
     };
+    if !beat.answered.is_empty() {
+        store::door::answered(&mut tx, &beat.answered).await?;
+    }
     if all.is_empty() {
         tx.commit().await?;
         return Ok(HeartbeatAnswer::Renewed {
@@ -106,6 +109,7 @@ mod tests {
             free_slots: 0,
             draining: false,
             doors: Vec::new(),
+            answered: Vec::new(),
         };
         let standings: Vec<_> = state
             .map(|(state, reported, is_current, reason)| Standing {

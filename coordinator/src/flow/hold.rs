@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Signals;
-use crate::domain::door::Offer;
+use crate::domain::offer::Offer;
 use crate::domain::paths::{self, Admission};
 use crate::store;
 use crate::store::ready::Taken;

@@ -6,7 +6,7 @@
 //! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
-//! | [`claim`], `slots` | free slots get the best ready tasks, dispatches and leases |
+//! | [`claim`], `deal`, `slots` | free slots get the best ready tasks, dispatches and leases |
 //! | [`hold`] | tasks that change the same are kept apart, where the feature asks for it |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
@@ -70,6 +70,7 @@ pub mod survey;
 pub mod upkeep;
 
 mod attempts;
+mod deal;
 mod guard;
 mod sent;
 mod settings;

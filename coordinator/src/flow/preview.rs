@@ -36,6 +36,7 @@ pub async fn preview(db: &PgPool, settings: &Settings, task: TaskId) -> sqlx::Re
         attempt: facts.attempt + 1,
         run: RunId(run),
         model: None,
+        agent: None,
         prompts: None,
     };
     // Nobody is measured here.

@@ -8,7 +8,8 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{Settings, slots};
 use crate::bus::{Bus, TICKET_WINDOW};
-use crate::domain::door::Offer;
+use crate::domain::door::Standing;
+use crate::domain::offer::{Accounts, Agents, Offer};
 use crate::store;
 
 /// Tops tickets up, if no other coordinator does so now. Returns how many were issued.
@@ -63,8 +64,12 @@ pub async fn top_up(
 
 /// What the living workers offer. What all of them wait for the door of needs no ticket: their slots ask by themselves.
 async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Offer>> {
-    let closed = store::door::closed(conn).await?;
-    let closed: BTreeSet<String> = closed.into_iter().map(|account| account.account).collect();
+    let closed = store::door::not_open(conn).await?;
+    // Whoever asks first may try one whose pause ended.
+    let waits = closed
+        .into_iter()
+        .filter(|account| account.standing != Standing::Free);
+    let closed: BTreeSet<String> = waits.map(|account| account.account).collect();
     let workers = store::worker::list(conn, settings.lease_ms()).await?;
     Ok(workers
         .iter()
@@ -72,7 +77,12 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
         .map(|worker| {
             let at_door = |agent: &&String| worker.doors.iter().any(|door| door.agent == **agent);
             let open = worker.agents.iter().filter(|agent| !at_door(agent));
-            Offer::new(&worker.pools, open.map(String::as_str), &worker.accounts, &closed)
+            let agents = Agents {
+                accounts: &worker.accounts,
+                rules: &worker.rules,
+            };
+            let open = open.map(String::as_str);
+            Offer::new(&worker.pools, open, agents, Accounts::Not(&closed))
         })
         .collect())
 }

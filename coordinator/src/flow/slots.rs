@@ -9,8 +9,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::hold;
-use crate::domain::door::Offer;
 use crate::domain::fairness::{Share, divide};
+use crate::domain::offer::Offer;
 use crate::domain::states::Kind;
 use crate::store;
 use crate::store::ready::{Claimable, Taken};

@@ -481,10 +481,15 @@ pub async fn journal(
         .collect())
 }
 
-/// What the choice of a model depends on (SPEC 7.1).
+/// What the choice of a model and an agent depends on (SPEC 7.1, 8).
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct ModelFacts {
+    pub pool: String,
+    /// The agent that the task names, or its run.
+    pub agent: Option<String>,
+    /// Failures of the task in a row.
+    pub failures: i16,
     pub strategy: String,
     pub run_model: Option<String>,
     pub task_model: Option<String>,
@@ -514,7 +519,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
              ) last
              group by fs.feature_id
            )
-           select t.id, r.model_strategy, r.model as run_model, x.model as task_model, r.iterations,
+           select t.id, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy, r.model as run_model, x.model as task_model, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",
                   ft.plan is not null as "plan_given!"
@@ -533,6 +538,9 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
         .into_iter()
         .map(|row| {
             let facts = ModelFacts {
+                pool: row.pool,
+                agent: row.agent,
+                failures: row.failures,
                 strategy: row.model_strategy,
                 run_model: row.run_model,
                 task_model: row.task_model,

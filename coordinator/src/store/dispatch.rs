@@ -24,6 +24,8 @@ pub struct NewDispatch {
     pub model_reason: Option<String>,
     /// The row of prompts that its own will be in; `None` for work without an agent.
     pub prompts: Option<Uuid>,
+    /// Its agent among the worker's; `None` for the default one, and for work without an agent.
+    pub agent: Option<String>,
 }
 
 /// Opens dispatches with a lease of `lease_ms`.
@@ -31,10 +33,10 @@ pub async fn insert(conn: &mut PgConnection, new: &[NewDispatch], lease_ms: i64)
     sqlx::query!(
         "insert into dispatches
            (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-            prompts_id, lease_until)
-         select d.*, now() + $13 * interval '1 millisecond'
+            prompts_id, agent, lease_until)
+         select d.*, now() + $14 * interval '1 millisecond'
          from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::int[], $7::text[],
-                     $8::uuid[], $9::text[], $10::text[], $11::text[], $12::uuid[]) as d",
+                     $8::uuid[], $9::text[], $10::text[], $11::text[], $12::uuid[], $13::text[]) as d",
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.task.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.feature.0).collect::<Vec<_>>(),
@@ -47,6 +49,7 @@ pub async fn insert(conn: &mut PgConnection, new: &[NewDispatch], lease_ms: i64)
         &new.iter().map(|d| d.model.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.model_reason.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.prompts).collect::<Vec<_>>() as &[Option<Uuid>],
+        &new.iter().map(|d| d.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
         lease_ms as f64,
     )
     .execute(conn)
@@ -73,6 +76,8 @@ pub struct Dispatch {
     pub feedback: Option<String>,
     pub start_commit: Option<String>,
     pub model: Option<String>,
+    /// Its agent among the worker's, while it is live; `None` for the default one.
+    pub agent: Option<String>,
     /// The row of prompts that its own is in.
     pub prompts: Option<Uuid>,
     /// How it ended, if it did.
@@ -101,7 +106,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
+                  agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
            from dispatches
            where id = any($1)"#,
         ids,
@@ -126,6 +131,7 @@ struct Row {
     feedback: Option<String>,
     start_commit: Option<String>,
     model: Option<String>,
+    agent: Option<String>,
     prompts_id: Option<Uuid>,
     outcome: Option<Outcome>,
     pushed: bool,
@@ -148,6 +154,7 @@ impl From<Row> for Dispatch {
             feedback: row.feedback,
             start_commit: row.start_commit,
             model: row.model,
+            agent: row.agent,
             prompts: row.prompts_id,
             outcome: row.outcome,
             pushed: row.pushed,
@@ -161,7 +168,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
+                  agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
            from dispatches
            where id = any($1)
            order by id

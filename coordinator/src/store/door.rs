@@ -2,11 +2,13 @@
 
 use std::str::FromStr as _;
 
+use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::Door;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
-use crate::domain::door::{Pause, after_failure};
+use crate::domain::door::{Pause, Probe, Standing, after_failure, standing};
 
 /// An account that sessions failed at.
 #[derive(Debug, Clone)]
@@ -20,15 +22,18 @@ pub struct Account {
     pub failures: i32,
     /// Nothing that uses it is claimed before.
     pub until: OffsetDateTime,
+    /// Whether it waits, is tried, or may be.
+    pub standing: Standing,
 }
 
-/// The accounts that wait now, those that open first before the others.
-pub async fn closed(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
+/// The accounts whose last session failed, those that open first before the others.
+pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
     let rows = sqlx::query!(
-        "select account, door, reason, worker, failures, until
-         from account_doors
-         where until > now()
-         order by until, account"
+        r#"select a.account, a.door, a.reason, a.worker, a.failures, a.until, a.probed_at,
+                  coalesce(d.state = 'live', false) as "probe_is_live!", now() as "now!"
+           from account_doors a
+           left join dispatches d on d.id = a.probe
+           order by a.until, a.account"#
     )
     .fetch_all(conn)
     .await?;
@@ -41,6 +46,14 @@ pub async fn closed(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
             worker: row.worker,
             failures: row.failures,
             until: row.until,
+            standing: standing(
+                row.until,
+                row.probed_at.map(|since| Probe {
+                    since,
+                    live: row.probe_is_live,
+                }),
+                row.now,
+            ),
         })
         .collect())
 }
@@ -53,23 +66,30 @@ pub struct Failed {
     pub door: Door,
     pub reason: String,
     pub worker: String,
+    pub dispatch: DispatchId,
 }
 
-/// Notes that a session failed at its account's door. Returns until when it waits now, if that is longer than before.
+/// Notes that a session failed at its account's door. Returns until when it waits now, if that is longer than before. One that
+/// began before the last failure met the same limit as that.
 pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Option<Pause>> {
     // Another coordinator may note the same: whoever comes second waits here and sees what the first wrote.
     let row = sqlx::query!(
         r#"insert into account_doors as d (account, door, reason, worker, failures, closed_at, until)
            values ($1, $2, $3, $4, 1, now(), 'epoch')
            on conflict (account) do update set account = d.account
-           returning failures, (until = 'epoch') as "is_first!", until, clock_timestamp() as "now!""#,
+           returning failures, (until = 'epoch') as "is_first!", until, clock_timestamp() as "now!",
+             coalesce((select s.claimed_at < d.closed_at from dispatches s where s.id = $5), false) as "is_older!""#,
         failed.account,
         failed.door.as_str(),
         failed.reason,
         failed.worker,
+        failed.dispatch.0,
     )
     .fetch_one(&mut *conn)
     .await?;
+    if row.is_older && !row.is_first {
+        return Ok(None);
+    }
     let before = (!row.is_first).then_some(Pause {
         failures: row.failures,
         until: row.until,
@@ -93,12 +113,33 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
     Ok(Some(pause))
 }
 
+/// Lets a dispatch try an account before others.
+pub async fn try_with(conn: &mut PgConnection, account: &str, dispatch: DispatchId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update account_doors set probe = $2, probed_at = now() where account = $1",
+        account,
+        dispatch.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Opens the accounts that these dispatches tried: their models answer.
+pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sqlx::Result<()> {
+    let ids: Vec<Uuid> = dispatches.iter().map(|dispatch| dispatch.0).collect();
+    sqlx::query!("delete from account_doors where probe = any($1)", &ids)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Forgets failures of agents and accounts that sessions got past: of the pools of these tasks, as far as people are told,
 /// and of the accounts of those sessions that were claimed after the last failure.
 pub async fn passed(
     conn: &mut PgConnection,
-    tasks: &[uuid::Uuid],
-    accounts: &[(String, uuid::Uuid)],
+    tasks: &[Uuid],
+    accounts: &[(String, Uuid)],
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with accounts as (

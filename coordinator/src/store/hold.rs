@@ -4,7 +4,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::door::Offer;
+use crate::domain::offer::Offer;
 use crate::domain::paths::{Busy, Candidate, Footprint, MAX_WAITING, Waiting};
 use crate::domain::states::Kind;
 
@@ -118,6 +118,7 @@ pub async fn candidates(
              select task_id, priority, kind
              from ready_tasks
              where pool = p.pool and agent = a.agent and feature_id = $2 and not_before <= now()
+               and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
              order by priority, task_id
              limit $3
            ) best
@@ -128,6 +129,7 @@ pub async fn candidates(
         feature.0,
         n,
         offer.real_agents(),
+        &offer.shut_words(),
     )
     .fetch_all(&mut *conn)
     .await?;

@@ -4,7 +4,7 @@ use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::door::Offer;
+use crate::domain::offer::Offer;
 use crate::domain::states::Kind;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
@@ -227,7 +227,8 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
                   coalesce(live.working, 0) as "working!",
                   (select count(*)::int from ready_tasks q
                    where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.priority <= -2147483647
-                     and q.not_before <= now()) as "follow_ups!",
+                     and q.not_before <= now()
+                     and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))) as "follow_ups!",
                   r.max_iterations - r.iterations as iterations_left,
                   coalesce(r.cost_usd >= r.max_cost_usd, false)
                     or coalesce(r.input_tokens + r.output_tokens >= r.max_tokens, false)
@@ -246,12 +247,14 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
                     select 1
                     from ready_tasks q
                     where q.pool = p.pool and q.agent = a.agent and q.feature_id = f.id and q.not_before <= now()
+                      and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))
                     order by q.priority, q.task_id
                     limit 1
                   ) first
                   limit 1)"#,
         &offer.pools,
         &offer.agents,
+        &offer.shut_words(),
     )
     .fetch_all(conn)
     .await?;
@@ -308,6 +311,7 @@ pub async fn take(
                  from ready_tasks
                  where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
                    and (not $4 or priority <= -2147483647)
+                   and (agent <> 'default' or pool || ' ' || kind::text <> all($6))
                  order by priority, task_id
                  limit share.n
                  for update skip locked
@@ -329,6 +333,7 @@ pub async fn take(
         &offer.pools,
         only_follow_ups,
         agents,
+        &offer.shut_words(),
     )
     .fetch_all(conn)
     .await?;
@@ -358,6 +363,7 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
                      select 1
                      from ready_tasks
                      where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
+                       and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
                      order by priority, task_id
                      limit share.n
                    ) bounded
@@ -367,9 +373,32 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
         &counts,
         &offer.pools,
         &offer.agents,
+        &offer.shut_words(),
     )
     .fetch_one(conn)
     .await
+}
+
+/// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`.
+pub async fn put_back(conn: &mut PgConnection, tasks: &[Uuid], pause_ms: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    else t.priority end,
+                  now() + $2 * interval '1 millisecond'
+           from tasks t
+           join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
+           left join runs r on r.id = f.current_run
+           where t.id = any($1) and t.next_kind is not null
+           on conflict (task_id) do nothing"#,
+        tasks,
+        pause_ms as f64,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Tasks that wait for one agent in one pool.
@@ -378,11 +407,13 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
 pub struct Queued {
     pub pool: String,
     pub agent: String,
+    /// What the session is to do.
+    pub kind: Kind,
     /// Counted no further than was asked for.
     pub tasks: i64,
 }
 
-/// What is ready, by pool and agent, counted no further than `window` each. It costs a few look-ups for each of these pairs, however
+/// What is ready, by pool, agent and kind, counted no further than `window` for each pool and agent. It costs a few look-ups for each of these pairs, however
 /// many tasks there are.
 pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Queued>> {
     sqlx::query_as!(
@@ -400,32 +431,33 @@ pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Qu
                limit 1
              ) next
            )
-           select p.pool as "pool!", p.agent as "agent!", q.n as "tasks!"
+           select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: Kind", q.n as "tasks!"
            from pairs p
            cross join lateral (
-             select count(*) as n
-             from (select 1
+             select kind, count(*) as n
+             from (select kind
                    from ready_tasks
                    where pool = p.pool and agent = p.agent and not_before <= now()
                    order by feature_id, priority, task_id
                    limit $1) as bounded
+             group by kind
            ) q
-           where q.n > 0"#,
+           order by p.pool, p.agent, q.kind"#,
         window,
     )
     .fetch_all(conn)
     .await
 }
 
-/// What a queued task needs: its pool and its agent. `None` when it isn't queued, or waits for its time.
-pub async fn needed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<(String, String)>> {
+/// What a queued task needs: its pool, its agent and what the session is to do. `None` when it isn't queued, or waits for its time.
+pub async fn needed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<(String, String, Kind)>> {
     let row = sqlx::query!(
-        "select pool, agent from ready_tasks where task_id = $1 and not_before <= now()",
+        r#"select pool, agent, kind as "kind: Kind" from ready_tasks where task_id = $1 and not_before <= now()"#,
         task.0,
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| (row.pool, row.agent)))
+    Ok(row.map(|row| (row.pool, row.agent, row.kind)))
 }
 
 /// Tries to become the only issuer of tickets until the transaction ends.

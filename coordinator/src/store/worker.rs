@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::{ClosedDoor, Heartbeat, Hello};
+use ralph_shared::wire::{AgentRule, ClosedDoor, Heartbeat, Hello};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use time::OffsetDateTime;
@@ -19,6 +19,8 @@ pub struct Worker {
     pub agents: Vec<String>,
     /// The account of each of its agents.
     pub accounts: BTreeMap<String, String>,
+    /// What they are taken for where nobody names one.
+    pub rules: Vec<AgentRule>,
     /// Agents that it doesn't start, as of when it was last heard.
     pub doors: Vec<ClosedDoor>,
     pub slots: i32,
@@ -37,8 +39,8 @@ pub struct Worker {
 /// Every worker that ever said hello and was not forgotten, by name.
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
-        r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedDoor>>", slots,
-                  free_slots, draining, drain_requested, version, host,
+        r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedDoor>>",
+                  rules as "rules: Json<Vec<AgentRule>>", slots, free_slots, draining, drain_requested, version, host,
                   pid, started_at, seen_at, seen_at > now() - $1 * interval '1 millisecond' as "alive!"
            from workers
            order by name"#,
@@ -55,6 +57,7 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
             pools: row.pools,
             accounts: accounts(&row.agents, row.accounts),
             agents: row.agents,
+            rules: row.rules.0,
             doors: row.doors.0,
             slots: row.slots,
             free_slots: row.free_slots,
@@ -104,11 +107,12 @@ pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
 pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into workers
-           (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid, accounts)
-         values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10)
+           (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid, accounts,
+            rules)
+         values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11)
          on conflict (name) do update
          set incarnation = $2, data_id = $3, pools = $4, agents = $5, slots = $6, free_slots = $6, version = $7,
-             host = $8, pid = $9, accounts = $10, doors = case when workers.incarnation = $2 then workers.doors else '[]' end,
+             host = $8, pid = $9, accounts = $10, rules = $11, doors = case when workers.incarnation = $2 then workers.doors else '[]' end,
              draining = false, drain_requested = false, seen_at = now(),
              started_at = case when workers.incarnation = $2 then workers.started_at else now() end",
         hello.worker,
@@ -121,6 +125,7 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
         hello.host,
         i32::try_from(hello.pid).unwrap_or(0),
         &hello.accounts,
+        Json(&hello.rules) as _,
     )
     .execute(conn)
     .await?;
@@ -153,36 +158,33 @@ pub struct Claimer {
     pub draining: bool,
     /// The account of each of its agents.
     pub accounts: BTreeMap<String, String>,
+    /// What they are taken for where nobody names one.
+    pub rules: Vec<AgentRule>,
 }
 
-/// Who of `names` holds its name, and the accounts that are closed.
-pub async fn claimers(
-    conn: &mut PgConnection,
-    names: &[String],
-) -> sqlx::Result<(Vec<Claimer>, BTreeSet<String>)> {
+/// Who of `names` holds its name, and whether there is an account that is not open.
+pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<(Vec<Claimer>, bool)> {
     let rows = sqlx::query!(
         r#"select name, incarnation, draining or drain_requested as "draining!", agents, accounts,
-                  array(select account from account_doors where until > now()) as "closed!"
+                  rules as "rules: Json<Vec<AgentRule>>", exists (select from account_doors) as "any_door!"
            from workers
            where name = any($1)"#,
         names,
     )
     .fetch_all(conn)
     .await?;
-    let mut closed = BTreeSet::new();
+    let any_door = rows.iter().any(|row| row.any_door);
     let claimers = rows
         .into_iter()
-        .map(|row| {
-            closed.extend(row.closed);
-            Claimer {
-                name: row.name,
-                incarnation: Incarnation(row.incarnation),
-                draining: row.draining,
-                accounts: accounts(&row.agents, row.accounts),
-            }
+        .map(|row| Claimer {
+            name: row.name,
+            incarnation: Incarnation(row.incarnation),
+            draining: row.draining,
+            accounts: accounts(&row.agents, row.accounts),
+            rules: row.rules.0,
         })
         .collect();
-    Ok((claimers, closed))
+    Ok((claimers, any_door))
 }
 
 /// The account of each agent: its own name where none is said.

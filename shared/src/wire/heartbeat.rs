@@ -26,6 +26,9 @@ pub struct Heartbeat {
     /// Its agents that fail at the door, which it doesn't start now.
     #[serde(default)]
     pub doors: Vec<ClosedDoor>,
+    /// Dispatches of `running` whose agent got past the door since the last heartbeat that was answered: its model answers.
+    #[serde(default)]
+    pub answered: Vec<DispatchId>,
 }
 
 /// How a report ended on the coordinator's side.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::rule::AgentRule;
 use crate::ids::{DispatchId, Incarnation};
 
 /// Sent once at the start, and again whenever the coordinator says that it doesn't know the incarnation.
@@ -24,6 +25,9 @@ pub struct Hello {
     /// The account of each of them, in the same order; the agent's name where one is missing.
     #[serde(default)]
     pub accounts: Vec<String>,
+    /// What they are taken for where nobody names one.
+    #[serde(default)]
+    pub rules: Vec<AgentRule>,
     /// Dispatches of earlier lives whose report it still holds. Every other lease of those lives has ended.
     pub spooled: Vec<DispatchId>,
     /// The program's version.

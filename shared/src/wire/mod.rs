@@ -17,6 +17,7 @@ mod heartbeat;
 mod hello;
 mod prune;
 mod report;
+mod rule;
 mod survey;
 mod text;
 mod ticket;
@@ -42,6 +43,7 @@ pub use report::{
     AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
     Snapshot, Usage,
 };
+pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
 pub use survey::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
 pub use text::{PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;

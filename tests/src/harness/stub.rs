@@ -44,6 +44,7 @@ impl Stub {
             slots: 8,
             agents: vec!["default".to_owned()],
             accounts: Vec::new(),
+            rules: Vec::new(),
             spooled: Vec::new(),
             version: "test".to_owned(),
             host: "test".to_owned(),
@@ -114,6 +115,7 @@ impl Stub {
             free_slots: 1,
             draining: false,
             doors: Vec::new(),
+            answered: Vec::new(),
         };
         match self.link.heartbeat(&beat).await? {
             HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),

@@ -189,3 +189,56 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
     assert_eq!(left, 0, "a success resets it");
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    sqlx::query(
+        "insert into account_doors (account, door, reason, worker, failures, closed_at, until)
+         values ('default', 'rate_limit', 'before', 'a', 1, now(), now())",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let [answer, end] = ["answer", "end"].map(|name| world.gate(name));
+    let (answers, ends) = (answer.display(), end.display());
+    let mut graph = String::new();
+    for n in 0..5 {
+        // The first one to try meets the limit once more.
+        let refused = "@on-attempt 1 @error -32603 API Error: 429 too many requests";
+        graph += &format!(
+            "- key: t{n}\n  title: T{n}\n  description: |\n    {}\n    @wait-for {answers}\n    @think yes\n    \
+             @wait-for {ends}\n    @done\n",
+            if n == 0 { refused } else { "" }
+        );
+    }
+    let scene = Scene::scratch(&world, "five", &graph, FeatureOptions::default()).await;
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(5).pool("five"))
+        .unwrap();
+    // The free slots of the worker ask every second.
+    scene
+        .until(
+            "select count(*) = 2 and now() > max(claimed_at) + interval '3 seconds' from dispatches where feature_id = $1",
+        )
+        .await;
+    let status = status(&world).await;
+    let why = &status.waiting[0].why;
+    assert!(
+        why.contains("(failed 2 times in a row), one session tries it now: "),
+        "{why}"
+    );
+    let states: Vec<String> = sqlx::query_scalar("select state::text from dispatches order by claimed_at")
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(states, ["settled", "live"]);
+    std::fs::write(&answer, "").unwrap();
+    scene
+        .until("select count(*) = 5 from dispatches where feature_id = $1 and state = 'live'")
+        .await;
+    std::fs::write(&end, "").unwrap();
+    scene.completes().await;
+    world.stop().await;
+}

@@ -16,6 +16,7 @@ mod idle;
 mod long_result;
 mod races;
 mod reports;
+mod rules;
 mod scene;
 mod serve;
 mod server_killed;

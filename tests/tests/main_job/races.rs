@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ralph_coordinator::domain::door::{NO_AGENT, Offer};
+use ralph_coordinator::domain::door::NO_AGENT;
+use ralph_coordinator::domain::offer::Offer;
 use ralph_coordinator::flow::{Signals, claim, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
@@ -37,6 +38,8 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
 
     let mut claiming = world.db.begin().await.unwrap();
     let offer = Offer {
+        startable: Vec::new(),
+        shut: Vec::new(),
         pools: vec!["turn".to_owned()],
         agents: vec![NO_AGENT.to_owned()],
     };

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use ralph_coordinator::flow::apply::Incoming;
 use ralph_coordinator::flow::ready;
 use ralph_coordinator::store::door::{self, Failed};
-use ralph_shared::wire::Door;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Door, Ended, Finished};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
+use super::scene::turn;
 use super::tickets::purge_tickets;
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
@@ -18,6 +21,7 @@ fn failed() -> Failed {
         door: Door::RateLimit,
         reason: "429".to_owned(),
         worker: "w".to_owned(),
+        dispatch: DispatchId::new(),
     }
 }
 
@@ -116,6 +120,118 @@ async fn what_two_coordinators_note_at_once_is_one_failure() {
     world.until(waits, uuid::Uuid::nil()).await.unwrap();
     first.commit().await.unwrap();
     assert_eq!(noting.await.unwrap(), None);
+    assert_eq!(failures(&world).await, Some(1));
+    world.stop().await;
+}
+
+const FIVE: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}\n- {key: d, title: D}\n- {key: e, title: E}";
+
+/// The pause of the account ends.
+async fn pause_ends(world: &World) {
+    sqlx::query("update account_doors set until = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+}
+
+/// Five tasks and five slots, whose account fails since a while.
+async fn five_wait(world: &World) -> Pool<'_> {
+    let pool = Pool::join(world).await;
+    world
+        .submit("f", None, FIVE, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    door::failed(&mut conn, &failed()).await.unwrap().unwrap();
+    assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 0);
+    pool
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
+    let world = World::calm().await.unwrap();
+    let pool = five_wait(&world).await;
+    pause_ends(&world).await;
+    let tries = pool.claim_once(&[&["default"]; 5]).await;
+    assert_eq!(tries.len(), 1);
+    pool.beat(&[&tries[0]], &[]).await;
+    assert_eq!(
+        pool.claim_once(&[&["default"]; 4]).await.len(),
+        0,
+        "it is silent yet"
+    );
+    pool.beat(&[&tries[0]], &[&tries[0]]).await;
+    assert_eq!(failures(&world).await, None);
+    assert_eq!(pool.claim_once(&[&["default"]; 4]).await.len(), 4);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alone_again() {
+    let world = World::calm().await.unwrap();
+    let pool = five_wait(&world).await;
+    for n in 2..=3 {
+        pause_ends(&world).await;
+        let tries = pool.claim_once(&[&["default"]; 5]).await;
+        assert_eq!(tries.len(), 1);
+        let ended = Ended::Door {
+            door: Door::RateLimit,
+            message: "429".to_owned(),
+        };
+        let mut report = pool.session(&tries[0], ended, "", 0);
+        of_account(&mut report);
+        pool.report(vec![report]).await;
+        assert_eq!(failures(&world).await, Some(n));
+        assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 0);
+    }
+    // One that ends otherwise tells nothing of the door: the next one tries.
+    pause_ends(&world).await;
+    let tries = pool.claim_once(&[&["default"]; 5]).await;
+    let exited = Ended::AgentExited {
+        code: Some(1),
+        signal: None,
+    };
+    let mut report = pool.session(&tries[0], exited, "", 0);
+    of_account(&mut report);
+    pool.report(vec![report]).await;
+    assert_eq!(failures(&world).await, Some(3));
+    let tries = pool.claim_once(&[&["default"]; 5]).await;
+    assert_eq!(tries.len(), 1);
+    let mut report = pool.session(&tries[0], turn(), "", 1);
+    of_account(&mut report);
+    pool.report(vec![report]).await;
+    assert_eq!(failures(&world).await, None, "its end tells as well");
+    assert!(pool.claim_once(&[&["default"]; 5]).await.len() > 1);
+    world.stop().await;
+}
+
+/// The session used the account.
+fn of_account(incoming: &mut Incoming) {
+    if let Finished::Session(session) = &mut incoming.report.finished {
+        session.agent.account = "default".to_owned();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_began_before_the_failure_do_not_lengthen_the_pause() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit("f", None, FIVE, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let all = pool.claim_once(&[&["default"]; 5]).await;
+    assert_eq!(all.len(), 5);
+    for one in &all {
+        let ended = Ended::Door {
+            door: Door::RateLimit,
+            message: "429".to_owned(),
+        };
+        let mut report = pool.session(one, ended, "", 0);
+        of_account(&mut report);
+        pool.report(vec![report]).await;
+        pause_ends(&world).await;
+    }
     assert_eq!(failures(&world).await, Some(1));
     world.stop().await;
 }

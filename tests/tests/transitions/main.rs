@@ -13,6 +13,7 @@ mod poison;
 mod pool;
 mod random;
 mod retries;
+mod rules;
 mod scene;
 mod shape;
 mod slots;

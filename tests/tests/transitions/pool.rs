@@ -1,21 +1,30 @@
 //! A pool of workers that exists in messages only: it claims through the real step and answers as it is told.
 
 use ralph_coordinator::flow::apply::{self, Fate, Incoming};
-use ralph_coordinator::flow::{claim, hello};
+use ralph_coordinator::flow::{claim, heartbeat, hello};
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::wire::{
-    Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Hello, IntegrationEnd, IntegrationReport, READS,
-    Report, SessionReport, Snapshot, Text, WRITES, Work, WorkspaceOrder,
+    AgentRule, Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello,
+    IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text, WRITES, Work,
+    WorkspaceOrder,
 };
 use ralph_tests::harness::World;
 
 pub struct Pool<'a> {
     world: &'a World,
     incarnation: Incarnation,
+    /// The agents that its slots can start now.
+    pub open: Vec<String>,
 }
 
 impl<'a> Pool<'a> {
     pub async fn join(world: &'a World) -> Self {
+        Self::join_with(world, &["default"], Vec::new()).await
+    }
+
+    /// With these agents, and what they are taken for.
+    pub async fn join_with(world: &'a World, agents: &[&str], rules: Vec<AgentRule>) -> Self {
+        let agents: Vec<String> = agents.iter().map(|&agent| agent.to_owned()).collect();
         let incarnation = Incarnation::new();
         let said = Hello {
             reads: READS.to_vec(),
@@ -24,15 +33,38 @@ impl<'a> Pool<'a> {
             data_id: "d".into(),
             pools: vec!["default".into()],
             slots: 8,
-            agents: vec!["default".into()],
+            agents: agents.clone(),
             accounts: Vec::new(),
+            rules,
             spooled: vec![],
             version: "0".into(),
             host: "h".into(),
             pid: 1,
         };
         hello::hello(&world.db, &world.settings, &said).await.unwrap();
-        Self { world, incarnation }
+        Self {
+            world,
+            incarnation,
+            open: agents,
+        }
+    }
+
+    /// Tells that these sessions run, and whose models answer.
+    pub async fn beat(&self, running: &[&Assignment], answered: &[&Assignment]) {
+        let ids = |of: &[&Assignment]| of.iter().map(|one| one.dispatch).collect();
+        let beat = Heartbeat {
+            reads: READS.to_vec(),
+            worker: "w".into(),
+            incarnation: self.incarnation,
+            running: ids(running),
+            spooled: Vec::new(),
+            free_slots: 0,
+            draining: false,
+            doors: Vec::new(),
+            answered: ids(answered),
+        };
+        let answer = heartbeat::heartbeat(&self.world.db, &self.world.settings, &beat).await;
+        assert!(matches!(answer.unwrap(), HeartbeatAnswer::Renewed { .. }));
     }
 
     /// Claims at once for slots of these pools each.
@@ -57,7 +89,7 @@ impl<'a> Pool<'a> {
                 incarnation: self.incarnation,
                 claim: DispatchId::new(),
                 pools: pools.as_ref().iter().map(|pool| (*pool).to_owned()).collect(),
-                agents: vec!["default".into()],
+                agents: self.open.clone(),
             })
             .collect()
     }

@@ -99,6 +99,9 @@ pub struct AgentTable {
     pub mode: Option<String>,
     /// The account at a provider that it uses.
     pub account: Option<String>,
+    /// What it is taken for.
+    #[serde(flatten)]
+    pub rules: RuleTable,
     /// `[[agent.permissions]]`.
     #[serde(default)]
     pub permissions: Vec<PermissionTable>,
@@ -108,6 +111,27 @@ pub struct AgentTable {
     /// Keys that nobody knows.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, toml::Value>,
+}
+
+/// What an agent of `[agents.NAME]` is taken for where nobody names one.
+#[derive(Debug, Default, Deserialize)]
+pub struct RuleTable {
+    /// Kinds of session.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    /// Pools of tasks.
+    #[serde(default)]
+    pub pools: Vec<String>,
+    /// Tiers of models, or models.
+    #[serde(default)]
+    pub tiers: Vec<String>,
+}
+
+impl RuleTable {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty() && self.pools.is_empty() && self.tiers.is_empty()
+    }
 }
 
 /// A rule of what an agent may do.

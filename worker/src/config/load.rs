@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use ralph_shared::machine::dir_pool;
 use ralph_shared::subjects::{Subjects, is_label};
+use ralph_shared::wire::AgentRule;
 
 use super::args::RunArgs;
 use super::machine::{Machine, absolute};
@@ -25,6 +26,8 @@ pub struct Config {
     pub pools: Vec<String>,
     /// Its agents by name; [`super::DEFAULT_AGENT`] is always there.
     pub agents: BTreeMap<String, AgentCommand>,
+    /// What they are taken for where nobody names one.
+    pub rules: Vec<AgentRule>,
     /// What confines its agents.
     pub sandbox: Sandbox,
     /// How much of a repository is fetched.
@@ -98,6 +101,7 @@ impl Config {
             pools,
             dirs,
             agents: machine.agents,
+            rules: machine.rules,
             sandbox: machine.sandbox,
             history: machine.history,
             caches: machine.caches,

@@ -3,20 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use agent_client_protocol::v1::schema::{
-    EnvVariable, HttpHeader, McpServer, McpServerHttp, McpServerSse, McpServerStdio, ToolKind,
-};
+use agent_client_protocol::v1::schema::ToolKind;
 use anyhow::{Context as _, bail};
+use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
 use super::args::MachineArgs;
-use super::file::{AgentTable, File, McpTable, PermissionAnswer, PermissionTable, WorkspaceTable};
-use super::stock;
+use super::file::{AgentTable, File, PermissionAnswer, PermissionTable, WorkspaceTable};
+use super::mcp::mcp_server;
+use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
-use crate::session::{AgentCommand, LoginFile, Pattern, Rule, secret_values};
+use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
 use crate::workspace::{CacheRule, History, is_author};
-
-/// Name of the agent that `--agent` or `[agent]` configures.
-pub const DEFAULT_AGENT: &str = "default";
 
 /// The agent where none is configured.
 const DEFAULT_COMMAND: &str = "claude-agent-acp";
@@ -35,6 +32,8 @@ const TOOLCHAINS: [&str; 4] = ["RUSTUP_HOME", "CARGO_HOME", "GOPATH", "JAVA_HOME
 pub struct Machine {
     /// Its agents by name; [`DEFAULT_AGENT`] is always there.
     pub agents: BTreeMap<String, AgentCommand>,
+    /// What they are taken for where nobody names one.
+    pub rules: Vec<AgentRule>,
     /// What confines them.
     pub sandbox: Sandbox,
     /// How much of a repository is fetched.
@@ -64,6 +63,7 @@ impl Machine {
     /// When something can't be used, in words that say what to change.
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
+        let rules = rules::of(&file)?;
         let resources = resources(&file.workspace)?;
         let history = stock::history(&file.workspace)?;
         let caches = stock::caches(&file.workspace)?;
@@ -116,6 +116,7 @@ impl Machine {
         }
         Ok(Self {
             agents,
+            rules,
             sandbox,
             history,
             caches,
@@ -127,6 +128,11 @@ impl Machine {
             command_env,
             dirs,
         })
+    }
+
+    /// What an agent is taken for where nobody names one, in words; `None` where it has to be named.
+    pub fn taken_for(&self, agent: &str) -> Option<String> {
+        rules::taken_for(&self.rules, agent)
     }
 }
 
@@ -263,48 +269,7 @@ fn logins(files: Vec<PathBuf>) -> anyhow::Result<Vec<LoginFile>> {
     absolute(files.into_iter())?.into_iter().map(file).collect()
 }
 
-fn mcp_server(name: &str, table: McpTable, secrets: &mut Vec<String>) -> anyhow::Result<McpServer> {
-    match (table.command, table.url) {
-        (Some(command), None) => {
-            let argv = split("it", &command)?;
-            let env = values(table.env, secrets)?;
-            secrets.extend(secret_values(env.clone()));
-            let env = env.into_iter().map(|(key, value)| EnvVariable::new(key, value));
-            let server = McpServerStdio::new(name, program(&argv[0]))
-                .args(argv[1..].to_vec())
-                .env(env.collect());
-            Ok(McpServer::Stdio(server))
-        }
-        (None, Some(url)) => {
-            let headers = values(table.headers, secrets)?;
-            // What follows the scheme (`Bearer`, say) is one by itself.
-            let words = headers.values().filter_map(|value| value.rsplit(' ').next());
-            secrets.extend(words.map(str::to_owned));
-            let headers = headers
-                .into_iter()
-                .map(|(key, value)| HttpHeader::new(key, value));
-            Ok(if table.sse {
-                McpServer::Sse(McpServerSse::new(name, url).headers(headers.collect()))
-            } else {
-                McpServer::Http(McpServerHttp::new(name, url).headers(headers.collect()))
-            })
-        }
-        _ => bail!("it needs either `command = \"…\"` or `url = \"…\"`"),
-    }
-}
-
-/// The whole path of a program, as the protocol wants it; what the `PATH` does not know stays as it is.
-fn program(name: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let plain = !name.contains('/');
-    std::env::split_paths(&path)
-        .filter(|_| plain)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_absolute() && file.is_file())
-        .unwrap_or_else(|| Path::new(name).to_owned())
-}
-
-fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
+pub(super) fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
     let argv = shell_words::split(command)
         .with_context(|| format!("the command of {whose} has an unclosed quote: {command}"))?;
     if argv.is_empty() {
@@ -314,7 +279,7 @@ fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
 }
 
 /// A value may be `file:PATH`, so that no secret stands in the configuration (SPEC 8): then it is one, whatever its name.
-fn values(
+pub(super) fn values(
     table: BTreeMap<String, String>,
     secrets: &mut Vec<String>,
 ) -> anyhow::Result<BTreeMap<String, String>> {

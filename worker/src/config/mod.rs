@@ -5,6 +5,8 @@
 //! | [`args`] | flags and environment |
 //! | [`file`](mod@file) | `.ralph.toml`, as far as a worker reads it |
 //! | [`machine`] | this machine's agents, and what confines them: for every command that starts one |
+//! | [`rules`] | what its agents are taken for where nobody names one |
+//! | [`mcp`] | MCP servers that agents are told to use |
 //! | [`stock`] | what is fetched and kept of repositories |
 //! | [`load`] | a worker's whole configuration |
 
@@ -12,8 +14,11 @@ mod args;
 mod file;
 mod load;
 mod machine;
+mod mcp;
+mod rules;
 mod stock;
 
 pub use args::{MachineArgs, RunArgs};
 pub use load::Config;
-pub use machine::{DEFAULT_AGENT, Machine};
+pub use machine::Machine;
+pub use ralph_shared::wire::DEFAULT_AGENT;

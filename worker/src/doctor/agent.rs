@@ -20,6 +20,7 @@ const GRACE_MS: u64 = 2_000;
 /// Starts an agent in an empty folder, inside the sandbox, and opens a session with it.
 pub async fn examine(
     agent: &AgentCommand,
+    taken_for: Option<String>,
     sandbox: &Sandbox,
     end: watch::Receiver<Option<EndReason>>,
 ) -> AgentFinding {
@@ -34,6 +35,7 @@ pub async fn examine(
     AgentFinding {
         name: agent.name.clone(),
         command: shell_words::join(&agent.argv),
+        taken_for,
         status: if trouble.is_some() {
             Status::Missing
         } else {

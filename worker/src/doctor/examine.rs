@@ -46,7 +46,8 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
     let mut agents = Vec::new();
     for configured in machine.agents.values() {
         tracing::info!(agent = configured.name, "shaking hands");
-        agents.push(agent::examine(configured, &machine.sandbox, end.clone()).await);
+        let taken_for = machine.taken_for(&configured.name);
+        agents.push(agent::examine(configured, taken_for, &machine.sandbox, end.clone()).await);
     }
     Ok(Findings::new(found, agents))
 }

@@ -51,6 +51,8 @@ pub struct AgentFinding {
     pub name: String,
     /// Its command line, quoted for a shell.
     pub command: String,
+    /// What it is taken for where nobody names an agent; `None` where it has to be named.
+    pub taken_for: Option<String>,
     /// How it stands with it.
     pub status: Status,
     /// From its start to a session that is ready, or to its failure. Seconds.

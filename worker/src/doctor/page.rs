@@ -69,6 +69,10 @@ impl Page {
         };
         self.head(agent.status, &format!("agent {}", agent.name), &found);
         self.line(&format!("command: {}", agent.command));
+        match &agent.taken_for {
+            Some(sessions) => self.line(&format!("taken for: {sessions}")),
+            None => self.line("taken for: tasks and runs that name it"),
+        }
         let can = said.capabilities.words();
         if !can.is_empty() {
             self.line(&format!("can: {}", can.join(", ")));
@@ -137,6 +141,7 @@ mod tests {
         let good = AgentFinding {
             name: "default".to_owned(),
             command: "agent acp".to_owned(),
+            taken_for: Some("whatever names no agent".to_owned()),
             status: Status::Ok,
             seconds: 1.23,
             introduction: Introduction {
@@ -155,6 +160,7 @@ mod tests {
         };
         let bad = AgentFinding {
             name: "other".to_owned(),
+            taken_for: None,
             status: Status::Missing,
             introduction: Introduction::default(),
             problem: Some("it is not there".to_owned()),
@@ -167,8 +173,9 @@ mod tests {
             page(&findings, Paint::none()),
             "ok       git: git version 2.39.5\n         a detail\n\
              ok       agent default: Agent 1.0, ready after 1.2 s\n         command: agent acp\n         \
-             models: large, small*\n\
-             missing  agent other: it is not there\n         command: agent acp\n         do: install it\n\n\
+             taken for: whatever names no agent\n         models: large, small*\n\
+             missing  agent other: it is not there\n         command: agent acp\n         \
+             taken for: tasks and runs that name it\n         do: install it\n\n\
              This machine can't work yet: see above what to do.\n"
         );
     }

@@ -47,6 +47,7 @@ impl Doors {
                         door: *door,
                         reason: message[..end].to_owned(),
                         worker: dispatch.worker.clone(),
+                        dispatch: dispatch.id,
                     };
                     self.failed.insert(account.clone(), failed);
                 }

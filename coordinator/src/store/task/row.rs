@@ -98,7 +98,6 @@ pub struct Claimed {
     pub id: TaskId,
     /// Number of the attempt that begins.
     pub attempt: i32,
-    pub failures: i16,
     pub start_commit: Option<String>,
 }
 
@@ -117,7 +116,7 @@ pub async fn claim(conn: &mut PgConnection, claims: &[(Uuid, Uuid, bool)]) -> sq
            set state = 'in_progress', dispatch_id = mine.dispatch_id, attempt = t.attempt + mine.is_attempt::int
            from mine
            where t.id = mine.id
-           returning t.id, t.attempt, t.failures, t.start_commit"#,
+           returning t.id, t.attempt, t.start_commit"#,
         &claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>(),
         &claims
             .iter()
@@ -135,7 +134,6 @@ pub async fn claim(conn: &mut PgConnection, claims: &[(Uuid, Uuid, bool)]) -> sq
         .map(|row| Claimed {
             id: TaskId(row.id),
             attempt: row.attempt,
-            failures: row.failures,
             start_commit: row.start_commit,
         })
         .collect())

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};
 
-use crate::domain::door::{Closed, Lack, NO_AGENT, Site, lack};
+use crate::domain::door::{Closed, Lack, NO_AGENT, Site, Standing, lack};
 use crate::store;
 use crate::store::door::Account;
 use crate::store::ready::Queued;
@@ -32,6 +32,9 @@ pub struct DoorView {
     /// When it is tried again.
     #[serde(with = "time::serde::rfc3339")]
     pub until: OffsetDateTime,
+    /// Whether one session tries it now, and the others wait for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tried: bool,
 }
 
 impl DoorView {
@@ -43,6 +46,7 @@ impl DoorView {
             reason: closed.reason.clone(),
             failures: closed.failures,
             until: closed.until,
+            tried: closed.tried,
         }
     }
 }
@@ -63,12 +67,12 @@ impl std::fmt::Display for DoorView {
         } else {
             format!("{} times ", self.failures)
         };
-        write!(
-            f,
-            " (failed {n}{times}), tried again at {}: {}",
-            clock(*until),
-            said(&self.reason)
-        )
+        let next = if self.tried {
+            "one session tries it now".to_owned()
+        } else {
+            format!("tried again at {}", clock(*until))
+        };
+        write!(f, " (failed {n}{times}), {next}: {}", said(&self.reason))
     }
 }
 
@@ -110,13 +114,15 @@ pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<Site> {
 fn site(worker: &Worker, accounts: &[Account]) -> Site {
     let mut closed: BTreeMap<String, Closed> = BTreeMap::new();
     for (agent, account) in &worker.accounts {
-        if let Some(account) = accounts.iter().find(|one| one.account == *account) {
+        let mut waits = accounts.iter().filter(|one| one.standing != Standing::Free);
+        if let Some(account) = waits.find(|one| one.account == *account) {
             let why = Closed {
                 account: Some(account.account.clone()),
                 door: account.door,
                 reason: account.reason.clone(),
                 failures: account.failures.unsigned_abs(),
                 until: account.until,
+                tried: account.standing == Standing::Tried,
             };
             closed.insert(agent.clone(), why);
         }
@@ -129,6 +135,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
             reason: door.reason.clone(),
             failures: door.failures,
             until: worker.seen_at.saturating_add(left),
+            tried: false,
         };
         if closed
             .get(&door.agent)
@@ -141,6 +148,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
         worker: worker.name.clone(),
         pools: worker.pools.clone(),
         agents: worker.accounts.clone(),
+        rules: worker.rules.clone(),
         closed,
     }
 }
@@ -157,18 +165,32 @@ pub fn doors(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
 
 /// What of `queued` nobody can start now.
 pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
-    queued
-        .iter()
-        .filter_map(|queued| {
-            let lack = lack(&queued.pool, &queued.agent, sites)?;
-            Some(WaitingView {
-                pool: queued.pool.clone(),
-                agent: Some(queued.agent.clone()).filter(|agent| agent != NO_AGENT),
-                tasks: queued.tasks,
-                why: in_words(&lack, &queued.pool, &queued.agent),
-            })
-        })
-        .collect()
+    let mut all: Vec<WaitingView> = Vec::new();
+    for queued in queued {
+        let Some(lack) = lack(&queued.pool, &queued.agent, queued.kind.into(), sites) else {
+            continue;
+        };
+        let agent = match &lack {
+            Lack::Door { agent, .. } => agent,
+            Lack::Worker | Lack::Agent(_) => &queued.agent,
+        };
+        let one = WaitingView {
+            pool: queued.pool.clone(),
+            agent: Some(agent.clone()).filter(|agent| agent != NO_AGENT),
+            tasks: queued.tasks,
+            why: in_words(&lack, &queued.pool, agent),
+        };
+        // Sessions of several kinds may wait for the same.
+        let same = all.iter_mut().find(|other| {
+            let of = |view: &WaitingView| (view.pool.clone(), view.agent.clone(), view.why.clone());
+            of(other) == of(&one)
+        });
+        match same {
+            Some(same) => same.tasks += one.tasks,
+            None => all.push(one),
+        }
+    }
+    all
 }
 
 fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
@@ -188,7 +210,7 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
                 known.join(", ")
             )
         }
-        Lack::Door { worker, closed } => {
+        Lack::Door { worker, closed, .. } => {
             let door = DoorView::new(agent, closed);
             match closed.account {
                 Some(_) => door.to_string(),
@@ -204,11 +226,14 @@ pub async fn lack_of(
     task: ralph_shared::ids::TaskId,
     lease_ms: i64,
 ) -> sqlx::Result<Option<String>> {
-    let Some((pool, agent)) = store::ready::needed(conn, task).await? else {
+    let Some((pool, agent, kind)) = store::ready::needed(conn, task).await? else {
         return Ok(None);
     };
     let workers = store::worker::list(conn, lease_ms).await?;
-    let accounts = store::door::closed(conn).await?;
-    let lack = lack(&pool, &agent, &sites(&workers, &accounts));
-    Ok(lack.map(|lack| in_words(&lack, &pool, &agent)))
+    let accounts = store::door::not_open(conn).await?;
+    let lack = lack(&pool, &agent, kind.into(), &sites(&workers, &accounts));
+    Ok(lack.map(|lack| match &lack {
+        Lack::Door { agent, .. } => in_words(&lack, &pool, agent),
+        Lack::Worker | Lack::Agent(_) => in_words(&lack, &pool, &agent),
+    }))
 }

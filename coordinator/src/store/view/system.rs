@@ -74,7 +74,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         }
     }
     let list = store::worker::list(conn, lease_ms).await?;
-    let accounts = store::door::closed(conn).await?;
+    let accounts = store::door::not_open(conn).await?;
     let live_sessions =
         sqlx::query_scalar!(r#"select count(*) as "n!" from dispatches where state = 'live'"#)
             .fetch_one(&mut *conn)

@@ -57,7 +57,7 @@ pub struct WorkerView {
 /// Every worker, by name; one that was not heard within `lease_ms` is away.
 pub async fn workers(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<WorkerView>> {
     let workers = store::worker::list(conn, lease_ms).await?;
-    let accounts = store::door::closed(conn).await?;
+    let accounts = store::door::not_open(conn).await?;
     Ok(shown(workers, &accounts))
 }
 

@@ -1,0 +1,207 @@
+//! Which free slot gets which ready task. First one slot for each account whose pause ended, to try it (SPEC 7.3); then all others,
+//! those together that offer the same. With the task come the model and the agent that its session gets: an agent that depends on
+//! the model can't be started by every worker, so what nobody of these can start goes back into the queue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use ralph_shared::ids::RunId;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{AgentRule, ClaimRequest, DEFAULT_AGENT, agent_for};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::{Settings, slots};
+use crate::domain::door::Standing;
+use crate::domain::offer::{Accounts, Agents, Offer};
+use crate::domain::states::Kind;
+use crate::domain::strategy::{self, Strategy};
+use crate::store;
+use crate::store::context::ModelFacts;
+use crate::store::door::Account;
+use crate::store::ready::Taken;
+use crate::store::worker::Claimer;
+
+/// Looks of one claim, each behind what the ones before couldn't start; what lies behind the last is looked at by a later claim.
+const LOOKS: usize = 32;
+/// For how long nobody takes a task whose agent, by its model, couldn't be started: this transaction at least doesn't see it again. Not
+/// longer, since who asks every second before a closed door must not keep it from a worker that can start it. Milliseconds.
+const LEFT_MS: i64 = 50;
+
+/// A task for a slot.
+#[derive(Debug, Clone)]
+pub(super) struct Dealt {
+    /// Which of the claims.
+    pub index: usize,
+    /// The task.
+    pub taken: Taken,
+    /// Its run.
+    pub run: RunId,
+    /// What its session gets.
+    pub chosen: Chosen,
+}
+
+/// What a session gets.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Chosen {
+    /// The model, and why.
+    pub model: Option<strategy::Choice>,
+    /// The worker's agent; `None` for the default one, and where no agent takes part.
+    pub agent: Option<String>,
+}
+
+/// Those who ask.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking<'a> {
+    /// The claims.
+    pub claims: &'a [ClaimRequest],
+    /// Their workers, by name.
+    pub known: &'a HashMap<String, Claimer>,
+}
+
+impl Asking<'_> {
+    fn worker(&self, index: usize) -> Option<&Claimer> {
+        self.known.get(&self.claims[index].worker)
+    }
+
+    /// What the slot of a claim offers.
+    fn offer(&self, index: usize, accounts: Accounts<'_>) -> Option<Offer> {
+        let (claim, worker) = (&self.claims[index], self.worker(index)?);
+        let agents = Agents {
+            accounts: &worker.accounts,
+            rules: &worker.rules,
+        };
+        let open = claim.agents.iter().map(String::as_str);
+        Some(Offer::new(&claim.pools, open, agents, accounts))
+    }
+}
+
+/// Deals to the claims with these indices. The caller holds the lock on claims.
+pub(super) async fn deal(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    asking: Asking<'_>,
+    mut free: Vec<usize>,
+    accounts: &[Account],
+) -> sqlx::Result<Vec<Dealt>> {
+    let mut dealt = Vec::new();
+    let may_be_tried = accounts.iter().filter(|one| one.standing == Standing::Free);
+    for account in may_be_tried {
+        let only = Accounts::Only(&account.account);
+        let mut offers: BTreeMap<Offer, usize> = BTreeMap::new();
+        for &index in &free {
+            let offer = asking
+                .offer(index, only)
+                .filter(|offer| !offer.startable.is_empty());
+            if let Some(offer) = offer {
+                offers.entry(offer).or_insert(index);
+            }
+        }
+        for (offer, index) in offers {
+            if give(conn, settings, asking, &offer, vec![index], &mut dealt).await? {
+                store::door::try_with(conn, &account.account, asking.claims[index].claim).await?;
+                free.retain(|one| *one != index);
+                break;
+            }
+        }
+    }
+    let closed: BTreeSet<String> = accounts.iter().map(|one| one.account.clone()).collect();
+    let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
+    for index in free {
+        if let Some(offer) = asking.offer(index, Accounts::Not(&closed)) {
+            offers.entry(offer).or_default().push(index);
+        }
+    }
+    for (offer, indices) in offers {
+        give(conn, settings, asking, &offer, indices, &mut dealt).await?;
+    }
+    Ok(dealt)
+}
+
+/// Gives those who offer the same what is best for them. Whether somebody got something.
+async fn give(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    asking: Asking<'_>,
+    offer: &Offer,
+    indices: Vec<usize>,
+    dealt: &mut Vec<Dealt>,
+) -> sqlx::Result<bool> {
+    let before = dealt.len();
+    let mut indices = VecDeque::from(indices);
+    for _ in 0..LOOKS {
+        if indices.is_empty() {
+            break;
+        }
+        let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
+        let taken = slots::take(conn, offer, indices.len(), &took).await?;
+        if taken.is_empty() {
+            break;
+        }
+        let ids: Vec<Uuid> = taken.iter().map(|(one, _)| one.task.0).collect();
+        let facts: HashMap<_, _> = store::context::models(conn, &ids).await?.into_iter().collect();
+        let mut back = Vec::new();
+        for (taken, run) in taken {
+            let Some(&index) = indices.front() else {
+                back.push(taken.task.0);
+                continue;
+            };
+            let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
+            let (chosen, agent) = match facts.get(&taken.task) {
+                Some(facts) => choose(settings, rules, facts, taken.kind),
+                None => Default::default(),
+            };
+            if !offer.can_start(agent.as_deref()) {
+                back.push(taken.task.0);
+                continue;
+            }
+            indices.pop_front();
+            dealt.push(Dealt {
+                index,
+                taken,
+                run,
+                chosen,
+            });
+        }
+        if back.is_empty() {
+            break;
+        }
+        store::ready::put_back(conn, &back, LEFT_MS).await?;
+    }
+    Ok(dealt.len() > before)
+}
+
+/// What a session gets, and the agent that has to be started for it.
+fn choose(
+    settings: &Settings,
+    rules: &[AgentRule],
+    facts: &ModelFacts,
+    kind: Kind,
+) -> (Chosen, Option<String>) {
+    let session = SessionKind::from(kind);
+    if !session.has_agent() {
+        return Default::default();
+    }
+    let model = choose_model(settings, facts, kind);
+    let named = facts.agent.as_deref().filter(|agent| *agent != DEFAULT_AGENT);
+    let tier = model.as_ref().map(|choice| choice.model.as_str());
+    let agent = named.unwrap_or_else(|| agent_for(rules, session, &facts.pool, tier));
+    let chosen = Chosen {
+        model,
+        agent: Some(agent.to_owned()).filter(|agent| agent != DEFAULT_AGENT),
+    };
+    (chosen, Some(agent.to_owned()))
+}
+
+fn choose_model(settings: &Settings, facts: &ModelFacts, kind: Kind) -> Option<strategy::Choice> {
+    let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
+    let facts = strategy::Facts {
+        run_model: facts.run_model.as_deref(),
+        task_model: facts.task_model.as_deref(),
+        failures: facts.failures,
+        recent: (facts.recent, facts.recent_done),
+        easy_streak: facts.easy_streak,
+        step: matches!(kind, Kind::Spec | Kind::Plan | Kind::Build | Kind::Review).then_some(kind),
+        first_of_given_plan: facts.plan_given && facts.iterations == 0,
+    };
+    strategy::choose(strategy, &settings.tiers, &facts)
+}

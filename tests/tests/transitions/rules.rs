@@ -1,0 +1,107 @@
+//! Agents that are taken by kind of session, pool and tier where nobody names one (SPEC 8).
+
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{AgentRule, Assignment, SessionOrder, Work};
+use ralph_tests::harness::{FeatureOptions, Repository, World};
+
+use super::pool::Pool;
+use super::scene::turn;
+
+fn rule(agent: &str, kinds: &[&str], pools: &[&str], tiers: &[&str]) -> AgentRule {
+    let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect();
+    AgentRule {
+        agent: agent.to_owned(),
+        kinds: words(kinds),
+        pools: words(pools),
+        tiers: words(tiers),
+    }
+}
+
+/// Which agent a session gets, by its title.
+fn agents(assigned: &[Assignment]) -> Vec<(String, &str)> {
+    let mut agents: Vec<_> = assigned
+        .iter()
+        .map(|one| match &one.work {
+            Work::Session(SessionOrder { agent, .. }) => {
+                (one.task_title.clone(), agent.as_deref().unwrap_or("default"))
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    agents.sort();
+    agents
+}
+
+fn expected<'a>(list: &[(&str, &'a str)]) -> Vec<(String, &'a str)> {
+    list.iter()
+        .map(|(title, agent)| ((*title).to_owned(), *agent))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_gets_the_agent_that_it_names_and_else_the_one_for_its_pool_and_tier() {
+    let world = World::calm().await.unwrap();
+    let rules = vec![
+        rule("strong", &[], &[], &["opus"]),
+        rule("gpu", &[], &["gpu"], &[]),
+    ];
+    let pool = Pool::join_with(&world, &["default", "gpu", "named", "strong"], rules).await;
+    let graph = "- {key: a, title: A}\n- {key: b, title: B, model: opus}\n- {key: c, title: C, pool: gpu, model: opus}\n\
+                 - {key: d, title: D, agent: named, model: opus}\n- {key: e, title: E, agent: default, model: opus}";
+    world
+        .submit("f", None, graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let assigned = pool.claim_once(&[&["default", "gpu"]; 5]).await;
+    let all = [
+        ("A", "default"),
+        ("B", "strong"),
+        ("C", "gpu"),
+        ("D", "named"),
+        ("E", "strong"),
+    ];
+    assert_eq!(agents(&assigned), expected(&all));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_closed_agent_is_taken_for_waits_and_the_rest_goes_on() {
+    let world = World::calm().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+    let rules = vec![
+        rule("judge", &["verify"], &[], &[]),
+        rule("strong", &[], &[], &["opus"]),
+    ];
+    let mut pool = Pool::join_with(&world, &["default", "judge", "strong"], rules).await;
+    let graph = "- {key: a, title: A, priority: 1}\n- {key: b, title: B, priority: 3}\n- {key: c, title: C, model: opus, priority: 2}";
+    let options = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    world
+        .submit("f", Some(&repository), graph, &options)
+        .await
+        .unwrap();
+    let first = pool.claim_once(&[&["default"]]).await;
+    assert_eq!(agents(&first), expected(&[("A", "default")]));
+    let said = format!("<task-done>{}</task-done>", first[0].task);
+    pool.report(vec![pool.session(&first[0], turn(), &said, 1)]).await;
+    // Its verification is the best that is ready, and the one by the strong model the next best.
+    pool.open = vec!["default".to_owned()];
+    let second = pool.claim_once(&[&["default"]; 3]).await;
+    assert_eq!(agents(&second), expected(&[("B", "default")]));
+    assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 0);
+    pool.open = vec!["strong".to_owned()];
+    sqlx::query("update ready_tasks set not_before = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let third = pool.claim_once(&[&["default"]; 3]).await;
+    assert_eq!(agents(&third), expected(&[("C", "strong")]));
+    pool.open = vec!["judge".to_owned()];
+    let fourth = pool.claim_once(&[&["default"]; 3]).await;
+    assert_eq!(agents(&fourth), expected(&[("A", "judge")]));
+    assert_eq!(fourth[0].kind, SessionKind::Verify);
+    world.stop().await;
+}
