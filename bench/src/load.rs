@@ -131,6 +131,7 @@ pub async fn submit_on(
             agent: None,
             gate: Vec::new(),
             limit_grows: false,
+            review: true,
         }),
     };
     let (submitted, signals) = submit::submit(db, &submission).await?;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory as _};
 
@@ -34,8 +35,16 @@ pub struct ConfigArgs {
     #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
     max_retries: Option<i32>,
     /// Let no other session judge an attempt before it counts
-    #[arg(long)]
-    no_verify: bool,
+    #[arg(long, env = "RALPH_NO_VERIFY", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    no_verify: Option<bool>,
+    /// Let tasks that change the same paths run one after the other
+    #[arg(long, env = "RALPH_AVOID_CONFLICTS", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    avoid_conflicts: Option<bool>,
+    /// How a finished feature comes into its base: ff, merge, squash, command
+    #[arg(long, env = "RALPH_MERGE", value_name = "HOW")]
+    merge: Option<String>,
     #[command(flatten)]
     serve: ServeArgs,
     #[command(flatten)]

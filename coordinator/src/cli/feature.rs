@@ -9,12 +9,11 @@ use ralph_shared::wire::MergeHow;
 use super::args::Globals;
 use super::client::{ApiError, Client, escape};
 use super::confirm::confirm;
-use super::duration::{Span, show_ms};
+use super::duration::Span;
+use super::feature_page::{page, table};
 use super::feature_text::TextArgs;
 use super::output::{self, Format};
-use super::paint::{Paint, tone_of};
 use super::submit::RunFlags;
-use super::table::Table;
 use super::{branch, diff, feature_text, pager, prune, review, submit, wait};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -53,7 +52,7 @@ pub enum FeatureCommand {
   ralph-coordinator feature spec todo                talk with an agent (`ralph-worker chat`); the result is stored
   ralph-coordinator feature spec todo --show
   ralph-coordinator feature spec todo --edit
-  ralph-coordinator feature spec todo --file spec.md")]
+  ralph-coordinator feature spec todo --file spec.md --replaces 3f2a91bc   the version that --show told")]
     Spec(TextArgs),
     /// Write the plan of a feature together with an agent; print it where there is no terminal
     #[command(after_help = "Examples:
@@ -378,127 +377,4 @@ fn told(format: Format, started: &Started, now: &str) -> anyhow::Result<()> {
         (_, Some(run)) => output::text(&format!("{} {now} ({run})\n", started.feature)),
         (_, None) => output::text(&format!("{} {now}\n", started.feature)),
     }
-}
-
-/// Features as a table.
-pub fn table(features: &[FeatureView], wide: bool) -> Table {
-    let mut heads = vec![
-        "NAME", "ID", "STATUS", "TASKS", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
-    ];
-    if wide {
-        heads.extend(["REPOSITORY", "BRANCH", "OUTCOME", "REASON"]);
-    }
-    let mut table = Table::new(
-        heads,
-        "no features; `ralph-coordinator submit feature NAME --tasks FILE` makes one",
-    );
-    for feature in features {
-        let run = feature.run.as_ref();
-        let counts = &feature.tasks;
-        let mut row = vec![
-            feature.name.clone(),
-            feature.id.clone(),
-            feature.status.as_str().to_owned(),
-            format!("{}/{}", counts.resolved(), counts.total),
-            counts.in_progress.to_string(),
-            counts.failed.to_string(),
-            counts.needs_review.to_string(),
-            run.map_or_else(String::new, |run| format!("{:.2}", run.cost_usd)),
-            run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
-        ];
-        if wide {
-            let outcome = run
-                .and_then(|run| run.outcome)
-                .map_or("", |outcome| outcome.as_str());
-            row.extend([
-                feature.repo_id.clone(),
-                feature.branch.clone().unwrap_or_default(),
-                outcome.to_owned(),
-                run.and_then(|run| run.reason.clone()).unwrap_or_default(),
-            ]);
-        }
-        table.row(row);
-    }
-    table
-}
-
-fn page(progress: &Progress) -> String {
-    let feature = &progress.feature;
-    let paint = Paint::stdout();
-    let counts = &feature.tasks;
-    let status = paint.apply(tone_of(feature.status.as_str()), feature.status.as_str());
-    let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
-    if let Some(dir) = &feature.dir {
-        lines.push(format!("  folder      {dir}, itself"));
-    }
-    if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
-        lines.push(format!("  repository  {repo}"));
-        let commit: String = feature
-            .base_commit
-            .iter()
-            .flat_map(|c| c.chars().take(12))
-            .collect();
-        lines.push(format!("  branch      {branch}, from {base} ({commit})"));
-    }
-    let counted = [
-        ("done", counts.done),
-        ("running", counts.in_progress),
-        ("pending", counts.pending),
-        ("blocked", counts.blocked),
-        ("failed", counts.failed),
-        ("need a person", counts.needs_review),
-        ("skipped", counts.skipped),
-        ("cancelled", counts.cancelled),
-    ];
-    let parts: Vec<String> = counted
-        .iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(what, n)| format!("{n} {what}"))
-        .collect();
-    lines.push(format!(
-        "  tasks       {} in all: {}",
-        counts.total,
-        parts.join(", ")
-    ));
-    if let Some(run) = &feature.run {
-        let limit = run
-            .limits
-            .iterations
-            .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
-        lines.push(format!(
-            "  {:11} {} iterations of {limit}, {:.2} USD, {} tokens in and {} out, {}",
-            run.id.split('-').next().unwrap_or("run"),
-            run.iterations,
-            run.cost_usd,
-            run.input_tokens,
-            run.output_tokens,
-            show_ms(run.elapsed_ms)
-        ));
-        if let Some(outcome) = run.outcome {
-            let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
-            lines.push(format!(
-                "  outcome     {word}: {}",
-                run.reason.as_deref().unwrap_or("no reason given")
-            ));
-        }
-    }
-    for session in &progress.sessions {
-        lines.push(format!(
-            "  running     {} {} {} (attempt {}, {}, {})",
-            session.kind,
-            session.task,
-            session.title,
-            session.attempt,
-            session.worker,
-            show_ms(session.elapsed_ms)
-        ));
-    }
-    for task in &progress.attention {
-        let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
-        let why = task.reason.as_deref().unwrap_or("no reason given");
-        lines.push(format!("  {status:11} {} {}: {why}", task.id, task.title));
-    }
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
 }

@@ -18,6 +18,7 @@ mod editor;
 mod endpoint;
 mod feature;
 mod feature_chat;
+mod feature_page;
 mod feature_text;
 mod git;
 mod init;

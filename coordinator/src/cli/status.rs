@@ -13,7 +13,7 @@ use super::output::{self, Format};
 use super::pager;
 use super::paint::tame;
 use super::table::Table;
-use super::{feature, screen, worker};
+use super::{feature_page, screen, worker};
 use crate::store::view::{SessionView, SystemView};
 
 /// How often `--watch` looks.
@@ -65,7 +65,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
 }
 
 fn page(status: &SystemView, wide: bool) -> String {
-    let mut text = feature::table(&status.features, wide).to_string();
+    let mut text = feature_page::table(&status.features, wide).to_string();
     if !status.sessions.is_empty() {
         text.push('\n');
         text.push_str(&sessions(&status.sessions).to_string());

@@ -94,11 +94,11 @@ fn setting(key: &Key, name: String, file: Option<(&Path, &toml::Table)>, given: 
     let (value, source, place) = match (given, in_file) {
         (Some(Given::Flag(words)), _) => {
             let flag = key.flag.map(|flag| format!("--{flag}"));
-            (of_words(key, words, true), Source::Flag, flag)
+            (of_words(key, words), Source::Flag, flag)
         }
         (Some(Given::Variable(words)), _) => {
             let variable = key.variable.map(str::to_owned);
-            (of_words(key, words, false), Source::Environment, variable)
+            (of_words(key, words), Source::Environment, variable)
         }
         (None, Some((path, value))) => (value, Source::File, Some(path.display().to_string())),
         (None, None) => (default(key), Source::Default, None),
@@ -154,15 +154,26 @@ fn parse(text: &str) -> Option<Value> {
 }
 
 /// What a flag or a variable says, in the type that the file would have.
-fn of_words(key: &Key, words: Vec<String>, is_flag: bool) -> Value {
-    if is_flag && key.flag.is_some_and(|flag| flag.starts_with("no-")) {
-        return Value::Bool(false);
-    }
+fn of_words(key: &Key, words: Vec<String>) -> Value {
+    let negates = key.flag.is_some_and(|flag| flag.starts_with("no-"));
     match (default(key), words.as_slice()) {
+        (Value::Bool(_), [word]) => match switched(word) {
+            Some(on) => Value::Bool(on != negates),
+            None => word.clone().into(),
+        },
         (Value::Array(_), _) => words.into(),
         (Value::String(_), [text]) => text.clone().into(),
         (_, [text]) => parse(text).unwrap_or_else(|| text.clone().into()),
         _ => words.into(),
+    }
+}
+
+/// What a switch's word says; clap's own parser of them is not for others to call.
+fn switched(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "t" | "true" | "on" | "1" => Some(true),
+        "n" | "no" | "f" | "false" | "off" | "0" => Some(false),
+        _ => None,
     }
 }
 
@@ -243,6 +254,12 @@ mod tests {
             (json!(false), Source::Flag, Some("--no-verify")),
         );
         check(
+            "[execution]\nverify = false",
+            &[("execution.verify", variable("no"))],
+            "execution.verify",
+            (json!(true), Source::Environment, Some("RALPH_NO_VERIFY")),
+        );
+        check(
             "",
             &[("verify.commands", flag("make"))],
             "verify.commands",
@@ -277,6 +294,24 @@ mod tests {
             key.secret.then(|| Given::Variable(vec!["abc".to_owned()]))
         });
         assert!(!serde_json::to_string(&all).unwrap().contains("abc"));
+    }
+
+    #[test]
+    fn what_a_flag_sets_a_variable_sets_as_well() {
+        for key in KEYS.iter().copied() {
+            let (Some(flag), Some(variable)) = (key.flag, key.variable) else {
+                assert_eq!(key.flag, None, "{} has a flag and no variable", key.name);
+                continue;
+            };
+            let own = format!("RALPH_{}", flag.replace('-', "_").to_uppercase());
+            // RALPH_MODEL and RALPH_GATE are what agents and gates are told.
+            let taken = [
+                ("RALPH_MODEL", "RALPH_RUN_MODEL"),
+                ("RALPH_GATE", "RALPH_GATE_COMMAND"),
+            ];
+            let expected = taken.iter().find(|(name, _)| *name == own);
+            assert_eq!(variable, expected.map_or(own.as_str(), |(_, other)| other));
+        }
     }
 
     #[test]

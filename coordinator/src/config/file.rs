@@ -12,8 +12,8 @@ use crate::domain::strategy::{Tier, Tiers};
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
-use super::keys::{KEYS, OPAQUE};
 use super::memory::Memory;
+use super::unknown::{unknown, warn};
 
 /// The file's name; it is looked for here and in the folders above.
 const NAME: &str = ".ralph.toml";
@@ -50,6 +50,8 @@ pub struct Execution {
     pub max_retries: Option<i32>,
     /// Whether attempts are verified; they are when it isn't given.
     pub verify: Option<bool>,
+    /// Whether a task that only a person can move on waits for one, or fails for good; it waits when it isn't given.
+    pub review: Option<bool>,
     /// Whether tasks that change the same paths run one after the other; they don't when it isn't given.
     pub avoid_conflicts: Option<bool>,
     /// Failures in a row after which an agent is told that its task is stuck; 3 when it isn't given. Read by the
@@ -264,7 +266,7 @@ impl Config {
         let (config, unknown) =
             Self::parse(&text).with_context(|| format!("{} can't be used", path.display()))?;
         for key in unknown {
-            tracing::warn!(file = %PathBuf::from(path).display(), key, "unknown key in the configuration; it is ignored");
+            warn(path, &key);
         }
         Ok(config)
     }
@@ -317,46 +319,6 @@ pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
     let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     text.parse()
         .with_context(|| format!("{} can't be used", path.display()))
-}
-
-/// Keys that nobody reads.
-fn unknown(file: &toml::Table) -> Vec<String> {
-    let mut unknown = Vec::new();
-    for (table, value) in file {
-        let prefix = format!("{table}.");
-        let inside: Vec<&str> = KEYS
-            .iter()
-            .filter_map(|key| key.name.strip_prefix(&prefix))
-            .collect();
-        if OPAQUE.contains(&table.as_str()) {
-            continue;
-        }
-        let Some(value) = value.as_table().filter(|_| !inside.is_empty()) else {
-            unknown.push(table.clone());
-            continue;
-        };
-        for (name, value) in value {
-            if inside.contains(&name.as_str()) {
-                continue;
-            }
-            let named: Vec<&str> = inside
-                .iter()
-                .filter_map(|key| key.split_once('.'))
-                .filter(|(table, _)| *table == "NAME" || *table == name)
-                .map(|(_, key)| key)
-                .collect();
-            match value.as_table().filter(|_| !named.is_empty()) {
-                None => unknown.push(format!("{table}.{name}")),
-                Some(value) => unknown.extend(
-                    value
-                        .keys()
-                        .filter(|key| !named.contains(&key.as_str()))
-                        .map(|key| format!("{table}.{name}.{key}")),
-                ),
-            }
-        }
-    }
-    unknown
 }
 
 #[cfg(test)]
@@ -414,7 +376,8 @@ mod tests {
                 "agents.fast.colour",
                 "colour",
                 "execution.retries",
-                "memory.embeddings.modle"
+                "memory.embeddings.modle",
+                "telemetry"
             ]
         );
         assert_eq!(config.workspace.repo_id.as_deref(), Some("shared"));

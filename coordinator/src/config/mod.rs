@@ -8,6 +8,7 @@ mod file;
 mod key;
 mod keys;
 mod memory;
+mod unknown;
 
 pub use effective::{Given, Setting, Source, effective, shown};
 pub use file::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::states::Outcome;
+use super::states::{Outcome, TaskState};
 
 /// Longest back-off (SPEC 3.4).
 pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
@@ -59,8 +59,17 @@ pub struct Trouble {
 pub enum Next {
     /// Another attempt after this back-off.
     Again(Duration),
-    /// A person has to move it on.
+    /// No further attempt helps: [`without_attempts`].
     NeedsReview,
+}
+
+/// Where a task goes that no further attempt helps: to a person, or, where review is off, to its end (SPEC 6.7).
+pub fn without_attempts(review: bool) -> TaskState {
+    if review {
+        TaskState::NeedsReview
+    } else {
+        TaskState::Failed
+    }
 }
 
 /// Decides what follows `outcome`, and what the task has been through then.

@@ -25,6 +25,14 @@ pub struct RunSettings {
     pub gate: Vec<String>,
     /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
     pub limit_grows: bool,
+    /// Whether a task that only a person can move on waits for one; else it fails for good (SPEC 6.7).
+    #[serde(default = "reviewed")]
+    pub review: bool,
+}
+
+/// What was kept before there was a choice.
+fn reviewed() -> bool {
+    true
 }
 
 /// What the coordinator lets a run have at most; `None` is no bound (SPEC 8).

@@ -165,6 +165,7 @@ mod tests {
                 agent: None,
                 gate: Vec::new(),
                 limit_grows: false,
+                review: true,
             },
             iterations: 0,
             succeeded: 0,

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 ///              ▲           ├──────→ failed, needs_review   (apply)
 ///              └───────────┘ retried, lost, interrupted    (apply, rescue)
 /// ```
+/// Where a run has no review, nothing goes to `needs_review` but what is to be approved: it fails instead.
+///
 /// A person moves anything that is not done to `skipped` or `cancelled`, and `failed` or `needs_review` back to `pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "task_state", rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::cascade::{self, Features, moved};
 use super::steer::{By, Steered};
-use super::{Signals, capture, finish, integrate, submit};
+use super::{Signals, agent_graph, capture, finish, integrate};
 use crate::domain::retry::Trouble;
 use crate::domain::states::{FeatureState, Kind, TaskState, Verification};
 use crate::store;
@@ -115,7 +115,7 @@ async fn step(
         return Ok((Steered::Refused(why), signals));
     };
     if task.role == Kind::Build {
-        let children = match submit::grow(&mut tx, &task, &text).await? {
+        let children = match agent_graph::grow(&mut tx, &task, &text).await? {
             Ok(children) => children,
             Err(problem) => return Ok((Steered::Refused(problem), signals)),
         };

@@ -7,7 +7,7 @@ use ralph_shared::sigil::{self, Verdict};
 use ralph_shared::wire::{CheckRequest, Survey, Text, Work};
 use sqlx::{PgConnection, PgPool};
 
-use super::{Settings, claim, context, submit, survey};
+use super::{Settings, agent_graph, claim, context, survey};
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -74,7 +74,7 @@ pub async fn check(
     let problem = match (&sigils.task_graph, verdict) {
         (_, Verdict::Done | Verdict::Failed) => None,
         (Some(graph), Verdict::Split | Verdict::Graph | Verdict::ReviewChanges) => {
-            submit::problem(&mut tx, &task, kind, graph).await?
+            agent_graph::problem(&mut tx, &task, kind, graph).await?
         }
         (None, _) if kind == SessionKind::Build || text.contains("<task-graph") => Some(
             "it has no whole `<task-graph>`: it begins with that tag, ends with `</task-graph>`, and has the tasks between"

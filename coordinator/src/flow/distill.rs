@@ -105,6 +105,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         agent: None,
         gate: Vec::new(),
         limit_grows: false,
+        review: true,
     };
     let defaults = submit::TaskDefaults {
         max_retries: RETRIES,

@@ -6,7 +6,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgPool;
 
 use super::steer::{self, Steered, TaskCommand};
-use super::{Signals, cascade, submit};
+use super::{Signals, agent_graph, cascade};
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::domain::steps;
 use crate::store;
@@ -36,8 +36,9 @@ pub async fn task(
         let why = format!("can't edit a task that is {state}; interrupt it first, or submit another task");
         return Ok((Steered::Refused(why), signals));
     }
+    let stands = store::edit::stands(&mut tx, id).await?.unwrap_or_default();
     if let Some(before) = before
-        && store::edit::description(&mut tx, id).await?.as_deref() != Some(before)
+        && stands.description.as_deref() != Some(before)
     {
         let why = "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that";
         return Ok((Steered::Refused(why.to_owned()), signals));
@@ -51,7 +52,7 @@ pub async fn task(
         store::ready::withdraw(&mut tx, &[id.0]).await?;
         signals.got_work(store::ready::enqueue(&mut tx, &[id.0], &[delay_ms]).await?);
     }
-    store::task::log(&mut tx, id, actor, "edit", Some(&words(edit))).await?;
+    store::task::log(&mut tx, id, actor, "edit", Some(&words(&stands, edit))).await?;
     tx.commit().await?;
     signals.features.insert(feature);
     Ok((Steered::Done(1), signals))
@@ -83,7 +84,7 @@ pub async fn graph(
                 .to_owned(),
         );
     }
-    if let Err(problem) = submit::check(text) {
+    if let Err(problem) = agent_graph::check(text) {
         return refused(problem);
     }
     store::feature::write(&mut tx, id, Text::ProposedGraph, Some(text)).await?;
@@ -151,24 +152,41 @@ pub async fn text(
     Ok((Steered::Done(1), signals))
 }
 
-fn words(edit: &TaskEdit) -> String {
-    let changed = [
-        ("title", edit.title.is_some()),
-        ("description", edit.description.is_some()),
-        ("priority", edit.priority.is_some()),
-        ("pool", edit.pool.is_some()),
-        ("agent", edit.agent.is_some()),
-        ("model", edit.model.is_some()),
-        ("max_retries", edit.max_retries.is_some()),
-        ("verify", edit.verify.is_some()),
-        ("paths", edit.paths.is_some()),
+/// What was changed, for the log: what stood before is in it, so that no words are lost.
+fn words(before: &TaskEdit, edit: &TaskEdit) -> String {
+    fn shown<T: ToString>(value: Option<&T>) -> String {
+        value.map_or_else(|| "none".to_owned(), T::to_string)
+    }
+    fn change<T: ToString>(name: &str, before: Option<&T>, now: Option<&T>) -> Option<String> {
+        now.map(|now| format!("{name} from `{}` to `{}`", shown(before), now.to_string()))
+    }
+    let joined = |paths: &Option<Vec<String>>| paths.as_ref().map(|paths| paths.join(", "));
+    let changes = [
+        change("title", before.title.as_ref(), edit.title.as_ref()),
+        change("priority", before.priority.as_ref(), edit.priority.as_ref()),
+        change("pool", before.pool.as_ref(), edit.pool.as_ref()),
+        change("agent", before.agent.as_ref(), edit.agent.as_ref()),
+        change("model", before.model.as_ref(), edit.model.as_ref()),
+        change(
+            "max_retries",
+            before.max_retries.as_ref(),
+            edit.max_retries.as_ref(),
+        ),
+        change("verify", before.verify.as_ref(), edit.verify.as_ref()),
+        change(
+            "paths",
+            joined(&before.paths).as_ref(),
+            joined(&edit.paths).as_ref(),
+        ),
+        edit.description
+            .as_ref()
+            .map(|_| match before.description.as_deref() {
+                None | Some("") => "description, which was empty".to_owned(),
+                Some(text) => format!("description, which was:\n{text}"),
+            }),
     ];
-    let names: Vec<&str> = changed
-        .iter()
-        .filter(|(_, is)| *is)
-        .map(|(name, _)| *name)
-        .collect();
-    format!("changed {}", names.join(", "))
+    let changes: Vec<String> = changes.into_iter().flatten().collect();
+    format!("changed {}", changes.join(", "))
 }
 
 /// Deletes a feature that doesn't run, with its outcomes; its branches stay.

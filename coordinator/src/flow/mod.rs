@@ -3,6 +3,7 @@
 //! | step | what it does |
 //! | --- | --- |
 //! | [`submit`] | a validated graph becomes rows, in one transaction |
+//! | [`agent_graph`] | what sessions send becomes tasks as well |
 //! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
@@ -35,6 +36,7 @@
 //! dispatches by id; claims and heartbeats lock task and dispatch rows only.
 
 pub mod add;
+pub mod agent_graph;
 pub mod apply;
 pub mod approve;
 pub mod capture;

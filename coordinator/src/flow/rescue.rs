@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ralph_shared::ids::FeatureId;
-use sqlx::PgPool;
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::cascade::{self, moved};
+use super::cascade::{self, Features, moved};
 use super::guard::{guarded, is_away};
 use super::{Signals, finish, integrate};
 use crate::domain::judge;
@@ -18,6 +18,7 @@ use crate::faults;
 use crate::store;
 use crate::store::dispatch::Expired;
 use crate::store::integration::{Collision, IntegrationState};
+use crate::store::task::Task;
 
 /// Leases that one call looks at.
 const BATCH: i64 = 500;
@@ -105,6 +106,7 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
     } else {
         store::integration::open_of_tasks(&mut tx, &integrating).await?
     };
+    let reviewed = reviewed(&mut tx, &features).await?;
     let mut given_up = Vec::new();
     for one in &lost {
         let Some(task) = tasks.get_mut(&one.task) else {
@@ -122,8 +124,9 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
                 open.state != IntegrationState::Decided && open.tries >= judge::MAX_INTEGRATION_TRIES
             });
             if alone && one.worker_died && is_used_up {
-                moved(&mut features, task.feature, task.state, TaskState::NeedsReview);
-                task.state = TaskState::NeedsReview;
+                let to = retry::without_attempts(reviewed.contains(&task.feature));
+                moved(&mut features, task.feature, task.state, to);
+                task.state = to;
                 task.next_kind = Some(task.role);
                 given_up.push(one.task);
             }
@@ -153,8 +156,9 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
                 again.push(one.task.0);
             }
             Next::NeedsReview => {
-                moved(&mut features, task.feature, task.state, TaskState::NeedsReview);
-                task.state = TaskState::NeedsReview;
+                let to = retry::without_attempts(reviewed.contains(&task.feature));
+                moved(&mut features, task.feature, task.state, to);
+                task.state = to;
                 task.next_kind = Some(task.role);
                 explained.push(one.task);
             }
@@ -162,15 +166,17 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
     }
     let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
-    for task in explained {
+    for &task in &explained {
         let reason = retry::lost_too_often();
         let nothing = Collision::default();
         let withdrawn = IntegrationState::Withdrawn;
         store::integration::close(&mut tx, task, withdrawn, None, false, Some(&reason), &nothing).await?;
         store::task::explain(&mut tx, task, Some(&reason)).await?;
-        store::notice::person_needed(&mut tx, task, &reason).await?;
+        if waits(&tasks, task) {
+            store::notice::person_needed(&mut tx, task, &reason).await?;
+        }
     }
-    for task in given_up {
+    for &task in &given_up {
         let reason = format!(
             "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the \
              last one",
@@ -188,8 +194,16 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         )
         .await?;
         store::task::explain(&mut tx, task, Some(&reason)).await?;
-        store::notice::person_needed(&mut tx, task, &reason).await?;
+        if waits(&tasks, task) {
+            store::notice::person_needed(&mut tx, task, &reason).await?;
+        }
     }
+    let failed: Vec<_> = rows
+        .iter()
+        .filter(|task| task.state == TaskState::Failed)
+        .map(|task| (task.feature, task.id))
+        .collect();
+    cascade::failed(&mut tx, &mut features, &failed).await?;
     let delays = vec![0; again.len()];
     signals.got_work(store::ready::enqueue(&mut tx, &again, &delays).await?);
     let turns: BTreeSet<_> = lost.iter().map(|e| e.feature).collect();
@@ -206,4 +220,23 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         );
     }
     Ok((lost.len(), signals))
+}
+
+/// Those of `features` whose run asks a person.
+async fn reviewed(conn: &mut PgConnection, features: &Features) -> sqlx::Result<BTreeSet<FeatureId>> {
+    let current = features.values().filter_map(|feature| feature.current_run);
+    let runs = store::run::read(conn, &current.map(|run| run.0).collect::<Vec<_>>()).await?;
+    let without = runs.iter().filter(|run| !run.settings.review);
+    let without: BTreeSet<_> = without.map(|run| run.feature).collect();
+    Ok(features
+        .keys()
+        .copied()
+        .filter(|id| !without.contains(id))
+        .collect())
+}
+
+fn waits(tasks: &HashMap<TaskId, Task>, id: TaskId) -> bool {
+    tasks
+        .get(&id)
+        .is_some_and(|task| task.state == TaskState::NeedsReview)
 }

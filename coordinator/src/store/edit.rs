@@ -107,9 +107,38 @@ pub async fn delete_task(
     Ok(dispatches)
 }
 
-/// The description of a task.
-pub async fn description(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<String>> {
-    sqlx::query_scalar!("select description from task_texts where task_id = $1", id.0)
-        .fetch_optional(conn)
-        .await
+/// Adds a paragraph to what a task's agents are told.
+pub async fn add_to_description(conn: &mut PgConnection, id: TaskId, words: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update task_texts set description = concat_ws(E'\\n\\n', nullif(description, ''), $2::text) where task_id = $1",
+        id.0,
+        words,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What stands of a task that could be changed.
+pub async fn stands(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskEdit>> {
+    let row = sqlx::query!(
+        "select x.title, x.description, t.priority, x.pool, x.agent, x.model, t.max_retries, t.verify, x.paths
+         from task_texts x
+         join tasks t on t.id = x.task_id
+         where x.task_id = $1",
+        id.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| TaskEdit {
+        title: Some(row.title),
+        description: Some(row.description),
+        priority: Some(row.priority),
+        pool: Some(row.pool),
+        agent: row.agent,
+        model: row.model,
+        max_retries: Some(row.max_retries),
+        verify: Some(row.verify),
+        paths: Some(row.paths),
+    }))
 }

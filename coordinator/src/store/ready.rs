@@ -22,11 +22,19 @@ pub async fn enqueue(
         return Ok(Vec::new());
     }
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+        r#"with waits as (
+             -- What waits for a blocker as well keeps its pause until it is let go.
+             update tasks t
+             set not_before = now() + q.delay_ms * interval '1 millisecond'
+             from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
+             where t.id = q.id and q.delay_ms > 0 and t.state = 'blocked'
+           )
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     else t.priority end,
-                  now() + q.delay_ms * interval '1 millisecond'
+                  greatest(now() + q.delay_ms * interval '1 millisecond',
+                           case when t.state = 'pending' then t.not_before end)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
            join tasks t on t.id = q.id
            join task_texts texts on texts.task_id = t.id
@@ -141,6 +149,17 @@ pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sq
     )
     .fetch_all(conn)
     .await
+}
+
+/// Lets tasks that a person wants at once wait for no pause.
+pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update tasks set not_before = null where id = any($1) and not_before is not null",
+        tasks,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Takes tasks out of the queue; those that were in it.

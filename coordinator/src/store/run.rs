@@ -17,8 +17,8 @@ pub async fn insert(
     sqlx::query!(
         "insert into runs
            (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-            backoff_ms, model, model_strategy, agent, gate, limit_grows)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+            backoff_ms, model, model_strategy, agent, gate, limit_grows, review)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
         id.0,
         feature.0,
         settings.max_iterations,
@@ -34,6 +34,7 @@ pub async fn insert(
         settings.agent,
         &settings.gate,
         settings.limit_grows,
+        settings.review,
     )
     .execute(conn)
     .await?;
@@ -44,8 +45,8 @@ pub async fn insert(
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run>> {
     let rows = sqlx::query!(
         r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
-                  output_bytes, backoff_ms, model, model_strategy, agent, gate, limit_grows, iterations, succeeded, input_tokens,
-                  output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
+                  output_bytes, backoff_ms, model, model_strategy, agent, gate, limit_grows, review, iterations, succeeded,
+                  input_tokens, output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
                   now() as "now!"
            from runs
            where id = any($1)"#,
@@ -72,6 +73,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                 agent: row.agent,
                 gate: row.gate,
                 limit_grows: row.limit_grows,
+                review: row.review,
             },
             iterations: row.iterations,
             succeeded: row.succeeded,

@@ -150,6 +150,7 @@ impl Default for FeatureOptions {
                 agent: None,
                 gate: Vec::new(),
                 limit_grows: false,
+                review: true,
             },
             failure_policy: FailurePolicy::Continue,
             avoid_conflicts: false,

@@ -19,6 +19,7 @@ mod shape;
 mod slots;
 mod stopping;
 mod tickets;
+mod unattended;
 
 use ralph_tests::harness::World;
 

@@ -56,6 +56,7 @@ impl<'a> History<'a> {
             run: ralph_coordinator::domain::run::RunSettings {
                 max_iterations: None,
                 backoff_ms: 0,
+                review: seed % 5 != 2,
                 ..FeatureOptions::default().run
             },
             ..FeatureOptions::default()

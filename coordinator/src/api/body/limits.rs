@@ -5,7 +5,7 @@ use utoipa::openapi::schema::{Array, Object, Type};
 
 use crate::domain::run::{Ceilings, RunSettings};
 use crate::domain::strategy::Strategy;
-use crate::flow::submit::ITERATIONS_A_TASK;
+use crate::flow::agent_graph::ITERATIONS_A_TASK;
 
 const SECOND_MS: i64 = 1000;
 const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * SECOND_MS;
@@ -65,6 +65,10 @@ pub struct RunWish {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = commands)]
     pub gate: Vec<String>,
+    /// Whether a task that used up its retries, or that only a person can move on for another reason, waits for one
+    /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<bool>,
 }
 
 fn commands() -> Array {
@@ -161,6 +165,7 @@ impl RunWish {
             } else {
                 self.gate
             },
+            review: self.review.or(Some(last.review)),
         }
     }
 
@@ -215,6 +220,7 @@ impl RunWish {
             agent: self.agent.clone(),
             gate: self.gate.clone(),
             limit_grows: self.iterations.is_none(),
+            review: self.review.unwrap_or(true),
         })
     }
 }
@@ -266,6 +272,7 @@ mod tests {
             backoff_ms: Some(0),
             model: Some("opus".to_owned()),
             gate: vec!["make test".to_owned()],
+            review: Some(false),
             ..RunWish::default()
         };
         let last = first.settings(3).unwrap();
@@ -274,6 +281,7 @@ mod tests {
         let other = RunWish {
             iterations: Some(7),
             model_strategy: Some("escalate".to_owned()),
+            review: Some(true),
             ..RunWish::default()
         };
         let other = other.after(&last).settings(3).unwrap();
@@ -282,6 +290,7 @@ mod tests {
             (Some(7), "escalate", None)
         );
         assert_eq!(other.gate, last.gate);
+        assert!(other.review && !last.review);
     }
 
     #[test]

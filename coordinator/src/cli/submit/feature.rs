@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use ralph_shared::wire::MergeHow;
 use serde::Serialize;
@@ -33,6 +33,7 @@ use crate::domain::steps::{self, Given};
   ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
   ralph-coordinator submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
   ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
+  ralph-coordinator submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
   ralph-coordinator submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
   ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on")]
 pub struct FeatureArgs {
@@ -58,25 +59,27 @@ pub struct FeatureArgs {
     review: Option<i32>,
     /// What becomes of the finished feature's branch: it is merged into its base (ff, merge, squash), or handed to the
     /// worker's `[workspace] on_complete` (command) [default: it is left]
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
+    #[arg(long, env = "RALPH_MERGE", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
     merge: Option<MergeHow>,
     #[command(flatten)]
     repo: RepoFlags,
     /// Sessions that may run at once [default: 4]
     #[arg(long, env = "RALPH_MAX_PARALLEL", value_name = "N")]
     max_parallel: Option<i32>,
-    /// Retries of a task that doesn't say [default: 3]
+    /// Retries of a task that doesn't say; then a person is asked, see --no-review [default: 3]
     #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
     max_retries: Option<i32>,
     /// Pool of tasks that don't say [default: default]
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
     /// Let no other session judge an attempt before it counts
-    #[arg(long)]
-    no_verify: bool,
+    #[arg(long, env = "RALPH_NO_VERIFY", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    no_verify: Option<bool>,
     /// Let tasks that change the same paths, as declared (`paths`) or as their earlier attempts did, run one after the other
-    #[arg(long)]
-    avoid_conflicts: bool,
+    #[arg(long, env = "RALPH_AVOID_CONFLICTS", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    avoid_conflicts: Option<bool>,
     /// What happens to the siblings of a task that fails for good
     #[arg(long, value_enum, default_value_t = OnFailure::Continue, value_name = "POLICY")]
     on_failure: OnFailure,
@@ -154,14 +157,12 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
             OnFailure::Stop => FailurePolicy::Stop,
         },
         max_retries: args.max_retries.or(file.execution.max_retries),
-        verify: if args.no_verify {
-            Some(false)
-        } else {
-            file.execution.verify
-        },
+        verify: args.no_verify.map(|off| !off).or(file.execution.verify),
         pool: args.pool,
-        avoid_conflicts: args.avoid_conflicts
-            || (dir.is_none() && file.execution.avoid_conflicts.unwrap_or(false)),
+        avoid_conflicts: args
+            .avoid_conflicts
+            .or(file.execution.avoid_conflicts.filter(|_| dir.is_none()))
+            .unwrap_or(false),
         dir,
         run: args.run.wish()?,
         draft: args.draft,

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use clap::Args;
+use clap::builder::BoolishValueParser;
 
 use crate::api::body::RunWish;
 use crate::cli::duration::Span;
@@ -45,8 +46,13 @@ pub struct RunFlags {
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
     /// A command that must succeed on exactly the commit that lands; may be repeated [default: `[verify] commands`]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, env = "RALPH_GATE_COMMAND", value_name = "COMMAND")]
     pub gate: Vec<String>,
+    /// Let no task wait for a person when its retries are used up, or no further one helps: it fails for good, and
+    /// `--on-failure` says what follows. What `--approve` names waits all the same
+    #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    pub no_review: Option<bool>,
 }
 
 impl RunFlags {
@@ -57,6 +63,7 @@ impl RunFlags {
     pub fn wish(&self) -> anyhow::Result<RunWish> {
         let file = Config::find()?;
         let mut wish = self.wish_with(&file.limits)?;
+        wish.review = wish.review.or(file.execution.review);
         if wish.gate.is_empty() {
             wish.gate = file.verify.commands;
         }
@@ -99,6 +106,7 @@ impl RunFlags {
             model_strategy: self.model_strategy.clone(),
             agent: self.agent.clone(),
             gate: self.gate.clone(),
+            review: self.no_review.map(|off| !off),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use clap::builder::BoolishValueParser;
 
 use super::repo::{self, RepoFlags};
 use super::{RunFlags, accepted};
@@ -52,8 +53,9 @@ pub struct TaskArgs {
     #[arg(long, env = "RALPH_MAX_RETRIES", value_name = "N")]
     max_retries: Option<i32>,
     /// Let no other session judge an attempt before it counts
-    #[arg(long)]
-    no_verify: bool,
+    #[arg(long, env = "RALPH_NO_VERIFY", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
+          default_missing_value = "yes", value_parser = BoolishValueParser::new())]
+    no_verify: Option<bool>,
     /// Wait for the run's end; the exit code tells its outcome
     #[arg(long)]
     wait: bool,
@@ -102,11 +104,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         agent: args.run.agent.clone().filter(|_| in_feature),
         model: args.run.model.clone().filter(|_| in_feature),
         max_retries: args.max_retries.or(file.execution.max_retries),
-        verify: if args.no_verify {
-            Some(false)
-        } else {
-            file.execution.verify
-        },
+        verify: args.no_verify.map(|off| !off).or(file.execution.verify),
         repo,
         dir,
         run: args.run.wish()?,

@@ -7,4 +7,4 @@ mod run;
 mod worker;
 
 pub use all::KEYS;
-pub(super) use all::OPAQUE;
+pub(super) use all::WITHOUT_EFFECT;

@@ -9,7 +9,7 @@ pub(super) const KEYS: &[Key] = &[
         "execution.max_retries",
         Toml("3"),
         Run,
-        "Retries of a task, then a person is asked",
+        "Retries of a task, then a person is asked (execution.review)",
     )
     .var("RALPH_MAX_RETRIES")
     .flag("max-retries"),
@@ -19,13 +19,23 @@ pub(super) const KEYS: &[Key] = &[
         Run,
         "Whether another session judges each attempt",
     )
+    .var("RALPH_NO_VERIFY")
     .flag("no-verify"),
+    key(
+        "execution.review",
+        Toml("true"),
+        Run,
+        "Whether a task that only a person can move on waits for one, or fails for good",
+    )
+    .var("RALPH_NO_REVIEW")
+    .flag("no-review"),
     key(
         "execution.avoid_conflicts",
         Toml("false"),
         Run,
         "Whether tasks that change the same paths run one after the other",
     )
+    .var("RALPH_AVOID_CONFLICTS")
     .flag("avoid-conflicts"),
     key(
         "execution.learn",
@@ -45,6 +55,7 @@ pub(super) const KEYS: &[Key] = &[
         Run,
         "Commands that must succeed on exactly the commit that lands",
     )
+    .var("RALPH_GATE_COMMAND")
     .flag("gate"),
     key(
         "limits.iterations",
@@ -128,6 +139,7 @@ pub(super) const KEYS: &[Key] = &[
         Run,
         "How a finished feature comes into its base: ff, merge, squash, command",
     )
+    .var("RALPH_MERGE")
     .flag("merge"),
     key(
         "workspace.repo_id",

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
-use super::super::{Settings, distill, submit};
+use super::super::{Settings, agent_graph, distill};
 use super::door::Doors;
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
@@ -64,6 +64,8 @@ pub(super) struct Batch<'a> {
     /// Tasks that keep their turn for the next dispatch.
     pub turn_kept: Vec<Uuid>,
     pub explained: Vec<(TaskId, Option<String>)>,
+    /// Tasks that failed for good, and why.
+    pub failed: Vec<(FeatureId, TaskId, String)>,
     pub split: Vec<(TaskId, String)>,
     /// Graphs that become tasks of the feature; the session's own task is done then.
     pub grown: Vec<(TaskId, String)>,
@@ -122,6 +124,7 @@ impl<'a> Batch<'a> {
             judged_again: Vec::new(),
             turn_kept: Vec::new(),
             explained: Vec::new(),
+            failed: Vec::new(),
             split: Vec::new(),
             grown: Vec::new(),
             distilled: Vec::new(),
@@ -297,7 +300,7 @@ impl Batch<'_> {
         if dispatch.kind == Kind::Review && judgement.outcome == Outcome::Done {
             // What it corrected itself may still fail: what it asks for waits for that, and an older wish is void.
             let asked = judgement.grows.then(|| asked_for(&sigils));
-            if let Some(Err(problem)) = asked.as_deref().map(submit::check) {
+            if let Some(Err(problem)) = asked.as_deref().map(agent_graph::check) {
                 self.refuse_graph(task, problem);
                 return;
             }

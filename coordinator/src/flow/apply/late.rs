@@ -28,9 +28,12 @@ impl Batch<'_> {
         let Some(task) = self.tasks.get_mut(&dispatch.task) else {
             return;
         };
-        let goes_on = matches!(task.state, TaskState::Pending | TaskState::NeedsReview)
-            && task.dispatch == Some(dispatch.id.0)
-            && dispatch.state == DispatchState::Settled;
+        let waits = matches!(
+            task.state,
+            TaskState::Pending | TaskState::NeedsReview | TaskState::Failed
+        );
+        let goes_on =
+            waits && task.dispatch == Some(dispatch.id.0) && dispatch.state == DispatchState::Settled;
         if goes_on && dispatch.kind.changes_files() && dispatch.outcome != Some(Outcome::Failed) {
             task.start_commit = Some(commit.clone());
             task.start_ref = Some(pushed_ref.clone());

@@ -8,6 +8,7 @@ use super::super::cascade;
 use super::batch::{Batch, Closed};
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::retry::{self, Next, Trouble};
+use crate::domain::run::Run;
 use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::domain::steps;
 use crate::store::dispatch::Dispatch;
@@ -110,7 +111,7 @@ impl Batch<'_> {
             "the {result} of {feature} waits for approval: read with `feature {result} {feature}`, go on with `task approve \
              {id}` and `feature run {feature}`, or have it made anew with `task reject {id} --reason TEXT`"
         );
-        self.needs_person(task, reason);
+        self.waits_for_person(task, reason);
     }
 
     pub(super) fn repeat_verify(&mut self, mut task: Task, judgement: &Judgement) {
@@ -256,7 +257,21 @@ impl Batch<'_> {
         }
     }
 
+    /// Only a person could move it on: it waits for one, or fails for good where the run has no review.
     pub(super) fn needs_person(&mut self, mut task: Task, mut reason: String) {
+        let review = self.current_run(&task).is_none_or(|run| run.settings.review);
+        if retry::without_attempts(review) == TaskState::NeedsReview {
+            return self.waits_for_person(task, reason);
+        }
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES));
+        self.move_to(&mut task, TaskState::Failed);
+        task.next_kind = Some(task.role);
+        self.failed.push((task.feature, task.id, reason));
+        self.tasks.insert(task.id, task);
+    }
+
+    /// A person is asked, whether the run has a review or not.
+    fn waits_for_person(&mut self, mut task: Task, mut reason: String) {
         reason.truncate(reason.floor_char_boundary(REASON_BYTES));
         self.move_to(&mut task, TaskState::NeedsReview);
         task.next_kind = Some(task.role);
@@ -264,13 +279,13 @@ impl Batch<'_> {
         self.tasks.insert(task.id, task);
     }
 
+    fn current_run(&self, task: &Task) -> Option<&Run> {
+        let run = self.features.get(&task.feature)?.current_run?;
+        self.runs.get(&run)
+    }
+
     pub(super) fn backoff(&self, task: &Task) -> Duration {
-        let run = self
-            .features
-            .get(&task.feature)
-            .and_then(|f| f.current_run)
-            .and_then(|run| self.runs.get(&run));
-        run.map_or(Duration::ZERO, |run| {
+        self.current_run(task).map_or(Duration::ZERO, |run| {
             Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
         })
     }

@@ -228,7 +228,13 @@ async fn in_one_transaction(
         .into_iter()
         .map(|d| (d.id, d))
         .collect();
-    let run_ids: Vec<Uuid> = named.iter().map(|d| d.run.0).collect();
+    let current = features.values().filter_map(|feature| feature.current_run);
+    let run_ids: Vec<Uuid> = named
+        .iter()
+        .map(|d| d.run)
+        .chain(current)
+        .map(|run| run.0)
+        .collect();
     let runs = store::run::read(&mut tx, &run_ids).await?;
     let integrating: Vec<Uuid> = named
         .iter()

@@ -6,7 +6,7 @@ use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, capture, cascade, distill, finish, hold, integrate, submit};
+use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold, integrate};
 use super::batch::{Batch, Closed};
 use super::moves::jitter;
 use super::settle::Memory;
@@ -60,6 +60,9 @@ impl Batch<'_> {
                 store::notice::person_needed(conn, *task, reason).await?;
             }
         }
+        for (_, task, reason) in &self.failed {
+            store::task::explain(conn, *task, Some(reason)).await?;
+        }
         self.doors.write(conn).await?;
         for (task, model) in &self.next_models {
             store::task::set_model(conn, *task, model).await?;
@@ -111,6 +114,13 @@ impl Batch<'_> {
             .await?;
             store::task::pass_models_on(conn, &landed).await?;
         }
+        // After what landed beside them, so that what that frees is held as well.
+        let failed: Vec<_> = self
+            .failed
+            .iter()
+            .map(|(feature, task, _)| (*feature, *task))
+            .collect();
+        cascade::failed(conn, &mut self.features, &failed).await?;
         self.write_operations(conn, signals).await?;
         let apart = self.features.values().filter(|feature| feature.avoid_conflicts);
         let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
@@ -157,7 +167,7 @@ impl Batch<'_> {
         let Some(mut task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
-        match submit::split(conn, &task, graph).await? {
+        match agent_graph::split(conn, &task, graph).await? {
             Ok(children) => {
                 self.move_to(&mut task, TaskState::InProgress);
                 task.next_kind = None;
@@ -186,7 +196,7 @@ impl Batch<'_> {
             return Ok(());
         };
         if task.role == Kind::Build && self.is_approved_by_a_person(&task) {
-            match submit::check(graph) {
+            match agent_graph::check(graph) {
                 Ok(()) => {
                     let proposed = Some(graph.to_owned());
                     self.written.push((task.feature, Text::ProposedGraph, proposed));
@@ -196,7 +206,7 @@ impl Batch<'_> {
             }
             return Ok(());
         }
-        match submit::grow(conn, &task, graph).await? {
+        match agent_graph::grow(conn, &task, graph).await? {
             Ok(children) => {
                 self.joined(&task, &children);
                 // What an earlier attempt asked for is asked for again.
@@ -219,7 +229,7 @@ impl Batch<'_> {
         let Some(graph) = texts.proposed_graph else {
             return Ok(());
         };
-        match submit::grow(conn, &task, &graph).await? {
+        match agent_graph::grow(conn, &task, &graph).await? {
             Ok(children) => self.joined(&task, &children),
             Err(problem) => {
                 tracing::warn!(problem, task = %id, "a review's changes can't become tasks any more")
@@ -229,7 +239,7 @@ impl Batch<'_> {
     }
 
     /// Counts and queues tasks that joined a feature.
-    fn joined(&mut self, task: &Task, children: &[submit::Child]) {
+    fn joined(&mut self, task: &Task, children: &[agent_graph::Child]) {
         if let Some(feature) = self.features.get_mut(&task.feature) {
             for child in children {
                 feature.counts.add(child.state, 1);

@@ -33,6 +33,7 @@ pub(super) async fn try_again(
     };
     let ids: Vec<Uuid> = tasks.iter().map(|task| task.id.0).collect();
     store::ready::withdraw(conn, &ids).await?;
+    store::ready::forget_pauses(conn, &ids).await?;
     let (mut satisfied, mut resolved) = (Vec::new(), Vec::new());
     for task in &mut tasks {
         fence_off(conn, task, signals).await?;
@@ -48,8 +49,11 @@ pub(super) async fn try_again(
         task.next_kind = Some(task.role);
         task.trouble = Trouble::default();
         forget_result(conn, feature, task).await?;
-        if let Some(why) = why {
-            store::dispatch::note_feedback(conn, task.id, why).await?;
+        if let Some(why) = why
+            && !store::dispatch::note_feedback(conn, task.id, why).await?
+        {
+            // Nothing was tried yet that the words could stand with: its first session reads them with what it is to do.
+            store::edit::add_to_description(conn, task.id, why).await?;
         }
     }
     store::task::save(conn, &tasks.iter().collect::<Vec<_>>()).await?;

@@ -23,6 +23,8 @@ pub struct RunView {
     pub model: Option<String>,
     pub model_strategy: String,
     pub agent: Option<String>,
+    /// Whether a task that only a person can move on waits for one; else it fails for good.
+    pub review: bool,
     pub limits: RunLimits,
     pub iterations: i32,
     /// Iterations that were done.
@@ -64,6 +66,7 @@ impl From<Run> for RunView {
             model: settings.model,
             model_strategy: settings.model_strategy,
             agent: settings.agent,
+            review: settings.review,
             limits: RunLimits {
                 iterations: settings.max_iterations,
                 time_ms: settings.max_time_ms,

@@ -1,0 +1,130 @@
+//! Features for people: a table of them, and a page of one.
+
+use super::duration::show_ms;
+use super::paint::{Paint, tone_of};
+use super::table::Table;
+use crate::store::view::{FeatureView, Progress};
+
+/// Features as a table.
+pub fn table(features: &[FeatureView], wide: bool) -> Table {
+    let mut heads = vec![
+        "NAME", "ID", "STATUS", "TASKS", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
+    ];
+    if wide {
+        heads.extend(["REPOSITORY", "BRANCH", "OUTCOME", "REASON"]);
+    }
+    let mut table = Table::new(
+        heads,
+        "no features; `ralph-coordinator submit feature NAME --tasks FILE` makes one",
+    );
+    for feature in features {
+        let run = feature.run.as_ref();
+        let counts = &feature.tasks;
+        let mut row = vec![
+            feature.name.clone(),
+            feature.id.clone(),
+            feature.status.as_str().to_owned(),
+            format!("{}/{}", counts.resolved(), counts.total),
+            counts.in_progress.to_string(),
+            counts.failed.to_string(),
+            counts.needs_review.to_string(),
+            run.map_or_else(String::new, |run| format!("{:.2}", run.cost_usd)),
+            run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
+        ];
+        if wide {
+            let outcome = run
+                .and_then(|run| run.outcome)
+                .map_or("", |outcome| outcome.as_str());
+            row.extend([
+                feature.repo_id.clone(),
+                feature.branch.clone().unwrap_or_default(),
+                outcome.to_owned(),
+                run.and_then(|run| run.reason.clone()).unwrap_or_default(),
+            ]);
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// A feature and how far it is, for people.
+pub fn page(progress: &Progress) -> String {
+    let feature = &progress.feature;
+    let paint = Paint::stdout();
+    let counts = &feature.tasks;
+    let status = paint.apply(tone_of(feature.status.as_str()), feature.status.as_str());
+    let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
+    if let Some(dir) = &feature.dir {
+        lines.push(format!("  folder      {dir}, itself"));
+    }
+    if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
+        lines.push(format!("  repository  {repo}"));
+        let commit: String = feature
+            .base_commit
+            .iter()
+            .flat_map(|c| c.chars().take(12))
+            .collect();
+        lines.push(format!("  branch      {branch}, from {base} ({commit})"));
+    }
+    let counted = [
+        ("done", counts.done),
+        ("running", counts.in_progress),
+        ("pending", counts.pending),
+        ("blocked", counts.blocked),
+        ("failed", counts.failed),
+        ("need a person", counts.needs_review),
+        ("skipped", counts.skipped),
+        ("cancelled", counts.cancelled),
+    ];
+    let parts: Vec<String> = counted
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(what, n)| format!("{n} {what}"))
+        .collect();
+    lines.push(format!(
+        "  tasks       {} in all: {}",
+        counts.total,
+        parts.join(", ")
+    ));
+    if let Some(run) = &feature.run {
+        let limit = run
+            .limits
+            .iterations
+            .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
+        lines.push(format!(
+            "  {:11} {} iterations of {limit}, {:.2} USD, {} tokens in and {} out, {}",
+            run.id.split('-').next().unwrap_or("run"),
+            run.iterations,
+            run.cost_usd,
+            run.input_tokens,
+            run.output_tokens,
+            show_ms(run.elapsed_ms)
+        ));
+        if let Some(outcome) = run.outcome {
+            let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
+            lines.push(format!(
+                "  outcome     {word}: {}",
+                run.reason.as_deref().unwrap_or("no reason given")
+            ));
+        }
+    }
+    for session in &progress.sessions {
+        lines.push(format!(
+            "  running     {} {} {} (attempt {}, {}, {})",
+            session.kind,
+            session.task,
+            session.title,
+            session.attempt,
+            session.worker,
+            show_ms(session.elapsed_ms)
+        ));
+    }
+    for task in &progress.attention {
+        let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
+        let why = task.reason.as_deref().unwrap_or("no reason given");
+        lines.push(format!("  {status:11} {} {}: {why}", task.id, task.title));
+    }
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
+}

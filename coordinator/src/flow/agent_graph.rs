@@ -1,0 +1,162 @@
+//! Graphs that sessions send: tasks of their feature, or parts of their own task (SPEC 2.6, 4.1).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::machine::is_dir_pool;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::submit::{TaskDefaults, rows};
+use crate::domain::graph::{self, Graph, Limits};
+use crate::domain::states::TaskState;
+use crate::store;
+use crate::store::task::{NewTask, Task};
+
+/// Checks a graph that a session of `task` sent.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    load(text, &Limits::agent()).map(|_| ())
+}
+
+fn load(text: &str, limits: &Limits) -> Result<Graph, String> {
+    graph::load("the task-graph sigil", text, limits)
+        .map_err(|errors| format!("the task graph can't be used:\n{errors}"))
+}
+
+/// What stands against the graph that a session of `task` is about to send; nothing is stored.
+pub(super) async fn problem(
+    conn: &mut PgConnection,
+    task: &Task,
+    kind: SessionKind,
+    text: &str,
+) -> sqlx::Result<Option<String>> {
+    if kind == SessionKind::Work
+        && let Some(problem) = too_deep(conn, task).await?
+    {
+        return Ok(Some(problem));
+    }
+    Ok(from_agent(conn, task, text).await?.err())
+}
+
+async fn too_deep(conn: &mut PgConnection, parent: &Task) -> sqlx::Result<Option<String>> {
+    let deep = store::task::depth(conn, parent.id).await? >= MOST_DEPTH;
+    Ok(deep.then(|| {
+        format!("this task is {MOST_DEPTH} levels deep already and can't be split again: do it, or say that it failed")
+    }))
+}
+
+/// Splits below splits go no deeper: a task that is still too large there is for a person. Levels.
+const MOST_DEPTH: i32 = 8;
+
+/// The graph that a session of `task` sent, with what its tasks get that don't say otherwise. Its pools must exist
+/// (SPEC 2.6), and what `task` has verified its parts have as well.
+async fn from_agent(
+    conn: &mut PgConnection,
+    task: &Task,
+    text: &str,
+) -> sqlx::Result<Result<(Vec<NewTask>, Vec<(TaskId, TaskId)>), String>> {
+    let pool = store::task::pool_of(conn, task.id).await?;
+    // Parts of what is done in one machine's folder are done there.
+    let mut pools = match is_dir_pool(&pool) {
+        true => BTreeSet::new(),
+        false => store::worker::known_pools(conn).await?,
+    };
+    pools.insert(pool.clone());
+    let limits = Limits {
+        pools: Some(pools),
+        ..Limits::agent()
+    };
+    let graph = match load(text, &limits) {
+        Ok(graph) => graph,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let defaults = TaskDefaults {
+        max_retries: task.max_retries,
+        verify: task.verify,
+        pool,
+    };
+    let (mut tasks, edges) = rows(&graph, &defaults);
+    for part in &mut tasks {
+        part.verify |= task.verify;
+    }
+    Ok(Ok((tasks, edges)))
+}
+
+/// Adds the graph that a session of `step` sent to its feature; the run gets iterations for it. The inner error is for the
+/// agent's next attempt.
+pub(super) async fn grow(
+    conn: &mut PgConnection,
+    step: &Task,
+    text: &str,
+) -> sqlx::Result<Result<Vec<Child>, String>> {
+    let (tasks, edges) = match from_agent(conn, step, text).await? {
+        Ok(added) => added,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    store::task::insert(conn, step.feature, &tasks, &edges).await?;
+    store::task::hold_new(conn, &ids(&tasks)).await?;
+    allow(conn, step.feature, tasks.len()).await?;
+    Ok(Ok(tasks.iter().map(Child::of).collect()))
+}
+
+fn ids(tasks: &[NewTask]) -> Vec<Uuid> {
+    tasks.iter().map(|task| task.id.0).collect()
+}
+
+/// Iterations that each task adds to a limit that nobody chose (SPEC 3.4).
+pub const ITERATIONS_A_TASK: usize = 5;
+/// Beyond this a limit that nobody chose doesn't grow with the tasks that agents add: they may split for ever.
+const MOST_GROWN_ITERATIONS: i32 = 5_000;
+
+async fn allow(conn: &mut PgConnection, feature: FeatureId, tasks: usize) -> sqlx::Result<()> {
+    let more = i32::try_from(tasks.saturating_mul(ITERATIONS_A_TASK)).unwrap_or(i32::MAX);
+    store::run::allow(conn, feature, more, MOST_GROWN_ITERATIONS).await
+}
+
+/// A child that a split made.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Child {
+    pub id: TaskId,
+    pub state: TaskState,
+    pub ready: bool,
+}
+
+impl Child {
+    fn of(task: &NewTask) -> Self {
+        Self {
+            id: task.id,
+            state: task.state(),
+            ready: task.open_blockers == 0 && task.children == 0,
+        }
+    }
+}
+
+/// Hangs the graph that an agent sent under its task. The inner error is for the agent's next attempt.
+pub async fn split(
+    conn: &mut PgConnection,
+    parent: &Task,
+    text: &str,
+) -> sqlx::Result<Result<Vec<Child>, String>> {
+    if let Some(problem) = too_deep(conn, parent).await? {
+        return Ok(Err(problem));
+    }
+    let (mut tasks, edges) = match from_agent(conn, parent, text).await? {
+        Ok(added) => added,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let top = i32::try_from(tasks.iter().filter(|task| task.parent.is_none()).count()).unwrap_or(i32::MAX);
+    for task in tasks.iter_mut().filter(|task| task.parent.is_none()) {
+        task.parent = Some(parent.id);
+        if task.open_blockers == 0 {
+            task.start_commit = parent.start_commit.clone();
+            task.start_ref = parent.start_ref.clone();
+        }
+    }
+    store::task::insert(conn, parent.feature, &tasks, &edges).await?;
+    store::task::become_parent(conn, parent.id, top).await?;
+    store::task::hold_new(conn, &ids(&tasks)).await?;
+    allow(conn, parent.feature, tasks.len()).await?;
+    Ok(Ok(tasks.iter().map(Child::of).collect()))
+}

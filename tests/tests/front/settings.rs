@@ -1,0 +1,82 @@
+//! What is set, and where (SPEC 8): each key that a flag has has its variable, and what does nothing says so.
+
+use std::path::Path;
+use std::process::Command;
+
+use ralph_coordinator::config::KEYS;
+use ralph_tests::harness::binary;
+use serde_json::Value;
+
+fn config(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Value, String) {
+    let output = Command::new(binary("ralph-coordinator"))
+        .args(["config", "--output", "json"])
+        .args(args)
+        .current_dir(folder)
+        .env("HOME", folder)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?} {variables:?}: {said}");
+    (serde_json::from_slice(&output.stdout).unwrap(), said)
+}
+
+fn of<'a>(page: &'a Value, key: &str) -> &'a Value {
+    let items = page["items"].as_array().unwrap();
+    items.iter().find(|item| item["key"] == key).unwrap()
+}
+
+#[test]
+fn each_key_is_set_by_its_variable_and_by_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut walked = 0;
+    for key in KEYS.iter().copied() {
+        let (Some(flag), Some(variable)) = (key.flag, key.variable) else {
+            continue;
+        };
+        let word = match key.name {
+            "limits.max_time" | "limits.session_time" | "limits.idle_time" | "limits.backoff" => "7m",
+            "workspace.merge" => "squash",
+            "listen" => "127.0.0.1:7",
+            "url" => "http://127.0.0.1:7",
+            "execution.verify" | "execution.review" | "execution.avoid_conflicts" => "yes",
+            _ => "7",
+        };
+        let (page, _) = config(folder.path(), &[], &[(variable, word)]);
+        let found = of(&page, key.name);
+        assert_eq!(
+            (&found["source"], &found["place"]),
+            (&"environment".into(), &variable.into()),
+            "{found}"
+        );
+        assert_ne!(found["value"], Value::Null, "{found}");
+        if matches!(key.name, "execution.verify" | "execution.review") {
+            assert_eq!(found["value"], false, "{found}");
+        }
+        // `config` has the flags of the commands that submit and serve.
+        let given = format!("--{flag}={word}");
+        let (page, _) = config(folder.path(), &[&given], &[(variable, word)]);
+        let found = of(&page, key.name);
+        assert_eq!(found["source"], "flag", "{found}");
+        walked += 1;
+    }
+    assert!(walked >= 20, "{walked} keys with a flag");
+}
+
+#[test]
+fn a_table_that_does_nothing_says_so_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[telemetry]\nendpoint = \"http://127.0.0.1:4317\"\n[limits]\nmax_cots = 1\n";
+    std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+    let (_, said) = config(folder.path(), &[], &[]);
+    let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(
+        (
+            lines("telemetry"),
+            lines("does nothing"),
+            lines("limits.max_cots")
+        ),
+        (1, 1, 1),
+        "{said}"
+    );
+}
