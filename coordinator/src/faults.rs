@@ -22,3 +22,6 @@ pub const POINTS: &[&str] = &[
     "rescue.before_commit",
     "rescue.after_commit",
 ];
+
+/// Those that a request with an `Idempotency-Key` passes: what it asked for is done, and its answer isn't kept yet.
+pub const REQUEST_POINTS: &[&str] = &["answer.before_keep"];

@@ -24,6 +24,7 @@ use super::app::App;
 use super::problem::Problem;
 use super::request::MAX_BODY_BYTES;
 use super::seal;
+use crate::faults;
 use crate::store::idempotency::{self, Claim, Keyed};
 
 /// The header that names a request. Its value is any 1 to 255 visible characters.
@@ -172,6 +173,7 @@ impl Held {
         let Ok(body) = axum::body::to_bytes(body, MAX_ANSWER_BYTES).await else {
             return Problem::failed("an answer is too large to be kept").into_response();
         };
+        faults::point("answer.before_keep");
         self.told(self.keep(app, parts.status, &body).await);
         Response::from_parts(parts, Body::from(body))
     }

@@ -24,7 +24,7 @@ use crate::store;
 use crate::store::edit::TaskEdit;
 use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
 
-/// Rows of a tree or a log.
+/// Rows of a log: the newest.
 const MAX_ROWS: i64 = 10_000;
 /// Who does what comes through the API, in the log of a task.
 pub(super) const ACTOR: &str = "a person";
@@ -71,18 +71,24 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tas
     detail.map(Json).ok_or_else(gone)
 }
 
-/// A task and everything below it.
+/// A task and everything below it, in the order in which they were made.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/tree",
     operation_id = "show_tree",
     tag = "tasks",
+    params(PageQuery),
     responses((status = 200, body = Page<TaskView>))
 )]
-pub async fn tree(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<TaskView>>, Problem> {
+pub async fn tree(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<TaskView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
-    Ok(Json(Page::whole(view::subtree(&mut conn, id, MAX_ROWS).await?)))
+    Ok(Json(view::subtree(&mut conn, id, cursor, limit).await?))
 }
 
 /// What was done to a task, by whom and why.

@@ -47,12 +47,21 @@ pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String
 /// # Errors
 /// When it can't be written.
 pub fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let path = keep_quietly(which, text)?;
+    eprintln!("what you wrote is kept in {}", path.display());
+    Ok(path)
+}
+
+/// The same without a word.
+///
+/// # Errors
+/// When it can't be written.
+pub fn keep_quietly(which: &str, text: &str) -> anyhow::Result<PathBuf> {
     let (mut file, path) = tempfile::Builder::new()
         .prefix(&format!("ralph-{which}-"))
         .suffix(".md")
         .tempfile()?
         .keep()?;
     file.write_all(text.as_bytes())?;
-    eprintln!("what you wrote is kept in {}", path.display());
     Ok(path)
 }

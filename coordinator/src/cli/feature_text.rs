@@ -13,6 +13,7 @@ use super::editor;
 use super::feature_chat;
 use super::output::{self, Format};
 use super::pager;
+use super::replace::{ReplaceFlags, Replacing, version};
 use super::start::Usage;
 use crate::api::body::{Done, TextsView, WriteText};
 use crate::prompt::Talked;
@@ -32,6 +33,8 @@ pub struct TextArgs {
     /// Print it, at a terminal too
     #[arg(long, conflicts_with_all = ["file", "edit"])]
     show: bool,
+    #[command(flatten)]
+    replace: ReplaceFlags,
 }
 
 /// Prints the text, or stores another one.
@@ -40,13 +43,28 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
     let talks = which != "tasks" && !args.show && format == Format::Table && is_terminal();
-    let stored = match which {
-        "plan" => texts.plan,
-        "tasks" => texts.tasks,
-        _ => texts.spec.clone(),
+    let (description, spec) = (texts.description.clone(), texts.spec.clone());
+    let stored = of(which, texts);
+    let given = args.file.as_deref().filter(|file| *file != Path::new("-"));
+    let what = format!("the {which} of {}", args.feature);
+    let command = format!("ralph-coordinator feature {which} {} --file", args.feature);
+    let replacing = Replacing {
+        which,
+        what: &what,
+        file: given,
+        command: &command,
     };
     let (text, before) = match &args.file {
-        Some(file) => (read(file)?, None),
+        Some(file) => {
+            let (text, before) = (read(file)?, stored.unwrap_or_default());
+            if text == before {
+                eprintln!("nothing was changed");
+                return Ok(());
+            }
+            replacing.check(&args.replace, &before, &text)?;
+            replacing.keep_replaced(&args.replace, &before)?;
+            (text, before)
+        }
         None if args.edit => {
             let before = stored.unwrap_or_default();
             let text = editor::edited(
@@ -58,32 +76,61 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
                 eprintln!("nothing was changed");
                 return Ok(());
             }
-            (text, Some(before))
+            (text, before)
         }
         None if talks => {
             let feature = Talked {
                 name: &args.feature,
-                description: &texts.description,
-                spec: texts.spec.as_deref().filter(|_| which == "plan"),
+                description: &description,
+                spec: spec.as_deref().filter(|_| which == "plan"),
                 stored: stored.as_deref(),
             };
             let text = feature_chat::write(which, feature).await?;
-            (text, Some(stored.unwrap_or_default()))
+            (text, stored.unwrap_or_default())
         }
-        None => return print(globals, &args.feature, which, stored).await,
+        None => {
+            if let (Some(text), true, Format::Table) = (&stored, args.show, format) {
+                eprintln!(
+                    "version {0}: `{command} FILE --replaces {0}` stores another in its place",
+                    version(text)
+                );
+            }
+            return print(globals, &args.feature, which, stored).await;
+        }
     };
-    let written = WriteText { text, before };
-    let request = client.put::<Done>(&format!("{path}/{which}"), &written).await;
-    if request.is_err() && args.file.is_none() {
-        editor::keep(which, &written.text)?;
-    }
-    let done = request?;
+    let written = WriteText {
+        text,
+        before: Some(before.clone()),
+    };
+    let done = match client.put::<Done>(&format!("{path}/{which}"), &written).await {
+        Ok(done) => done,
+        Err(error) => {
+            let now: Option<TextsView> = client.get(&path).await.ok();
+            let theirs = now.map(|texts| of(which, texts).unwrap_or_default());
+            return Err(match theirs.filter(|theirs| *theirs != before) {
+                Some(theirs) => replacing.collided(&theirs, &written.text)?,
+                None if given.is_some() => error,
+                None => {
+                    editor::keep(which, &written.text)?;
+                    error
+                }
+            });
+        }
+    };
     match format {
         Format::Json => output::json(&done),
         Format::Table | Format::Wide => {
             let is = if which == "tasks" { "are" } else { "is" };
             output::text(&format!("the {which} of {} {is} stored\n", args.feature))
         }
+    }
+}
+
+fn of(which: &str, texts: TextsView) -> Option<String> {
+    match which {
+        "plan" => texts.plan,
+        "tasks" => texts.tasks,
+        _ => texts.spec,
     }
 }
 

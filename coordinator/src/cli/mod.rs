@@ -29,6 +29,7 @@ mod output;
 mod pager;
 mod paint;
 mod prune;
+mod replace;
 mod review;
 mod run;
 mod schema;

@@ -9,8 +9,8 @@ use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
 use super::output::{self, Format};
-use super::{diff, editor, feature, pager, submit, task_deps, task_edit, task_page, task_tree};
-use crate::api::body::{Done, EditTask, Operating, Reverting, Steer};
+use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree};
+use crate::api::body::{Done, Operating, Reverting, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
 
@@ -223,13 +223,12 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
         TaskCommand::Tree { root, limit } => {
             // A feature may be named like the beginning of a task's id only in theory, and then the id means the task.
-            let page: Page<TaskView> = if ralph_shared::ids::TaskId::parse_prefix(&root).is_ok() {
-                client.get(&format!("/tasks/{}/tree", escape(&root))).await?
+            let path = if ralph_shared::ids::TaskId::parse_prefix(&root).is_ok() {
+                format!("/tasks/{}/tree", escape(&root))
             } else {
-                client
-                    .list(&format!("/features/{}/tasks", escape(&root)), "", limit)
-                    .await?
+                format!("/features/{}/tasks", escape(&root))
             };
+            let page: Page<TaskView> = client.list(&path, "", limit).await?;
             match format {
                 Format::Json => output::json(&page)?,
                 Format::Table | Format::Wide => {
@@ -237,7 +236,9 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
                 }
             }
             if page.next.is_some() {
-                eprintln!("there are more; ask for them with --limit");
+                eprintln!(
+                    "the first {limit} tasks are shown, and there are more: `--limit N` shows N of them"
+                );
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -255,15 +256,9 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             (None, feature) => return retry_all(&client, format, &feature.unwrap_or_default(), reason).await,
         },
         TaskCommand::Edit(args) => {
-            let path = format!("/tasks/{}", escape(&args.task));
             let task = args.task.clone();
-            let done = if args.is_empty() {
-                match edit_description(&client, &path).await? {
-                    Some(done) => done,
-                    None => return Ok(ExitCode::SUCCESS),
-                }
-            } else {
-                client.patch(&path, &args.request()?).await?
+            let Some(done) = task_edit::run(&client, args).await? else {
+                return Ok(ExitCode::SUCCESS);
             };
             match format {
                 Format::Json => output::json(&done)?,
@@ -323,30 +318,6 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Lets the person change the description; `None` when they left it as it was.
-async fn edit_description(client: &Client, path: &str) -> anyhow::Result<Option<Done>> {
-    let detail: TaskDetail = client.get(path).await?;
-    let before = detail.description;
-    let instead = "there is nothing to change; name at least one field (--description FILE, say)";
-    let text = editor::edited("task", &before, instead)?;
-    if text == before {
-        eprintln!("nothing was changed");
-        return Ok(None);
-    }
-    let edit = EditTask {
-        description: Some(text.clone()),
-        before: Some(before),
-        ..EditTask::default()
-    };
-    match client.patch(path, &edit).await {
-        Ok(done) => Ok(Some(done)),
-        Err(error) => {
-            editor::keep("task", &text)?;
-            Err(error)
-        }
-    }
 }
 
 async fn retry_all(

@@ -5,7 +5,11 @@ use std::io::Read as _;
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::api::body::EditTask;
+use super::client::{Client, escape};
+use super::editor;
+use super::replace::{ReplaceFlags, Replacing};
+use crate::api::body::{Done, EditTask};
+use crate::store::view::TaskDetail;
 
 /// Change a task that doesn't run; what isn't given stays as it is
 ///
@@ -14,7 +18,7 @@ use crate::api::body::EditTask;
 #[command(after_help = "Examples:
   ralph-coordinator task edit t-9f2c --priority -10
   ralph-coordinator task edit t-9f2c                                   its description, in the editor
-  ralph-coordinator task edit t-9f2c --description - < description.md
+  ralph-coordinator task edit t-9f2c --description - --replaces 3f2a91bc < description.md
   ralph-coordinator task edit t-9f2c --model opus --max-retries 5")]
 pub struct EditArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
@@ -47,11 +51,12 @@ pub struct EditArgs {
     /// A path that it changes, instead of those that were declared; may be given several times
     #[arg(long = "path", value_name = "PATH")]
     paths: Option<Vec<String>>,
+    #[command(flatten)]
+    replace: ReplaceFlags,
 }
 
 impl EditArgs {
-    /// Whether nothing is given that could be changed.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let texts = [
             &self.title,
             &self.description,
@@ -66,11 +71,7 @@ impl EditArgs {
             && self.paths.is_none()
     }
 
-    /// The request.
-    ///
-    /// # Errors
-    /// When standard input can't be read.
-    pub fn request(self) -> anyhow::Result<EditTask> {
+    fn request(self) -> anyhow::Result<EditTask> {
         let description = match self.description.as_deref() {
             Some("-") => {
                 let mut text = String::new();
@@ -94,4 +95,60 @@ impl EditArgs {
             paths: self.paths,
         })
     }
+}
+
+/// Changes the task; `None` when the person left everything as it was. A description is changed only where the one stands that
+/// the change began from.
+///
+/// # Errors
+/// When the coordinator refuses, or somebody else changed the description meanwhile.
+pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>> {
+    let task = args.task.clone();
+    let path = format!("/tasks/{}", escape(&task));
+    let replace = args.replace.clone();
+    let in_editor = args.is_empty();
+    if !in_editor && args.description.is_none() {
+        return client.patch(&path, &args.request()?).await.map(Some);
+    }
+    let detail: TaskDetail = client.get(&path).await?;
+    let before = detail.description;
+    let mut edit = args.request()?;
+    if in_editor {
+        let instead = "there is nothing to change; name at least one field (--description TEXT, say)";
+        edit.description = Some(editor::edited("task", &before, instead)?);
+    }
+    let text = edit.description.clone().unwrap_or_default();
+    let what = format!("the description of {task}");
+    let command = format!("ralph-coordinator task edit {task} --description - <");
+    let replacing = Replacing {
+        which: "task",
+        what: &what,
+        file: None,
+        command: &command,
+    };
+    if text == before {
+        edit.description = None;
+        if in_editor {
+            eprintln!("nothing was changed");
+            return Ok(None);
+        }
+    } else if !in_editor {
+        replacing.check(&replace, &before, &text)?;
+        replacing.keep_replaced(&replace, &before)?;
+    }
+    edit.before = Some(before.clone());
+    let error = match client.patch(&path, &edit).await {
+        Ok(done) => return Ok(Some(done)),
+        Err(error) => error,
+    };
+    let now: Option<TaskDetail> = client.get(&path).await.ok();
+    Err(
+        match now.map(|now| now.description).filter(|now| *now != before) {
+            Some(theirs) => replacing.collided(&theirs, &text)?,
+            None => {
+                editor::keep("task", &text)?;
+                error
+            }
+        },
+    )
 }

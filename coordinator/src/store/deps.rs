@@ -44,7 +44,10 @@ pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<
            ), updated as (
              update tasks t
              set open_blockers = t.open_blockers + 1,
-                 state = case when locked.state = 'pending' then 'blocked'::task_state else t.state end
+                 state = case when locked.state = 'pending' then 'blocked'::task_state else t.state end,
+                 -- A pause that is not over holds when it is let go.
+                 not_before = coalesce(
+                   (select r.not_before from ready_tasks r where r.task_id = t.id and r.not_before > now()), t.not_before)
              from locked
              where t.id = locked.id
              returning t.id, t.feature_id, t.children, locked.state as was, locked.open_blockers as had

@@ -248,3 +248,53 @@ async fn a_feature_is_built_and_reviewed_when_a_person_wants_it() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_is_read_in_pages_and_what_is_left_out_is_said() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let tasks = "- {key: p, title: P}\n- {key: a, title: A, parent: p}\n- {key: b, title: B, parent: p}\n- {key: c, title: C, \
+                 parent: a}\n- {key: z, title: Z}";
+    api.submit("f", tasks).await;
+    let (_, whole) = api.get("/tasks/f%2Fp").await;
+    let id = whole["id"].as_str().unwrap();
+    let (mut titles, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let (status, page) = api.get(&format!("/tasks/{id}/tree?limit=3{cursor}")).await;
+        assert_eq!(status.as_u16(), 200, "{page}");
+        let items = page["items"].as_array().unwrap();
+        titles.extend(
+            items
+                .iter()
+                .map(|task| task["title"].as_str().unwrap().to_owned()),
+        );
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    titles.sort();
+    assert_eq!((titles.join(""), pages), ("ABCP".to_owned(), 2));
+
+    let tree = |limit: &str| {
+        let output = std::process::Command::new(ralph_tests::harness::binary("ralph-coordinator"))
+            .args(["task", "tree", id, "--limit", limit, "--no-pager"])
+            .current_dir(world.dir())
+            .env("RALPH_URL", &api.url)
+            .env("RALPH_TOKEN", crate::caller::ADMIN)
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(output.stdout).lines().count(), text(output.stderr))
+    };
+    let (lines, said) = tree("2");
+    assert!(
+        lines == 2 && said.contains("the first 2 tasks are shown"),
+        "{lines} {said}"
+    );
+    let (lines, said) = tree("4");
+    assert!(lines == 4 && said.is_empty(), "{lines} {said}");
+    api.stop().await;
+    world.stop().await;
+}

@@ -120,6 +120,57 @@ async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
     stage.strike().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_review_is_off_a_run_ends_without_a_person() {
+    let stage = Stage::set().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    // The second task begins when the first is over.
+    let tasks = "- {key: a, title: A, description: \"@fail no\"}\n- {key: b, title: B, priority: 1, description: \"@done\"}\n";
+    file("tasks.yaml", tasks);
+    let submit = |name: &str, more: &str| {
+        format!(
+            "submit feature {name} --no-repo --tasks tasks.yaml --max-parallel 1 --max-retries 1 --backoff 0 --wait {more}"
+        )
+    };
+    let check = |line: &str, code: i32, words: &str| {
+        let (found, said) = run(&stage, folder.path(), line);
+        assert!(
+            found == Some(code) && said.contains(words),
+            "`{line}`: {found:?}: {said}"
+        );
+    };
+    let states = async |feature: &str| {
+        let (_, page) = stage.api.get(&format!("/features/{feature}/tasks")).await;
+        let mut states: Vec<(String, String)> = Vec::new();
+        for task in page["items"].as_array().unwrap() {
+            let word = |field: &str| task[field].as_str().unwrap().to_owned();
+            states.push((word("title"), word("status")));
+        }
+        states.sort();
+        states.into_iter().map(|(_, state)| state).collect::<Vec<_>>()
+    };
+    check(&submit("asks", ""), 4, "for a person");
+    assert_eq!(states("asks").await, ["needs_review", "done"]);
+    check(&submit("goes-on", "--no-review"), 1, "failed for good");
+    assert_eq!(states("goes-on").await, ["failed", "done"]);
+    check(
+        &submit("stops", "--no-review --on-failure stop"),
+        1,
+        "failed for good",
+    );
+    assert_eq!(states("stops").await, ["failed", "pending"]);
+    // The file says it as well, and a flag wins over it.
+    file(".ralph.toml", "[execution]\nreview = false\n");
+    check(&submit("by-file", ""), 1, "failed for good");
+    check(&submit("by-flag", "--no-review=no"), 4, "for a person");
+    // A further run is like the last one.
+    std::fs::remove_file(folder.path().join(".ralph.toml")).unwrap();
+    check("task retry by-file/a", 0, "by-file/a");
+    check("feature run by-file --wait", 1, "failed for good");
+    stage.strike().await;
+}
+
 const HELD: &str = "- key: a\n  title: Held\n  description: |\n    @effect begun\n    \
                     @unless-prompt-has use tabs : @silent\n    @write a.txt tabs\n    @done\n";
 
@@ -167,5 +218,25 @@ async fn ctrl_c_stops_the_run_and_another_goes_on() {
     stage.runs_on().await;
     let over: Value = stage.ends("complete").await;
     assert_eq!(over["feature"]["tasks"]["done"], 1, "{over}");
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_feedback_stops_is_told_where_the_person_types() {
+    let (stage, folder) = held().await;
+    let wait = command(&stage, folder.path(), &["feature", "wait", "f"]);
+    let mut terminal = Terminal::open(&wait);
+    terminal.until("1 running");
+    terminal.press("\u{3}");
+    terminal.until("[c]ontinue waiting");
+    terminal.press("f\r");
+    terminal.until("What should the agents know?");
+    terminal.press("use tabs\r");
+    // The bar is out of the way while somebody types: what is said then is seen all the same.
+    terminal.until("interrupted t-");
+    terminal.until("Held");
+    terminal.until("Complete");
+    assert_eq!(terminal.end().0.code(), Some(0));
+    assert_eq!(stage.file("a.txt"), "tabs");
     stage.strike().await;
 }

@@ -1,8 +1,10 @@
 //! What is tried again while others go on: who waits, who goes on, and that nothing is left behind.
 
+use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::approve;
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_shared::ids::TaskId;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::Scene;
@@ -162,5 +164,92 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
     let works = scene.claim().await;
     let told = Scene::prompt(&works);
     assert!(told.contains("mind the empty list"), "{told}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_outlasts_what_is_waited_for_meanwhile() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        run: RunSettings {
+            backoff_ms: 600_000,
+            ..FeatureOptions::default().run
+        },
+        ..FeatureOptions::default()
+    };
+    let paused = async |task: TaskId| -> Option<bool> {
+        sqlx::query_scalar(
+            "select not_before > now() + interval '5 minutes' from ready_tasks where task_id = $1",
+        )
+        .bind(task.0)
+        .fetch_optional(&world.db)
+        .await
+        .unwrap()
+    };
+    // It fails while what it waits for is tried again.
+    let scene = Scene::set(&world, CHAIN, &options).await;
+    let [b, t] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Skip).await;
+    let works = scene.claim().await;
+    scene.steer(b, TaskCommand::Retry).await;
+    let again = scene.claim().await;
+    scene.fails(&works).await;
+    assert_eq!(
+        (scene.state(t).await, paused(t).await),
+        (TaskState::Blocked, None)
+    );
+    scene.done(&again).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(
+        (scene.state(t).await, paused(t).await),
+        (TaskState::Pending, Some(true))
+    );
+    scene.forget().await;
+    // It waits within its pause.
+    let scene = Scene::set(&world, CHAIN, &options).await;
+    let [b, t] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Skip).await;
+    scene.fails(&scene.claim().await).await;
+    assert_eq!(paused(t).await, Some(true));
+    scene.steer(b, TaskCommand::Retry).await;
+    assert_eq!(
+        (scene.state(t).await, paused(t).await),
+        (TaskState::Blocked, None)
+    );
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(
+        (scene.state(t).await, paused(t).await),
+        (TaskState::Pending, Some(true))
+    );
+    // Whom a person tries again waits for nothing.
+    scene.steer(t, TaskCommand::Fail).await;
+    scene.steer(t, TaskCommand::Retry).await;
+    scene.run_if_over().await;
+    assert_eq!(paused(t).await, Some(false));
+    assert_eq!(scene.claim().await.task, t);
+    scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, CHAIN, &FeatureOptions::default()).await;
+    let [b, _] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Cancel).await;
+    let why = Some("Use the new parser.");
+    let (steered, _) = steer::task(&world.db, b, TaskCommand::Retry, "test", why)
+        .await
+        .unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    let description: String = sqlx::query_scalar("select description from task_texts where task_id = $1")
+        .bind(b.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!(description.ends_with("Use the new parser."), "{description}");
+    scene.run_if_over().await;
+    assert_eq!(scene.claim().await.task, b);
     world.stop().await;
 }

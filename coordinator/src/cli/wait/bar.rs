@@ -107,9 +107,13 @@ impl Bar {
         self.bar.set_message(message);
     }
 
-    /// A line above the bar.
+    /// A line above the bar, or, while it is hidden, where the person types.
     pub fn say(&self, text: &str) {
-        self.bar.println(text);
+        if self.bar.is_hidden() {
+            eprintln!("{text}");
+        } else {
+            self.bar.println(text);
+        }
     }
 
     /// Hides it and keeps it still while somebody types, or lets it move again.

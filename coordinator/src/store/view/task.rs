@@ -284,20 +284,34 @@ pub async fn tasks_page(
 }
 
 /// A task and everything below it, parents before children, at most `limit`.
-pub async fn subtree(conn: &mut PgConnection, root: TaskId, limit: i64) -> sqlx::Result<Vec<TaskView>> {
+pub async fn subtree(
+    conn: &mut PgConnection,
+    root: TaskId,
+    cursor: Cursor,
+    limit: i64,
+) -> sqlx::Result<Page<TaskView>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive below as (
-             select id, 0 as depth from tasks where id = $1
+             select id from tasks where id = $1
              union all
-             select t.id, b.depth + 1 from tasks t join below b on t.parent_id = b.id
+             select t.id from tasks t join below b on t.parent_id = b.id
            )
-           select id as "id!" from below order by depth, id limit $2"#,
+           select id as "id!"
+           from below
+           where id > coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+           order by id
+           limit $3::bigint + 1"#,
         root.0,
+        cursor.0,
         limit,
     )
     .fetch_all(&mut *conn)
     .await?;
-    tasks(conn, &ids).await
+    let (ids, next) = cut(ids, limit);
+    Ok(Page {
+        items: tasks(conn, &ids).await?,
+        next,
+    })
 }
 
 /// Tasks of a feature that wait for a person or failed for good, at most `limit`.
