@@ -7,6 +7,7 @@ mod patience;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ralph_shared::ids::DispatchId;
@@ -272,7 +273,13 @@ async fn session(
     while workspace.is_away() && patience.after_work(&mut told).await {
         snapshot = workspace.finish(&message).await;
     }
-    let pushed = snapshot.push_error.is_none();
+    let pushed = snapshot.is_pushed();
+    match pushed {
+        false => life.unpushed.store(true, Ordering::Relaxed),
+        // What refused or was away takes the others too, perhaps.
+        true if life.unpushed.swap(false, Ordering::Relaxed) => life.push_now.notify_one(),
+        true => {}
+    }
     let finished = Finished::Session(Box::new(report_of(ended, snapshot)));
     // With the login's own secrets, which an agent may have put into a file.
     (

@@ -60,6 +60,10 @@ pub struct Life {
     pub hello_now: Notify,
     /// Tells the one that prunes to ask now.
     pub prune_now: Notify,
+    /// Asks for another try to push what is left.
+    pub push_now: Notify,
+    /// Whether a session's work could not be pushed when it ended.
+    pub unpushed: AtomicBool,
     running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
     free_slots: AtomicU32,
     in_contact: AtomicBool,
@@ -360,6 +364,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         beat_now: Notify::new(),
         hello_now: Notify::new(),
         prune_now: Notify::new(),
+        push_now: Notify::new(),
+        unpushed: AtomicBool::new(false),
         running: Mutex::default(),
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
@@ -450,10 +456,13 @@ async fn settle(life: &Life) {
     }
 }
 
-/// Pushes, from time to time, what could not be pushed when its session ended.
+/// Pushes, from time to time and when another push went well, what could not be pushed when its session ended.
 async fn push_what_is_left(life: Arc<Life>) {
     loop {
-        tokio::time::sleep(UNPUSHED).await;
+        tokio::select! {
+            () = tokio::time::sleep(UNPUSHED) => {}
+            () = life.push_now.notified() => {}
+        }
         errand::push_what_is_left(&life).await;
     }
 }

@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Text};
+use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Stray, Text};
 use serde_json::Value;
 
 use crate::life::Life;
@@ -60,6 +60,7 @@ fn bound(report: &mut Report, room: usize) {
     keep(&mut session.snapshot.files_changed, room / 4);
     keep(&mut session.attempted, room / 8);
     keep(&mut session.questions, room / 8);
+    bound_strays(&mut session.snapshot.strays, room / 8);
     if let Some(change) = &mut session.snapshot.change {
         shorten(change, room);
     }
@@ -74,6 +75,18 @@ fn bound(report: &mut Report, room: usize) {
     {
         cut(message, room / 16);
     }
+}
+
+fn bound_strays(strays: &mut Vec<Stray>, room: usize) {
+    let mut bytes = 0;
+    strays.retain_mut(|stray| {
+        if let Some(error) = &mut stray.error {
+            cut(error, room / 16);
+        }
+        let name = stray.pushed_ref.as_ref().map_or(0, String::len);
+        bytes += stray.what.len() + name + stray.error.as_ref().map_or(0, String::len) + 200;
+        bytes < room
+    });
 }
 
 /// Keeps the beginning of a diff, and the gravest of what was found in tests.
@@ -123,6 +136,14 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
                 *message = redactor.text(message);
             }
             if let Some(error) = &mut session.snapshot.push_error {
+                *error = redactor.text(error);
+            }
+            for error in session
+                .snapshot
+                .strays
+                .iter_mut()
+                .filter_map(|stray| stray.error.as_mut())
+            {
                 *error = redactor.text(error);
             }
             let change = session.snapshot.change.take();

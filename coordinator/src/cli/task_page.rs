@@ -1,6 +1,6 @@
 //! Tasks for people: as rows, and one with everything around it.
 
-use ralph_shared::wire::TestChange;
+use ralph_shared::wire::{Stray, TestChange};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -174,7 +174,32 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             .unwrap_or_default();
         lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}{removed}")));
     }
+    lines.extend(dispatch.strays.iter().map(|stray| left(stray, paint)));
     lines
+}
+
+/// What an agent committed elsewhere, and where it is.
+fn left(stray: &Stray, paint: Paint) -> String {
+    let (tone, place) = match (&stray.pushed_ref, &stray.error) {
+        (Some(name), _) => (Tone::Dim, format!("pushed to {name}")),
+        (None, error) => {
+            let why = indented(error.as_deref().unwrap_or("unknown"));
+            let stays = match stray.waits {
+                true => "; its worker keeps it and tries again",
+                false => "; it is gone with the clone",
+            };
+            (Tone::Warn, format!("not pushed{stays}: {why}"))
+        }
+    };
+    let commit: String = stray.commit.chars().take(12).collect();
+    paint.apply(
+        tone,
+        &format!(
+            "      also committed, {} ({commit}): {}",
+            tame(&stray.what),
+            tame(&place)
+        ),
+    )
 }
 
 /// What became weaker in a test, with the first of its lines.

@@ -48,11 +48,13 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         reason,
         verified: against.is_some_and(|judge| judge.kind == Kind::Verify),
         feedback: work.feedback.clone(),
-        branch: work
-            .pushed_ref
-            .as_deref()
-            .map(|name| name.trim_start_matches("refs/heads/").to_owned()),
+        branch: work.pushed_ref.as_deref().map(branch_name),
+        strays: work.stray_refs.iter().map(|name| branch_name(name)).collect(),
     })
+}
+
+fn branch_name(whole: &str) -> String {
+    whole.trim_start_matches("refs/heads/").to_owned()
 }
 
 fn report(report: &FailureReport) -> prompt::Report {

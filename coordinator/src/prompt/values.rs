@@ -131,6 +131,8 @@ pub struct Attempt {
     pub feedback: Option<String>,
     /// Where its work is, without `refs/heads/`.
     pub branch: Option<String>,
+    /// Where else its agent's commits are, the same way.
+    pub strays: Vec<String>,
 }
 
 /// A failure report (SPEC 4.1, 4.3).

@@ -290,6 +290,8 @@ pub struct Earlier {
     pub model: Option<String>,
     pub duration_ms: Option<i64>,
     pub pushed_ref: Option<String>,
+    /// Refs beside that one, of what the agent committed elsewhere.
+    pub stray_refs: Vec<String>,
     pub difficulty: Option<String>,
     pub files_changed: Vec<String>,
     pub report: Option<FailureReport>,
@@ -315,6 +317,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
     let rows = sqlx::query!(
         r#"select d.task_id as "task_id!", d.kind as "kind!: Kind", d.attempt as "attempt!",
                   d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
+                  jsonb_path_query_array(d.strays, '$[*].pushed_ref ? (@ != null)')::text as stray_refs,
                   coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
                   r.category as "category?", r.what_tried as "what_tried?", r.why_failed as "why_failed?",
                   r.relevant_files, r.error_output, r.retry_suggestion, a.attempts as "attempts!"
@@ -348,6 +351,10 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
             model: row.model,
             duration_ms: row.duration_ms,
             pushed_ref: row.pushed_ref,
+            stray_refs: row
+                .stray_refs
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
             difficulty: row.difficulty,
             files_changed: row.files_changed,
             attempts_in_all: row.attempts,

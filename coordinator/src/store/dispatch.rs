@@ -1,7 +1,7 @@
 //! Dispatches: opened by a claim, kept alive by heartbeats, settled by a report.
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
-use ralph_shared::wire::Change;
+use ralph_shared::wire::{Change, Stray};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -198,6 +198,28 @@ pub async fn pushed_late(
     Ok(())
 }
 
+/// Notes what became since of commits that an agent left elsewhere.
+pub async fn strays_late(
+    conn: &mut PgConnection,
+    dispatch: DispatchId,
+    strays: &[Stray],
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches set strays = $2::text::jsonb where id = $1",
+        dispatch.0,
+        strays_json(strays),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+fn strays_json(strays: &[Stray]) -> Option<String> {
+    (!strays.is_empty())
+        .then(|| serde_json::to_string(strays).ok())
+        .flatten()
+}
+
 /// How a dispatch ended, as its row keeps it.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
@@ -223,6 +245,8 @@ pub struct End {
     pub difficulty: Option<String>,
     /// What the task's work changed, as far as it is kept.
     pub change: Option<Change>,
+    /// What the agent committed elsewhere than under the files that it left.
+    pub strays: Vec<Stray>,
 }
 
 /// Separates paths in one column of the statement below; a path can hold neither.
@@ -250,6 +274,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
                 .and_then(|change| serde_json::to_string(change).ok())
         })
         .collect();
+    let strays: Vec<Option<String>> = ends.iter().map(|e| strays_json(&e.strays)).collect();
     sqlx::query!(
         "update dispatches d
          set state = e.state, outcome = e.outcome, reason = e.reason, journal = e.journal, commit = e.commit,
@@ -259,13 +284,13 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
              stop_reason = e.stop_reason, agent = e.agent, duration_ms = e.duration_ms,
              input_tokens = e.input_tokens, output_tokens = e.output_tokens, cost_usd = e.cost_usd,
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
-             difficulty = e.difficulty, change = e.change::jsonb, settled_at = now()
+             difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
-                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[])
+                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
                 input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
-                change)
+                change, strays)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -286,6 +311,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
         &ends.iter().map(|e| e.difficulty.clone()).collect::<Vec<_>>() as &[Option<String>],
         &changes as &[Option<String>],
+        &strays as &[Option<String>],
     )
     .execute(conn)
     .await?;

@@ -18,6 +18,7 @@ mod hello;
 mod prune;
 mod report;
 mod rule;
+mod stray;
 mod survey;
 mod text;
 mod ticket;
@@ -44,6 +45,7 @@ pub use report::{
     Snapshot, Usage,
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
+pub use stray::{STRAYS, Stray, stray_refs};
 pub use survey::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
 pub use text::{PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;

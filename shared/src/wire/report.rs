@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::change::Change;
 use super::control::EndReason;
 use super::door::Door;
+use super::stray::Stray;
 use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
 
@@ -193,6 +194,17 @@ pub struct Snapshot {
     /// What the task's work changed in all, if it changed anything and is to land.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
+    /// What the agent committed elsewhere than under the files that it left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strays: Vec<Stray>,
+}
+
+impl Snapshot {
+    /// Whether all of it is where its worker's folder isn't needed any more.
+    #[must_use]
+    pub fn is_pushed(&self) -> bool {
+        self.push_error.is_none() && !self.strays.iter().any(|stray| stray.waits)
+    }
 }
 
 /// An integration's end.

@@ -33,6 +33,7 @@ mod restart;
 mod retention;
 mod settings;
 mod stage;
+mod strays;
 mod talk;
 mod tokens;
 mod two_people;

@@ -1,6 +1,8 @@
 //! Work whose session is over but that has not reached its server yet, or that nobody was told of: of an earlier life of the
 //! worker, or of a push that failed.
 
+use std::sync::atomic::Ordering;
+
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES};
 
@@ -43,7 +45,7 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
             body: "The worker died while this session ran.".to_owned(),
         };
         let snapshot = workspace.finish(&message).await;
-        let pushed = snapshot.push_error.is_none();
+        let pushed = snapshot.is_pushed();
         if !reported.contains(&assignment.dispatch) {
             let mut report = broken_off(life, &assignment, snapshot, alone);
             let logins = life
@@ -56,6 +58,9 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
         }
         life.ended(assignment.dispatch);
         life.home.forget_live(assignment.dispatch);
+        if !pushed {
+            life.unpushed.store(true, Ordering::Relaxed);
+        }
         if pushed && let Err(error) = workspace.remove().await {
             tracing::warn!(%error, "a workspace of an earlier life could not be removed");
         }
@@ -81,6 +86,12 @@ pub async fn push_what_is_left(life: &Life) {
         let name = workspace.dispatch().to_owned();
         if let Some(error) = &snapshot.push_error {
             tracing::warn!(dispatch = name, error, "still can't push");
+            life.unpushed.store(true, Ordering::Relaxed);
+            continue;
+        }
+        if !snapshot.is_pushed() {
+            tracing::warn!(dispatch = name, strays = ?snapshot.strays, "still can't push what an agent committed elsewhere");
+            life.unpushed.store(true, Ordering::Relaxed);
             continue;
         }
         if let Ok(dispatch) = dispatch

@@ -16,7 +16,7 @@ use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
 use super::workspaces::Settings;
-use super::{change, gitdir, lfs, push, submodules};
+use super::{change, gitdir, lfs, push, strays, submodules};
 use crate::faults;
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
@@ -179,8 +179,8 @@ impl Workspace {
 
     /// Commits everything that changed, untracked files too and ignored ones not, and pushes it to the dispatch's
     /// attempt ref; without changes the ref is created at the start. Safe to repeat. Nothing of the agent's may run
-    /// any more. What fails stands in `push_error`; the folder then has to stay. A workspace that is to be thrown
-    /// away is only looked at.
+    /// any more. What the agent committed elsewhere goes to refs beside that one. What fails stands in `push_error`, or with
+    /// what it concerns; the folder then has to stay. A workspace that is to be thrown away is only looked at.
     pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
         let mut snapshot = Snapshot::default();
         self.away.store(false, Ordering::Relaxed);
@@ -238,6 +238,18 @@ impl Workspace {
         push::create(git, &commit, &order.attempt_ref).await?;
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());
+        let landed = order.landed.as_ref().map(|landed| landed.commit.as_str());
+        let known = [Some(order.base.as_str()), branch.as_deref(), landed];
+        let attempt = strays::Attempt {
+            name: &order.attempt_ref,
+            commit: &commit,
+            start,
+            known: known.into_iter().flatten().collect(),
+        };
+        snapshot.strays = strays::push(git, &attempt, self.held.folders()).await;
+        if !snapshot.is_pushed() {
+            return Ok(());
+        }
         let state = State::Pushed {
             start: start.clone(),
             commit,

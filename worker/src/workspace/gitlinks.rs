@@ -156,7 +156,7 @@ async fn check(
 }
 
 /// The commit at which the git directory in the folder `path` stands, read as plain files.
-fn head_in(tree: &Path, path: &str) -> Option<String> {
+pub(super) fn head_in(tree: &Path, path: &str) -> Option<String> {
     let folder = inside(tree, Path::new(path))?;
     let mut dir = folder.join(".git");
     if fs::symlink_metadata(&dir).ok()?.is_file() {
@@ -189,7 +189,7 @@ fn head_in(tree: &Path, path: &str) -> Option<String> {
 }
 
 /// A small plain file.
-fn read(path: &Path) -> Option<String> {
+pub(super) fn read(path: &Path) -> Option<String> {
     let metadata = fs::symlink_metadata(path).ok()?;
     (metadata.is_file() && metadata.len() <= FILE_BYTES).then(|| fs::read_to_string(path).ok())?
 }

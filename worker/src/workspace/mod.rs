@@ -15,6 +15,7 @@
 //! | `history` | how much of a repository is fetched |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `meant`, `commit` | the tree on disk as a commit, with ignored files that an agent committed on purpose |
+//! | `strays`, `stray_refs` | what an agent committed elsewhere: other branches, no branch, its stash |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
@@ -68,6 +69,8 @@ mod rescue;
 mod room;
 mod site;
 mod snapshot;
+mod stray_refs;
+mod strays;
 mod submodules;
 mod survey;
 mod trouble;

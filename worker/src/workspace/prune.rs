@@ -1,6 +1,8 @@
 //! Attempt refs whose time is over are removed from the remote; whether they went is looked up, not believed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ralph_shared::wire::STRAYS;
 
 use super::address;
 use super::error::{GitError, WorkspaceError};
@@ -10,21 +12,21 @@ use super::workspaces::Workspaces;
 use crate::faults;
 
 /// Where all attempt refs are: nothing else is ever removed.
-const ATTEMPTS: &str = "refs/heads/ralph-attempts/";
+pub(super) const ATTEMPTS: &str = "refs/heads/ralph-attempts/";
 /// Refs that one push removes.
 const BATCH: usize = 100;
 
 /// What became of refs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Those that are not at the remote (any more), of those that were named.
+    /// Those that are not at the remote (any more), nor anything beside them, of those that were named.
     pub gone: Vec<String>,
     /// Why the others are, if any are.
     pub error: Option<String>,
 }
 
 impl Workspaces {
-    /// Removes attempt refs (whole names) from a repository; `base` is a commit of it. A ref that isn't there is gone.
+    /// Removes attempt refs (whole names) from a repository, with what is beside them; `base` is a commit of it. A ref that isn't there is gone.
     pub async fn prune(&self, repository: &str, base: &str, names: &[String]) -> Pruned {
         self.try_prune(repository, base, names)
             .await
@@ -69,7 +71,11 @@ impl Workspaces {
         } else {
             found(git, names).await?
         };
-        let gone = names.iter().filter(|name| !left.contains_key(*name));
+        let left_of: BTreeSet<&str> = left
+            .keys()
+            .flat_map(|found| beside(found).chain([found.as_str()]))
+            .collect();
+        let gone = names.iter().filter(|name| !left_of.contains(name.as_str()));
         Ok(Pruned {
             gone: gone.cloned().collect(),
             error: failed.filter(|_| !left.is_empty()).map(|error| {
@@ -82,7 +88,7 @@ impl Workspaces {
     }
 }
 
-/// Which of `names` are at the remote, and where.
+/// Which of `names`, and of what is beside them, are at the remote, and where.
 async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, GitError> {
     let pattern = format!("{ATTEMPTS}*");
     let listed = git
@@ -97,8 +103,14 @@ async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, 
         .filter_map(|line| line.split_once('\t'))
         .map(|(id, name)| (name.to_owned(), id.to_owned()))
         .collect();
-    let of = |name: &String| Some((name.clone(), at.get(name)?.clone()));
-    Ok(names.iter().filter_map(of).collect())
+    let named: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let is_named = |found: &str| named.contains(found) || beside(found).any(|name| named.contains(name));
+    Ok(at.into_iter().filter(|(found, _)| is_named(found)).collect())
+}
+
+/// The refs beside which `found` is, if they are attempts'.
+fn beside(found: &str) -> impl Iterator<Item = &str> {
+    found.match_indices(STRAYS).map(|(at, _)| &found[..at])
 }
 
 /// Removes refs that are still where they were found.

@@ -1,5 +1,6 @@
 //! Pushing one commit to one ref, never forced: every push says what the ref must be before it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::address;
@@ -8,7 +9,7 @@ use super::git::{Git, REMOTE};
 use super::trouble::Trouble;
 
 /// Lets a checkout on this machine follow the branch that is checked out in it, as long as nothing in it is changed: git
-/// would refuse the push.
+/// would refuse the push. Where somebody decided what becomes of such a push, that stands.
 const FOLLOWS: &str = "--receive-pack=git -c receive.denyCurrentBranch=updateInstead receive-pack";
 
 /// How often a push that may work later is tried.
@@ -87,4 +88,59 @@ pub(super) async fn create(git: &Git, commit: &str, name: &str) -> Result<(), Gi
             Ok(None) | Err(_) => return Err(error),
         }
     }
+}
+
+/// Creates refs (commit and whole name) that are all in the folder `prefix` of refs, as [`create`] does with one. Those
+/// that are not there in the end, and why.
+pub(super) async fn create_all(
+    git: &Git,
+    refs: &[(String, String)],
+    prefix: &str,
+) -> BTreeMap<String, GitError> {
+    let mut left: Vec<&(String, String)> = refs.iter().collect();
+    let mut tries = 0;
+    while !left.is_empty() {
+        tries += 1;
+        let Err(error) = push_all(git, &left).await else {
+            break;
+        };
+        if let Ok(there) = look_up_all(git, prefix).await {
+            left.retain(|(commit, name)| there.get(name) != Some(commit));
+        }
+        if tries >= PUSH_TRIES || !error.trouble.retry_can_help() {
+            return left
+                .into_iter()
+                .map(|(_, name)| (name.clone(), error.clone()))
+                .collect();
+        }
+        tokio::time::sleep(pause(tries)).await;
+    }
+    BTreeMap::new()
+}
+
+async fn push_all(git: &Git, refs: &[&(String, String)]) -> Result<(), GitError> {
+    let leases = refs.iter().map(|(_, name)| format!("--force-with-lease={name}:"));
+    let refspecs = refs.iter().map(|(commit, name)| format!("{commit}:{name}"));
+    git.run("push")
+        .args(["--porcelain", "--no-verify"])
+        .args(leases)
+        .args([REMOTE])
+        .args(refspecs)
+        .remote()
+        .output()
+        .await?;
+    Ok(())
+}
+
+/// The refs of the folder `prefix` at the remote, and where they are.
+async fn look_up_all(git: &Git, prefix: &str) -> Result<BTreeMap<String, String>, GitError> {
+    let listed = git
+        .run("ls-remote")
+        .args([REMOTE, &format!("{prefix}*")])
+        .remote()
+        .output()
+        .await?;
+    let refs = listed.text();
+    let refs = refs.lines().filter_map(|line| line.split_once('\t'));
+    Ok(refs.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
 }

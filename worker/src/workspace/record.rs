@@ -76,6 +76,11 @@ impl Folders {
         self.worker.join("nested")
     }
 
+    /// The git directory with the objects of an agent's clone.
+    pub(super) fn strays(&self) -> PathBuf {
+        self.worker.join("strays")
+    }
+
     fn file(&self) -> PathBuf {
         self.worker.join("workspace.json")
     }
@@ -91,7 +96,7 @@ impl Folders {
     /// Deletes what an earlier life left, but not the lock.
     pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
         remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
-        for folder in [self.git(), self.modules()] {
+        for folder in [self.git(), self.modules(), self.strays()] {
             remove_tree(&folder).map_err(WorkspaceError::io("remove", &folder))?;
         }
         Ok(())

@@ -69,7 +69,7 @@ impl Workspaces {
         for workspace in self.unpushed().await {
             let snapshot = workspace.finish(message).await;
             let dispatch = workspace.dispatch().to_owned();
-            if snapshot.push_error.is_none()
+            if snapshot.is_pushed()
                 && let Err(error) = workspace.remove().await
             {
                 tracing::warn!(%dispatch, %error, "failed to delete a workspace");

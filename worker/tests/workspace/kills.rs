@@ -9,7 +9,7 @@ use ralph_worker::faults::POINTS;
 use ralph_worker::workspace::{CommitMessage, Decision, Workspaces};
 use tokio::sync::watch;
 
-use crate::remote::{FEATURE, Remote, integrate_order};
+use crate::remote::{BRANCH, FEATURE, Remote, git, integrate_order};
 
 /// Where the killed life finds the remote; its presence says that this process is that life.
 const LIFE: &str = "RALPH_TEST_LIFE";
@@ -23,6 +23,12 @@ async fn life_that_is_killed() {
     let remote = Remote::at(&dir);
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
+    git(workspace.path(), &["switch", "-q", "-c", "mine"]);
+    git(
+        workspace.path(),
+        &["commit", "-q", "--allow-empty", "-m", "Elsewhere"],
+    );
+    git(workspace.path(), &["switch", "-q", BRANCH]);
     fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
     fs::write(dir.join("worked"), "").unwrap();
     let snapshot = crate::remote::finish(&workspace).await;
@@ -32,9 +38,9 @@ async fn life_that_is_killed() {
         async { Decision::Push }
     };
     let (_sender, end) = watch::channel(None);
-    let git = remote.integration_order("t-1", "i-1");
+    let git_order = remote.integration_order("t-1", "i-1");
     let order = integrate_order("t-1", &snapshot.commit.unwrap());
-    workspaces.integrate("i-1", &git, &order, decide, end).await;
+    workspaces.integrate("i-1", &git_order, &order, decide, end).await;
 }
 
 #[tokio::test]
@@ -58,6 +64,8 @@ async fn nothing_is_lost_and_a_task_lands_once_whenever_its_worker_is_killed() {
         if remote.data("worked").exists() {
             let show = format!("{attempt_ref}:new.txt");
             assert_eq!(remote.git(&["show", &show]), "new", "{point}: {rescued:?}");
+            let elsewhere = remote.head(&format!("{attempt_ref}-strays/branches/mine"));
+            assert!(elsewhere.is_some(), "{point}: {rescued:?}");
         } else {
             workspaces_lost_before_the_agent(&remote, &workspaces).await;
         }

@@ -22,6 +22,7 @@ mod remote;
 mod snapshots;
 mod ssh;
 mod sshd;
+mod strays;
 mod submodules;
 mod user;
 mod verdicts;

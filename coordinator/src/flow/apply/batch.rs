@@ -6,7 +6,9 @@ use std::time::Duration;
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Difficulty, Sigils};
-use ralph_shared::wire::{Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport};
+use ralph_shared::wire::{
+    Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray,
+};
 use uuid::Uuid;
 
 use super::super::capture::{self, Captured};
@@ -80,6 +82,8 @@ pub(super) struct Batch<'a> {
     pub failed_runs: BTreeSet<FeatureId>,
     /// Dispatches whose work was pushed after they were over: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
+    /// What dispatches that are over left elsewhere, and what became of it.
+    pub strays_late: Vec<(DispatchId, Vec<Stray>)>,
     /// What tasks of the role `git` do.
     pub operations: HashMap<TaskId, GitOperation>,
     /// Those of them that landed.
@@ -134,6 +138,7 @@ impl<'a> Batch<'a> {
             doors: Doors::default(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
+            strays_late: Vec::new(),
             operations,
             operated: Vec::new(),
             bases: HashMap::new(),

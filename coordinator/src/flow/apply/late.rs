@@ -16,6 +16,10 @@ impl Batch<'_> {
         let Finished::Session(session) = &one.report.finished else {
             return;
         };
+        if !session.snapshot.strays.is_empty() {
+            self.strays_late
+                .push((dispatch.id, session.snapshot.strays.clone()));
+        }
         let (Some(commit), Some(pushed_ref)) = (&session.snapshot.commit, &session.snapshot.pushed_ref)
         else {
             return;

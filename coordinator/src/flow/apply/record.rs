@@ -51,11 +51,13 @@ pub(super) fn end(
         iteration: None,
         difficulty: None,
         change: None,
+        strays: Vec::new(),
     };
     match &report.finished {
         Finished::Session(session) => {
             end.commit = session.snapshot.commit.clone();
             end.pushed_ref = session.snapshot.pushed_ref.clone();
+            end.strays = session.snapshot.strays.clone();
             end.files_changed = session.snapshot.files_changed.clone();
             end.change = session
                 .snapshot

@@ -43,6 +43,9 @@ impl Batch<'_> {
         for (dispatch, commit, pushed_ref) in &self.pushed_late {
             store::dispatch::pushed_late(conn, *dispatch, commit, pushed_ref).await?;
         }
+        for (dispatch, strays) in &self.strays_late {
+            store::dispatch::strays_late(conn, *dispatch, strays).await?;
+        }
         if !self.withdraw.is_empty() {
             store::ready::withdraw(conn, &self.withdraw).await?;
         }

@@ -10,6 +10,8 @@ use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 /// Bound of one field of a report.
 const FIELD_CHARS: usize = 500;
 /// Bound of what a verifier or git said.
+/// Refs beside an attempt's that are named.
+const STRAYS: usize = 5;
 const REASON_CHARS: usize = 1_000;
 /// Of what people said, which may be several things.
 const FEEDBACK_CHARS: usize = 2_000;
@@ -94,6 +96,8 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             verified => attempt.verified,
             feedback => attempt.feedback.as_deref().map(|text| item(text, FEEDBACK_CHARS)),
             branch => attempt.branch.as_deref().map(|branch| line(branch, 200)),
+            strays => attempt.strays.iter().take(STRAYS).map(|name| line(name, 300)).collect::<Vec<_>>(),
+            more_strays => attempt.strays.len().saturating_sub(STRAYS),
         },
     )
 }

@@ -2,7 +2,7 @@
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::TestChange;
+use ralph_shared::wire::{Stray, TestChange};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -37,6 +37,10 @@ pub struct DispatchView {
     /// When a worker had removed that ref.
     #[serde(with = "time::serde::rfc3339::option")]
     pub pruned_at: Option<OffsetDateTime>,
+    /// What the agent committed elsewhere than under the files that it left; pushed to refs beside that one, and removed
+    /// with it.
+    #[serde(default)]
+    pub strays: Vec<Stray>,
     pub files_changed: Vec<String>,
     /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
     #[serde(default)]
@@ -109,7 +113,7 @@ pub async fn dispatches_of_task(
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, start_commit, commit,
-                  pushed_ref, pruned_at, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
+                  pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, tool_calls,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
            from dispatches
@@ -143,6 +147,10 @@ pub async fn dispatches_of_task(
             commit: row.commit,
             pushed_ref: row.pushed_ref,
             pruned_at: row.pruned_at,
+            strays: row
+                .strays
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
             files_changed: row.files_changed.unwrap_or_default(),
             test_changes: row
                 .test_changes

@@ -1,0 +1,30 @@
+//! Commits that an agent made elsewhere than under the files that it left: on other branches, on no branch, in its stash.
+
+use serde::{Deserialize, Serialize};
+
+/// The last of such commits, and what became of them. They are no part of the attempt's own commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Stray {
+    /// What it is in the agent's clone: `branch NAME`, `tag NAME`, `stash N`, `detached HEAD`; lossily as UTF-8.
+    pub what: String,
+    /// The commit. Hex object id.
+    pub commit: String,
+    /// The ref beside the attempt's (whole name) that it was pushed to, if it was.
+    #[serde(default)]
+    pub pushed_ref: Option<String>,
+    /// Why it was not pushed, if it wasn't.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Whether it was not pushed yet and stays with its worker, which tries again.
+    #[serde(default)]
+    pub waits: bool,
+}
+
+/// What the folder of refs beside an attempt's has more in its name than that one.
+pub const STRAYS: &str = "-strays/";
+
+/// The folder of refs in which an attempt's strays are, beside its own ref.
+#[must_use]
+pub fn stray_refs(attempt_ref: &str) -> String {
+    format!("{attempt_ref}{STRAYS}")
+}
