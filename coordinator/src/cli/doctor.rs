@@ -16,6 +16,7 @@ use super::client::Client;
 use super::endpoint;
 use super::output::{self, Format};
 use super::paint::{Paint, Tone};
+use super::submit::{self, RepoFlags};
 use super::up::Programs;
 
 use crate::config::Config;
@@ -95,6 +96,7 @@ pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCod
         running(globals).await,
     ];
     findings.extend(embeddings().await);
+    findings.extend(checkout().await);
     match globals.output {
         Format::Json => output::json(&Page::whole(findings.clone()))?,
         Format::Table | Format::Wide => output::text(&page(&findings))?,
@@ -118,6 +120,15 @@ fn page(findings: &[Finding]) -> String {
         }
     }
     text
+}
+
+/// What features of this folder's repository will do to its checkout, where they are merged at their end.
+async fn checkout() -> Option<Finding> {
+    let how = Config::find().ok()?.workspace.merge?;
+    let flags = RepoFlags::default();
+    let warning = submit::checked_out(&flags, Some(how)).await?;
+    let found = format!("`[workspace] merge = \"{how}\"` moves the branch that is checked out here");
+    Some(Finding::other("merge", Status::Note, found, warning))
 }
 
 fn worker_program() -> Finding {

@@ -5,6 +5,7 @@
 
 mod args;
 mod branch;
+mod checked_out;
 mod client;
 mod completions;
 mod config;

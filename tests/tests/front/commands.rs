@@ -148,6 +148,43 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
 }
 
 #[test]
+fn a_merge_into_what_is_checked_out_here_is_warned_of() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path();
+    git(at, &["init", "-q", "-b", "main"]);
+    git(at, &["commit", "-q", "--allow-empty", "-m", "Begin"]);
+    std::fs::write(at.join("tasks.yaml"), "- {key: a, title: First}\n").unwrap();
+    let told = |args: &[&str]| {
+        let output = ralph(at, args);
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8(text).unwrap()
+    };
+    let submit = ["submit", "feature", "x", "--tasks", "tasks.yaml"];
+    let dry_run = |more: &[&str]| told(&[&submit[..], &["--dry-run"], more].concat());
+    let follows = "`main` is checked out in";
+    assert!(dry_run(&["--merge", "ff"]).contains(follows));
+    for more in [
+        &[][..],
+        &["--merge", "command"],
+        &["--merge", "ff", "--base", "other"],
+    ] {
+        assert!(!dry_run(more).contains(follows), "{more:?}");
+    }
+    // It is said before anything is sent.
+    let nobody = ["--url", "http://127.0.0.1:9", "--token", "t", "--merge", "squash"];
+    let said = told(&[&submit[..], &nobody[..]].concat());
+    assert!(said.contains(follows), "{said}");
+    git(at, &["config", "receive.denyCurrentBranch", "refuse"]);
+    let said = dry_run(&["--merge", "ff"]);
+    assert!(said.contains("=refuse there refuses the merge"), "{said}");
+
+    assert!(!told(&["doctor"]).contains(follows));
+    std::fs::write(at.join(".ralph.toml"), "[workspace]\nmerge = 'squash'\n").unwrap();
+    assert!(told(&["doctor"]).contains(follows));
+    assert!(dry_run(&[]).contains("refuses the merge"));
+}
+
+#[test]
 fn what_is_configured_is_told_with_where_it_comes_from() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(

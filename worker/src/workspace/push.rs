@@ -1,11 +1,13 @@
 //! Pushing one commit to one ref, never forced: every push says what the ref must be before it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use super::address;
 use super::error::GitError;
 use super::git::{Git, REMOTE};
+use super::prune::ATTEMPTS;
 use super::trouble::Trouble;
 
 /// Lets a checkout on this machine follow the branch that is checked out in it, as long as nothing in it is changed: git
@@ -33,7 +35,7 @@ pub(super) async fn push_once(
 ) -> Result<(), GitError> {
     let lease = format!("--force-with-lease={name}:{}", expected.unwrap_or_default());
     let refspec = format!("{commit}:{name}");
-    let follows = address::is_local(git.address()).then_some(FOLLOWS);
+    let follows = follows(git, name).await.then_some(FOLLOWS);
     git.run("push")
         .args(["--porcelain", "--no-verify", &lease])
         .args(follows)
@@ -42,6 +44,24 @@ pub(super) async fn push_once(
         .output()
         .await?;
     Ok(())
+}
+
+/// Whether a checkout of `name` may be told to follow: on this machine, and left to git's own choice.
+async fn follows(git: &Git, name: &str) -> bool {
+    let address = git.address();
+    if !address::is_local(address) || name.starts_with(ATTEMPTS) {
+        return false;
+    }
+    let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
+    let dir = Some(path.join(".git")).filter(|dir| dir.exists());
+    let said = git
+        .run("config")
+        .args(["--get", "receive.denyCurrentBranch"])
+        .variable("GIT_DIR", dir.unwrap_or_else(|| path.to_owned()))
+        .accept(&[0, 1])
+        .output()
+        .await;
+    said.is_ok_and(|said| said.code == 1)
 }
 
 /// Where `name` is at the remote now.

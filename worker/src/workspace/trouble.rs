@@ -25,6 +25,8 @@ pub enum Trouble {
     Ownership,
     /// The branch is checked out where it is pushed to, and that checkout can't follow.
     CheckedOut,
+    /// The same, and that repository's own configuration refuses such a push.
+    DeniedThere,
     /// The ref is not where the push expected it.
     Moved,
     /// The repository keeps files in Git LFS, and this machine hasn't got it.
@@ -51,8 +53,8 @@ const WORDS: &[(&str, Trouble)] = &[
     ("disk quota exceeded", Trouble::NoSpace),
     ("quota exceeded", Trouble::NoSpace),
     ("exceeds github's file size limit", Trouble::Declined),
-    ("refusing to update checked out branch", Trouble::CheckedOut),
-    ("branch is currently checked out", Trouble::CheckedOut),
+    ("refusing to update checked out branch", Trouble::DeniedThere),
+    ("branch is currently checked out", Trouble::DeniedThere),
     ("working directory has", Trouble::CheckedOut),
     ("could not update working tree", Trouble::CheckedOut),
     ("stale info", Trouble::Moved),
@@ -150,6 +152,11 @@ impl Trouble {
                 "that branch is checked out there, with changes that are not committed: commit or stash them, or check \
                  another branch out; then retry"
             }
+            Self::DeniedThere => {
+                "that repository refuses to move a branch that is checked out in it (receive.denyCurrentBranch): check another \
+                 branch out there, or let its files follow (`git config receive.denyCurrentBranch updateInstead`, in it); then \
+                 retry"
+            }
             Self::NoSpace => "free space or raise the quota, on the server or where the message says",
             Self::Unreachable => "check the address, the network and the server; Ralph tries again by itself",
             Self::NotFound => "check the address of the repository, and that the worker's user may read it",
@@ -174,6 +181,7 @@ impl fmt::Display for Trouble {
             Self::Certificate => "the server's certificate could not be verified",
             Self::Declined => "the server declined it",
             Self::CheckedOut => "the branch is checked out",
+            Self::DeniedThere => "the branch is checked out, and its repository lets nobody move it then",
             Self::NoSpace => "no space or quota left",
             Self::Unreachable => "the server could not be reached",
             Self::NotFound => "there is no such repository",
@@ -236,7 +244,7 @@ mod tests {
             ),
             (
                 "! a:refs/heads/a [remote rejected] (branch is currently checked out)",
-                Trouble::CheckedOut,
+                Trouble::DeniedThere,
             ),
             (
                 "! a:refs/heads/a [remote rejected] (Working directory has unstaged changes)",

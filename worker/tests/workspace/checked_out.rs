@@ -98,3 +98,33 @@ async fn checkout_of_a_branch_follows_it_unless_something_in_it_is_changed() {
     let ended = merge(&remote, &workspaces, &person, "m-4").await;
     assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
 }
+
+/// What somebody set there for such pushes is not overridden.
+#[tokio::test]
+async fn repository_that_refuses_to_move_what_is_checked_out_is_obeyed_and_named() {
+    let mut remote = Remote::new();
+    let person = remote.data("person");
+    git(remote.dir.path(), &["clone", "-q", "repo.git", "person"]);
+    remote.address = Some(person.display().to_string());
+    let workspaces = remote.workspaces().await;
+    let ended = land(&remote, &workspaces, &person, "t-1").await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    let before = git(&person, &["rev-parse", "main"]);
+    git(&person, &["config", "receive.denyCurrentBranch", "refuse"]);
+    let said = failure(merge(&remote, &workspaces, &person, "m-1").await);
+    assert!(said.contains("receive.denyCurrentBranch updateInstead"), "{said}");
+    assert_eq!(git(&person, &["rev-parse", "main"]), before);
+    assert!(!person.join("t-1.txt").exists());
+    git(&person, &["switch", "-q", "-c", "mine"]);
+    let ended = merge(&remote, &workspaces, &person, "m-2").await;
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
+    assert_ne!(git(&person, &["rev-parse", "main"]), before);
+
+    // Who lets it move under the files gets just that.
+    git(&person, &["switch", "-q", "main"]);
+    git(&person, &["config", "receive.denyCurrentBranch", "ignore"]);
+    land(&remote, &workspaces, &person, "t-2").await;
+    let ended = merge(&remote, &workspaces, &person, "m-3").await;
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
+    assert!(!person.join("t-2.txt").exists());
+}

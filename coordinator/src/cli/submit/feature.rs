@@ -116,7 +116,9 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         None => None,
     };
     if args.dry_run {
-        return dry_run(globals, tasks).await;
+        let merge = args.merge.or(Config::find()?.workspace.merge);
+        let checkout = repo::checked_out(&args.repo, merge).await;
+        return dry_run(globals, tasks, checkout).await;
     }
     let spec = args.spec.as_deref().map(read_text).transpose()?;
     let plan = args.plan.as_deref().map(read_text).transpose()?;
@@ -139,6 +141,10 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let client = Client::find(globals)?;
     let repo = repo::resolve(&args.repo, &args.name, &client).await?;
     let dir = repo::dir(&args.repo).await?;
+    let merge = args.merge.or(file.workspace.merge.filter(|_| repo.is_some()));
+    if let Some(warning) = repo::checked_out(&args.repo, merge).await {
+        eprintln!("warning: {warning}");
+    }
     let request = SubmitFeature {
         name: args.name,
         description: args.description,
@@ -147,7 +153,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         tasks,
         approve: args.approve,
         review_rounds: args.review,
-        merge: args.merge.or(file.workspace.merge.filter(|_| repo.is_some())),
+        merge,
         repo,
         max_parallel: args
             .max_parallel
@@ -171,7 +177,11 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     accepted(&client, globals.output, &answer, args.wait).await
 }
 
-async fn dry_run(globals: &Globals, tasks: Option<GraphText>) -> anyhow::Result<ExitCode> {
+async fn dry_run(
+    globals: &Globals,
+    tasks: Option<GraphText>,
+    checkout: Option<String>,
+) -> anyhow::Result<ExitCode> {
     let Some(GraphText { source, text }) = tasks else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -180,7 +190,7 @@ async fn dry_run(globals: &Globals, tasks: Option<GraphText>) -> anyhow::Result<
         .warnings
         .iter()
         .map(|warning| warning.describe(&graph.source_name));
-    let warnings: Vec<String> = warnings.collect();
+    let warnings: Vec<String> = warnings.chain(checkout).collect();
     if globals.output == Format::Json {
         output::json(&CheckedGraph {
             tasks: graph.nodes.len(),
@@ -203,7 +213,7 @@ pub struct CheckedGraph {
     pub tasks: usize,
     /// How many blockers they have together.
     pub edges: usize,
-    /// What was ignored, the first 20.
+    /// What was ignored, the first 20, and what else one should know.
     pub warnings: Vec<String>,
 }
 

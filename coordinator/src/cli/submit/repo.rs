@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use ralph_shared::machine::dir_pool;
+use ralph_shared::wire::MergeHow;
 
 use super::repo_id::{is_address, normalised};
 use crate::api::body::{DirRef, RepoRef};
+use crate::cli::checked_out;
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::git::git;
 use crate::cli::start::Usage;
@@ -115,6 +117,25 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
         base_commit: found.base_commit,
         branch,
     }))
+}
+
+/// What becomes of a checkout on this machine when the feature is merged as `how` says, if there is one of its base.
+pub async fn checked_out(flags: &RepoFlags, how: Option<MergeHow>) -> Option<String> {
+    if flags.no_repo || flags.workspace != WorkspaceMode::Git || how.is_none() {
+        return None;
+    }
+    if flags.repo.as_deref().is_some_and(is_address) {
+        let base = flags.base.as_deref()?;
+        return checked_out::warning(flags.repo.as_deref()?, base, how).await;
+    }
+    let top = top_level(flags.repo.as_deref()).await.ok()?;
+    let base = match &flags.base {
+        Some(base) => base.clone(),
+        None => git(Some(&top), &["symbolic-ref", "--quiet", "--short", "HEAD"])
+            .await
+            .ok()?,
+    };
+    checked_out::warning(top.to_str()?, &base, how).await
 }
 
 /// A repository that is there.
