@@ -7,6 +7,7 @@ use super::error::GitError;
 use super::git::Git;
 use super::rebase;
 use super::site::Site;
+use super::squash;
 
 /// The trailer of a squashed commit that says which head of a feature's branch it brings.
 pub(super) const MERGES_TRAILER: &str = "Ralph-Merges";
@@ -51,7 +52,7 @@ pub(super) async fn objection(
                 )
             })
         }
-        (Some(landed), None) => (!contains(git, &landed.commit, &order.base).await?).then(|| {
+        (Some(landed), None) => (!went_into(git, &landed.commit, &order.base).await?).then(|| {
             let commit = &landed.commit;
             format!(
                 "`{branch}` is not in {address} any more, though {commit} landed on it. Bring it back (`git fetch {address} \
@@ -74,6 +75,15 @@ pub(super) async fn contains(git: &Git, commit: &str, head: &str) -> Result<bool
     let options = ["-1", "--format=%H", "--fixed-strings", &mention, head, "--"];
     let found = git.run("log").args(options).accept(&[0, 128]).output().await?;
     Ok(!found.stdout.is_empty())
+}
+
+/// Whether a branch that is not there any more, and was at `commit` last, went into `head`: merged, or as its patches, where
+/// a host squashed or rebased it.
+///
+/// # Errors
+/// When git fails.
+pub(super) async fn went_into(git: &Git, commit: &str, head: &str) -> Result<bool, GitError> {
+    Ok(contains(git, commit, head).await? || squash::is_within(git, commit, head).await?)
 }
 
 /// The newest state of the feature's branch, now at `head`, that a squashed commit brought into `onto` since `base`.

@@ -34,7 +34,7 @@ impl Operation<'_> {
         // A person merged the branch, and deleted it.
         if let (None, Some(landed), Some(onto)) = (&head, &self.site.git_order.landed, &onto)
             && how != MergeHow::Command
-            && branch::contains(git, &landed.commit, onto).await?
+            && branch::went_into(git, &landed.commit, onto).await?
         {
             return Ok(nothing_to_do(onto.clone()));
         }

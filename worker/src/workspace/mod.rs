@@ -19,7 +19,7 @@
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
-//! | `branch` | whether the feature's branch still holds what landed |
+//! | `branch`, `squash` | whether the feature's branch, or the base that it went into, still holds what landed |
 //! | `operate`, `deliver` | what a person or the feature's end asks of branches: update, revert, merge, hand-over |
 //! | `prune` | attempt refs go when their time is over |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
@@ -69,6 +69,7 @@ mod rescue;
 mod room;
 mod site;
 mod snapshot;
+mod squash;
 mod stray_refs;
 mod strays;
 mod submodules;

@@ -210,6 +210,20 @@ impl Operation<'_> {
             commit: None,
         };
         let fetched = self.site.fetch(&wanted).await?;
+        if let (None, Some(landed)) = (
+            fetched.refs.first().and_then(Option::as_ref),
+            &self.site.git_order.landed,
+        ) {
+            // What it was at last tells whether it went elsewhere.
+            let wanted = Wanted {
+                refs: Vec::new(),
+                commit: Some(&landed.commit),
+                ..wanted
+            };
+            if let Err(error) = self.site.fetch(&wanted).await {
+                tracing::debug!(%error, "the last landing can't be had");
+            }
+        }
         let mut refs = fetched.refs.into_iter();
         Ok([refs.next().flatten(), refs.next().flatten(), fetched.base])
     }
@@ -226,7 +240,7 @@ impl Operation<'_> {
             return Ok(self.no_branch(branch));
         };
         let went_along = match &self.site.git_order.landed {
-            Some(landed) if head.is_none() => branch::contains(git, &landed.commit, &base).await?,
+            Some(landed) if head.is_none() => branch::went_into(git, &landed.commit, &base).await?,
             _ => false,
         };
         if !went_along

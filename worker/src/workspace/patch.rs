@@ -11,7 +11,7 @@ use super::error::GitError;
 use super::git::Git;
 
 /// Patches above this are not compared: they count as different. Bytes.
-const PATCH_BYTES: usize = 32 << 20;
+pub(super) const PATCH_BYTES: usize = 32 << 20;
 /// How many files, changed on both sides, are compared.
 const FILES: usize = 2_000;
 
@@ -62,8 +62,13 @@ async fn changes(git: &Git, old: &str, new: &str) -> Result<BTreeSet<Change>, Gi
     Ok(std::iter::from_fn(change).collect())
 }
 
-/// What `git patch-id` makes of these paths' changes; `None` for what is too much to compare.
-async fn patch_id(git: &Git, old: &str, new: &str, paths: &[&Vec<u8>]) -> Result<Option<String>, GitError> {
+/// What `git patch-id` makes of these paths' changes, of all where none is named; `None` for what is too much to compare.
+pub(super) async fn patch_id(
+    git: &Git,
+    old: &str,
+    new: &str,
+    paths: &[&Vec<u8>],
+) -> Result<Option<String>, GitError> {
     let options = [
         "-p",
         "-U3",

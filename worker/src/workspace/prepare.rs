@@ -178,7 +178,7 @@ async fn landed_of(
         commit: Some(&landed.commit),
     };
     let found = mirror.fetch(&wanted).await?.commit;
-    let is_in_base = branch::contains(&mirror.git, &landed.commit, &order.base).await?;
+    let is_in_base = branch::went_into(&mirror.git, &landed.commit, &order.base).await?;
     Ok(found.filter(|_| !is_in_base))
 }
 

@@ -291,3 +291,57 @@ async fn what_was_squashed_once_does_not_conflict_with_what_follows() {
         assert!(scene.files(branch).contains("else.txt"), "{then}");
     }
 }
+
+/// As hosts do it: no trailer says that the branch went into its base, and it is gone.
+#[tokio::test]
+async fn feature_goes_on_whose_branch_a_host_squashed_or_rebased_and_deleted() {
+    for how in ["squash", "rebase", "squash of another"] {
+        let mut scene = Scene::new().await;
+        let ended = scene.land("t-2", "i-2").await;
+        assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{how}: {ended:?}");
+        scene.first = scene.remote.head(FEATURE).unwrap();
+        let main = scene
+            .remote
+            .commit("main", &scene.remote.base, "else.txt", "else\n");
+        let seed = scene.remote.dir.path().join("seed");
+        git(&seed, &["fetch", "-q", "origin", FEATURE]);
+        git(&seed, &["checkout", "-q", "--detach", &main]);
+        match how {
+            "rebase" => drop(git(
+                &seed,
+                &["cherry-pick", &format!("{}..FETCH_HEAD", scene.base)],
+            )),
+            _ => {
+                git(&seed, &["merge", "-q", "--squash", "FETCH_HEAD"]);
+                if how != "squash" {
+                    std::fs::write(seed.join("one.txt"), "reviewed\n").unwrap();
+                }
+                git(&seed, &["add", "-A"]);
+                git(&seed, &["commit", "-q", "-m", "The feature (#1)"]);
+            }
+        }
+        git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+        scene.remote.commit("main", "HEAD", "later.txt", "later\n");
+        let main = scene.remote.head("refs/heads/main").unwrap();
+        scene.remote.git(&["update-ref", "-d", FEATURE]);
+        if how == "squash of another" {
+            assert!(refused(scene.update("u-1").await).contains(&scene.first));
+            assert!(refused(scene.merge("m-1", MergeHow::Squash).await).contains(&scene.first));
+            continue;
+        }
+        let expected = IntegrationEnd::Updated {
+            commit: None,
+            base: main.clone(),
+        };
+        assert_eq!(scene.update("u-1").await, expected, "{how}");
+        let again = scene.merge("m-1", MergeHow::Squash).await;
+        assert!(
+            matches!(again, IntegrationEnd::Delivered { empty: true, .. }),
+            "{how}: {again:?}"
+        );
+        scene.base = main;
+        let ended = scene.land("t-3", "i-3").await;
+        assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{how}: {ended:?}");
+        assert!(scene.files(FEATURE).contains("later.txt"), "{how}");
+    }
+}
