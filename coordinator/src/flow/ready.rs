@@ -2,7 +2,7 @@
 //! min(ready, room, window), so that a lost ticket is replaced (DESIGN 2), and no slot asks in vain for what its feature has
 //! no room for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{PgConnection, PgPool};
 
@@ -90,9 +90,11 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
 /// How many tasks a claim that offers this would get now, at most [`TICKET_WINDOW`].
 async fn startable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<i64> {
     let features = store::ready::claimable(conn, offer).await?;
+    let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();
+    slots::one_a_folder(&mut features);
     let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);
     let most: Vec<_> = features
-        .iter()
+        .values()
         .map(|feature| {
             let follow_ups = u32::try_from(feature.follow_ups).unwrap_or(0);
             let room = slots::share(feature).room.saturating_add(follow_ups);

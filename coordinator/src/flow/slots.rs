@@ -2,7 +2,7 @@
 //!
 //! How many ready tasks a feature has is not counted: what it can't use of its share is divided again between the others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
@@ -29,6 +29,7 @@ pub(super) async fn take(
         .map(|feature| (feature.feature, feature))
         .collect();
     count(&mut features, before);
+    one_a_folder(&mut features);
     let mut left = u32::try_from(slots).unwrap_or(u32::MAX);
     let follow_ups: Vec<Share> = features
         .values()
@@ -60,6 +61,34 @@ pub(super) async fn take(
         .into_iter()
         .filter_map(|task| features.get(&task.feature).map(|f| f.run).map(|run| (task, run)))
         .collect())
+}
+
+/// Leaves of the features that work in the same folder the one that may begin a session in it: none while one runs there, else
+/// the one that has something to finish, else the oldest. Another session would hold a slot, waiting for the folder.
+pub(super) fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
+    let mut chosen: HashMap<String, (bool, FeatureId)> = HashMap::new();
+    let taken: HashSet<String> = features
+        .values()
+        .filter(|feature| feature.dir_taken || feature.running > 0)
+        .filter_map(|feature| feature.dir.clone())
+        .collect();
+    for feature in features.values() {
+        let Some(dir) = feature.dir.as_ref().filter(|dir| !taken.contains(*dir)) else {
+            continue;
+        };
+        let first = (feature.follow_ups == 0, feature.feature);
+        let best = chosen.entry(dir.clone()).or_insert(first);
+        *best = first.min(*best);
+    }
+    for feature in features.values_mut() {
+        let Some(dir) = &feature.dir else { continue };
+        if chosen.get(dir).is_none_or(|(_, id)| *id != feature.feature) {
+            feature.follow_ups = 0;
+            feature.max_parallel = 0;
+        } else {
+            feature.follow_ups = feature.follow_ups.min(1);
+        }
+    }
 }
 
 /// Counts what was taken like the dispatches that it will be.
@@ -136,5 +165,59 @@ pub(super) fn share(feature: &Claimable) -> Share {
         feature: feature.feature,
         running: u32::try_from(feature.running).unwrap_or(0),
         room: u32::try_from(room).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_feature_at_a_time_has_a_folder() {
+        let feature =
+            |n: u128, dir: Option<&str>, dir_taken: bool, running: i32, follow_ups: i32| Claimable {
+                feature: FeatureId(Uuid::from_u128(n)),
+                run: RunId(Uuid::nil()),
+                max_parallel: 1,
+                running,
+                working: running,
+                follow_ups,
+                iterations_left: None,
+                over_limit: false,
+                avoid_conflicts: false,
+                dir: dir.map(str::to_owned),
+                dir_taken,
+            };
+        let check = |rows: Vec<Claimable>, expected: &[u32]| {
+            let mut features = rows.into_iter().map(|row| (row.feature, row)).collect();
+            one_a_folder(&mut features);
+            let room = |f: &Claimable| share(f).room + u32::try_from(f.follow_ups).unwrap();
+            assert_eq!(features.values().map(room).collect::<Vec<_>>(), expected);
+        };
+        let (a, b) = (Some("/a"), Some("/b"));
+        // The oldest of those that share one; others, and those without one, as before.
+        check(
+            vec![
+                feature(1, a, false, 0, 0),
+                feature(2, a, false, 0, 0),
+                feature(3, b, false, 0, 0),
+                feature(4, None, false, 0, 0),
+            ],
+            &[1, 0, 1, 1],
+        );
+        // What is to be finished goes first.
+        check(
+            vec![feature(1, a, false, 0, 0), feature(2, a, false, 0, 1)],
+            &[0, 2],
+        );
+        // A session works there, of a feature that has nothing ready, or was taken by the same claims.
+        check(
+            vec![feature(1, a, true, 0, 1), feature(2, b, false, 0, 0)],
+            &[0, 1],
+        );
+        check(
+            vec![feature(1, a, false, 1, 0), feature(2, a, false, 0, 0)],
+            &[0, 0],
+        );
     }
 }

@@ -230,6 +230,10 @@ pub struct Claimable {
     pub over_limit: bool,
     /// Its tasks are kept apart by what they change.
     pub avoid_conflicts: bool,
+    /// The folder that all of its tasks work in, one at a time, if there is one.
+    pub dir: Option<String>,
+    /// A session works in that folder now, of whichever feature.
+    pub dir_taken: bool,
 }
 
 /// Which features could be served by who offers this.
@@ -242,7 +246,16 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
              where state = 'live'
              group by feature_id
            )
-           select f.id, r.id as run_id, f.max_parallel, f.avoid_conflicts, coalesce(live.running, 0) as "running!",
+           select f.id, r.id as run_id, f.max_parallel, f.avoid_conflicts, f.dir,
+                  -- Which machine's folder it is, the pool tells.
+                  (f.dir is not null and exists (
+                    select 1
+                    from dispatches d
+                    join features g on g.id = d.feature_id and g.dir = f.dir
+                    join task_texts x on x.task_id = d.task_id and x.pool = any($1)
+                    where d.state = 'live'
+                  )) as "dir_taken!",
+                  coalesce(live.running, 0) as "running!",
                   coalesce(live.working, 0) as "working!",
                   (select count(*)::int from ready_tasks q
                    where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.priority <= -2147483647
@@ -289,6 +302,8 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
             iterations_left: row.iterations_left,
             over_limit: row.over_limit,
             avoid_conflicts: row.avoid_conflicts,
+            dir: row.dir,
+            dir_taken: row.dir_taken,
         })
         .collect())
 }

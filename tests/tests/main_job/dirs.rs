@@ -179,3 +179,42 @@ async fn a_folder_that_a_dead_worker_left_waits_for_it_or_for_a_person() {
     world.check_processes().await.unwrap();
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn features_of_one_folder_take_one_slot_between_them() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let dir = notes(&world);
+    let gate = world.gate("first");
+    let _worker = world.worker(&worker("w1", "notes", Some(&dir))).unwrap();
+    let submit = async |name: &str, graph: &str, options: FeatureOptions| {
+        let (feature, run, _) = world
+            .submit(name, None, graph, &options.pool("notes"))
+            .await
+            .unwrap();
+        (feature, run)
+    };
+    let first = format!(
+        "- key: a\n  title: A\n  description: |\n    @effect first\n    @wait-for {}\n    @done\n",
+        gate.display()
+    );
+    let (_, first) = submit("first", &first, inside(&dir, 0)).await;
+    world.effects_of("first", 1).await.unwrap();
+    let done = "- {key: a, title: A, description: '@done'}";
+    let (feature, second) = submit("second", done, inside(&dir, 0)).await;
+    // The other slot is free for others.
+    let (_, elsewhere) = submit("elsewhere", done, FeatureOptions::default()).await;
+    assert_eq!(world.ended(elsewhere).await.unwrap(), RunOutcome::Complete);
+    let begun: i64 = sqlx::query_scalar("select count(*) from dispatches where feature_id = $1")
+        .bind(feature.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(begun, 0);
+    std::fs::write(&gate, "").unwrap();
+    for run in [first, second] {
+        assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    }
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
