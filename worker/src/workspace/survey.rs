@@ -1,7 +1,7 @@
 //! What the commit that a session starts from holds: the repository's own knowledge, and which of the asked paths are there.
 //! All of it is read from git, none from the agent's folder.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
 
@@ -16,6 +16,8 @@ const FILE_BYTES: usize = 64 << 10;
 const ALL_BYTES: usize = 200 << 10;
 /// Paths of each sort that are told. With the files they stay far below what a message may have.
 const TOLD_PATHS: usize = 300;
+/// Commits whose renames are followed one by one.
+const COMMITS: usize = 1_000;
 /// Longest path that is told. Bytes.
 const PATH_BYTES: usize = 300;
 
@@ -81,24 +83,83 @@ async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitE
         .stdout
         .split(|byte| *byte == 0)
         .filter(|word| !word.is_empty());
+    let (mut added, mut deleted) = (Vec::new(), Vec::new());
     while let Some(status) = words.next() {
         let Some(path) = words.next() else { break };
         match status[0] {
-            b'A' => tell(&mut survey.present, path),
-            b'D' => tell(&mut survey.deleted, path),
+            b'A' => added.push(path),
+            b'D' => deleted.push(path),
             _ => {
                 let Some(to) = words.next() else { break };
-                let short = path.len().max(to.len()) <= PATH_BYTES;
-                if short && survey.renamed.len() < TOLD_PATHS {
-                    survey.renamed.push(Rename {
-                        from: lossy(path),
-                        to: lossy(to),
-                    });
-                }
+                renamed(survey, path, to);
             }
         }
     }
+    if !added.is_empty() && !deleted.is_empty() {
+        let steps = steps(git, since, &survey.head).await?;
+        let now = followed(&steps);
+        let added_now: HashSet<&[u8]> = added.iter().copied().collect();
+        let mut there = HashSet::new();
+        deleted.retain(|path| match now.get(path).filter(|to| added_now.contains(**to)) {
+            Some(to) => {
+                renamed(survey, path, to);
+                there.insert(*to);
+                false
+            }
+            None => true,
+        });
+        added.retain(|path| !there.contains(path));
+    }
+    added.into_iter().for_each(|path| tell(&mut survey.present, path));
+    deleted
+        .into_iter()
+        .for_each(|path| tell(&mut survey.deleted, path));
     Ok(())
+}
+
+/// The renames of each commit between two, oldest first, as git lists them: a file that was renamed and changed again and
+/// again is in the end too unlike what it was, but hardly from one commit to the next.
+async fn steps(git: &Git, since: &str, head: &str) -> Result<Vec<u8>, GitError> {
+    let most = format!("--max-count={COMMITS}");
+    let range = format!("{since}..{head}");
+    let options = [
+        "--reverse",
+        "--topo-order",
+        "-z",
+        "--name-status",
+        "-M",
+        "-l500",
+        "--diff-filter=R",
+        "--format=",
+        &most,
+        &range,
+        "--",
+    ];
+    Ok(git.run("log").args(options).output().await?.stdout)
+}
+
+/// Where each file is in the end that the steps tell of, by where it was at first.
+fn followed(steps: &[u8]) -> HashMap<&[u8], &[u8]> {
+    let mut words = steps
+        .split(|byte| *byte == 0)
+        .map(<[u8]>::trim_ascii_start)
+        .filter(|word| !word.is_empty());
+    let mut origins: HashMap<&[u8], &[u8]> = HashMap::new();
+    while let (Some(_), Some(from), Some(to)) = (words.next(), words.next(), words.next()) {
+        let origin = origins.remove(from).unwrap_or(from);
+        origins.insert(to, origin);
+    }
+    origins.into_iter().map(|(now, origin)| (origin, now)).collect()
+}
+
+fn renamed(survey: &mut Survey, from: &[u8], to: &[u8]) {
+    let short = from.len().max(to.len()) <= PATH_BYTES;
+    if short && survey.renamed.len() < TOLD_PATHS {
+        survey.renamed.push(Rename {
+            from: lossy(from),
+            to: lossy(to),
+        });
+    }
 }
 
 fn tell(paths: &mut Vec<String>, path: &[u8]) {
@@ -198,4 +259,20 @@ async fn knowledge(git: &Git, tree: String) -> Result<KnowledgeFolder, GitError>
         });
     }
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_followed_through_all_their_names() {
+        let steps = b"R090\0a\0b\0R100\0x\0y\0\nR070\0b\0c\0R080\0y\0x\0";
+        let now = followed(steps);
+        let of = |name: &str| now.get(name.as_bytes()).map(|now| String::from_utf8_lossy(now));
+        assert_eq!(of("a").as_deref(), Some("c"));
+        assert_eq!(of("x").as_deref(), Some("x"));
+        assert_eq!(of("b"), None);
+        assert!(followed(b"").is_empty());
+    }
 }

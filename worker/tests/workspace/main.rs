@@ -24,5 +24,6 @@ mod ssh;
 mod sshd;
 mod strays;
 mod submodules;
+mod survey;
 mod user;
 mod verdicts;

@@ -1,0 +1,59 @@
+//! What a session's start holds is read from git, files by all the names that they had.
+
+use std::fs;
+
+use ralph_shared::wire::{Rename, SurveyOrder};
+
+use crate::remote::{FEATURE, Remote, git};
+
+#[tokio::test]
+async fn a_file_is_followed_that_was_renamed_and_changed_until_nothing_of_it_is_left() {
+    let mut remote = Remote::new();
+    let seed = remote.dir.path().join("seed");
+    let mut lines: Vec<String> = (0..20).map(|n| format!("line {n} of the first text")).collect();
+    fs::write(seed.join("first.rs"), lines.join("\n")).unwrap();
+    fs::write(seed.join("gone.rs"), "gone\n").unwrap();
+    git(&seed, &["add", "-A"]);
+    git(&seed, &["commit", "-q", "-m", "Begin"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    remote.base = git(&seed, &["rev-parse", "HEAD"]);
+    for (step, (from, to)) in [
+        ("first.rs", "second.rs"),
+        ("second.rs", "third.rs"),
+        ("third.rs", "dir/last.rs"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::create_dir_all(seed.join("dir")).unwrap();
+        git(&seed, &["mv", from, to]);
+        for (n, line) in lines.iter_mut().enumerate().skip(step * 6).take(6) {
+            *line = format!("{n} {step}: something else altogether");
+        }
+        fs::write(seed.join(to), lines.join("\n")).unwrap();
+        git(&seed, &["commit", "-q", "-a", "-m", to]);
+    }
+    git(&seed, &["rm", "-q", "gone.rs"]);
+    fs::write(seed.join("new.rs"), "new\n").unwrap();
+    git(&seed, &["add", "-A"]);
+    git(&seed, &["commit", "-q", "-m", "One goes, one comes"]);
+    git(&seed, &["push", "-q", "origin", &format!("HEAD:{FEATURE}")]);
+    // Seen from both ends it is another file.
+    let ends = git(&seed, &["diff", "--name-status", "-M", &remote.base, "HEAD"]);
+    assert!(!ends.contains('R'), "{ends}");
+
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let order = SurveyOrder {
+        since: Some(remote.base.clone()),
+        ..SurveyOrder::default()
+    };
+    let survey = workspace.survey(&order).await.unwrap().unwrap();
+    let renamed = Rename {
+        from: "first.rs".to_owned(),
+        to: "dir/last.rs".to_owned(),
+    };
+    assert_eq!(survey.renamed, [renamed]);
+    assert_eq!(survey.deleted, ["gone.rs"]);
+    assert_eq!(survey.present, ["new.rs"]);
+}
