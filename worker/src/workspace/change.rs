@@ -42,20 +42,23 @@ pub(super) async fn change(
         .output()
         .await?
         .stdout;
-    let Found { tests, more } = weakened(&printed);
-    let whole = String::from_utf8_lossy(&printed);
-    let end = whole.floor_char_boundary(TOLD_BYTES);
+    let Found { tests, more, unread } = weakened(&printed);
+    let cut = printed.len() > TOLD_BYTES;
+    let told = &printed[..printed.len().min(TOLD_BYTES)];
     // A line is told whole or not at all.
-    let end = match end < whole.len() {
-        true => whole[..end].rfind('\n').map_or(end, |at| at + 1),
-        false => end,
+    let end = match cut {
+        true => told
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(told.len(), |at| at + 1),
+        false => told.len(),
     };
     Ok(Change {
-        diff: whole[..end].replace('\0', "\u{fffd}"),
-        diff_cut: end < whole.len(),
+        diff: String::from_utf8_lossy(&told[..end]).replace('\0', "\u{fffd}"),
+        diff_cut: cut,
         tests,
         tests_more: more,
-        tests_unread: printed.len() >= LOOKED_THROUGH_BYTES,
+        tests_unread: unread || printed.len() >= LOOKED_THROUGH_BYTES,
         base,
     })
 }

@@ -22,11 +22,14 @@ struct Left {
     new: usize,
 }
 
-/// The files of a diff, whose end may be missing.
-pub(super) fn files(diff: &[u8]) -> Vec<FileDiff> {
+/// The files of a diff, whose end may be missing, as far as its first `most` lines tell of them; whether there are more.
+pub(super) fn files(diff: &[u8], most: usize) -> (Vec<FileDiff>, bool) {
     let mut files: Vec<FileDiff> = Vec::new();
     let mut left = Left::default();
-    for line in diff.split(|byte| *byte == b'\n') {
+    for (number, line) in diff.split(|byte| *byte == b'\n').enumerate() {
+        if number == most {
+            return (files, true);
+        }
         let line = String::from_utf8_lossy(line);
         let line = line.strip_suffix('\r').unwrap_or(&line);
         if left.old + left.new > 0 {
@@ -44,7 +47,7 @@ pub(super) fn files(diff: &[u8]) -> Vec<FileDiff> {
             head(file, &mut left, line);
         }
     }
-    files
+    (files, false)
 }
 
 fn take(file: &mut FileDiff, left: &mut Left, line: &str) {
@@ -178,7 +181,7 @@ mod tests {
                 None,
             ),
         ] {
-            let files = files(line.as_bytes());
+            let files = files(line.as_bytes(), 100).0;
             assert_eq!(
                 (files[0].old.as_deref(), files[0].new.as_deref()),
                 (old, new),
@@ -191,7 +194,7 @@ mod tests {
     fn lines_that_look_like_heads_are_lines() {
         let diff = "diff --git a/q.sql b/q.sql\n--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@ select\n--- one\n+++ two\n three\n\
                     \\ No newline at end of file\ndiff --git a/p b/p\nBinary files a/p and b/p differ\n";
-        let files = files(diff.as_bytes());
+        let files = files(diff.as_bytes(), 100).0;
         assert_eq!(files.len(), 2);
         assert_eq!(files[0].removed, ["-- one"]);
         assert_eq!(files[0].added, ["++ two"]);
@@ -207,7 +210,7 @@ mod tests {
             b"diff --git \n@@ -9,9 +9,9 @@\n\xff\n",
             b"diff --git \"a\n--- \"\\",
         ] {
-            let _ = files(diff);
+            let _ = files(diff, 100);
         }
     }
 }
