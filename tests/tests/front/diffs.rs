@@ -111,5 +111,42 @@ async fn changes_are_shown_where_the_repository_is() {
     assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "two\n");
     // A second time there is nothing to do.
     assert_eq!(run(&clone, "feature checkout f").0, Some(0));
+
+    // From a head without a branch, with a branch of the feature's that is behind or isn't there yet.
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git")
+            .args(arguments)
+            .current_dir(&clone)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let head = git(&["rev-parse", "HEAD"]);
+    for prepare in [
+        &["branch", "-f", "ralph/f", "HEAD"][..],
+        &["branch", "-D", "ralph/f"],
+    ] {
+        git(&["checkout", "-q", "--detach", "origin/main"]);
+        git(prepare);
+        let (code, _, said) = run(&clone, "feature checkout f");
+        assert_eq!(code, Some(0), "{prepare:?}: {said}");
+        assert_eq!(git(&["symbolic-ref", "--short", "HEAD"]), "ralph/f");
+        assert_eq!(git(&["rev-parse", "HEAD"]), head);
+    }
+    // What isn't committed is never overwritten, and nothing moves then.
+    git(&["checkout", "-q", "--detach", "origin/main"]);
+    std::fs::write(clone.join("a.txt"), "mine\n").unwrap();
+    let (code, _, said) = run(&clone, "feature checkout f");
+    assert!(code != Some(0) && said.contains("a.txt"), "{said}");
+    assert_eq!(std::fs::read_to_string(clone.join("a.txt")).unwrap(), "mine\n");
+    assert_eq!(git(&["rev-parse", "HEAD"]), git(&["rev-parse", "origin/main"]));
+    // A change that is in nobody's way comes along.
+    std::fs::remove_file(clone.join("a.txt")).unwrap();
+    git(&["checkout", "-q", "--force", "origin/main"]);
+    std::fs::write(clone.join("note.txt"), "mine\n").unwrap();
+    let (code, _, said) = run(&clone, "feature checkout f");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(std::fs::read_to_string(clone.join("note.txt")).unwrap(), "mine\n");
     stage.strike().await;
 }

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use ralph_git_server::{Fault, GitServer, Login, Service};
-use ralph_shared::wire::{IntegrationEnd, WorkspaceOrder};
-use ralph_worker::workspace::{CommitMessage, Settings, Workspaces};
+use ralph_shared::wire::{Decided, IntegrateOrder, IntegrationEnd, WorkspaceOrder};
+use ralph_worker::workspace::{CommitMessage, Decision, Settings, Workspaces};
+use tokio::sync::watch;
 
 use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
 use crate::user::User;
@@ -183,6 +184,106 @@ async fn a_login_that_is_lost_before_the_push_onto_the_branch_is_said() {
     server.heal();
     let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_when_an_integration_fetches_is_asked_again_later() {
+    let Some(scene) =
+        Scene::of("a_server_that_is_away_when_an_integration_fetches_is_asked_again_later").await
+    else {
+        return;
+    };
+    let Scene { server, remote, .. } = &scene;
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let order = integrate_order("t-1", &commit);
+    server.fault(Fault::Status(503), Service::Fetch, "", u32::MAX);
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    let IntegrationEnd::Failed { message, retry: true } = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(message.contains("could not be reached"), "{message}");
+    assert_eq!(remote.head(FEATURE), None);
+    server.heal();
+    let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
+    assert_eq!(remote.landings("t-1"), 1);
+}
+
+/// What was decided may be pushed by anyone, so by two at once; and neither hears the server's answer.
+#[tokio::test]
+async fn two_workers_that_push_at_once_and_hear_no_answer_land_once() {
+    let Some(scene) = Scene::of("two_workers_that_push_at_once_and_hear_no_answer_land_once").await else {
+        return;
+    };
+    let Scene { server, remote, .. } = &scene;
+    let workers = [
+        Workspaces::open(&remote.data("one")).await.unwrap(),
+        Workspaces::open(&remote.data("two")).await.unwrap(),
+    ];
+    let commit = remote.attempt(&workers[0], "t-1", "new.txt", "new\n").await;
+    let order = integrate_order("t-1", &commit);
+    let decided = std::sync::Mutex::new(None);
+    let note = |one: Decided| {
+        *decided.lock().unwrap() = Some(one);
+        async {
+            Decision::Unanswered {
+                reason: "away".to_owned(),
+            }
+        }
+    };
+    let (_sender, end) = watch::channel(None);
+    let git = remote.integration_order("t-1", "i-1");
+    workers[0].integrate("i-1", &git, &order, note, end).await;
+    let resume = IntegrateOrder {
+        resume: decided.lock().unwrap().take(),
+        ..order
+    };
+    let new = resume.resume.as_ref().unwrap().new.clone();
+    server.fault(Fault::HangUpAfter, Service::Push, FEATURE, 2);
+    let ended = tokio::join!(
+        remote.integrate(&workers[0], "t-1", "i-2", &resume),
+        remote.integrate(&workers[1], "t-1", "i-3", &resume),
+    );
+    for ended in [ended.0, ended.1] {
+        let IntegrationEnd::Merged { commit, .. } = ended else {
+            panic!("{ended:?}")
+        };
+        assert_eq!(commit, new);
+    }
+    assert_eq!(remote.head(FEATURE), Some(new));
+    assert_eq!(remote.landings("t-1"), 1);
+
+    // Of two other changes of one branch only one is made on what both saw; the other sees it and begins again.
+    server.heal();
+    let second = remote.attempt(&workers[0], "t-2", "two.txt", "two\n").await;
+    let third = remote.attempt(&workers[1], "t-3", "three.txt", "three\n").await;
+    server.fault(Fault::HangUpAfter, Service::Push, FEATURE, 2);
+    let (second, third) = (integrate_order("t-2", &second), integrate_order("t-3", &third));
+    let ended = tokio::join!(
+        remote.integrate(&workers[0], "t-2", "i-4", &second),
+        remote.integrate(&workers[1], "t-3", "i-5", &third),
+    );
+    server.heal();
+    for (ended, task, worker, order) in [
+        (ended.0, "t-2", &workers[0], &second),
+        (ended.1, "t-3", &workers[1], &third),
+    ] {
+        let ended = match ended {
+            IntegrationEnd::Void { .. } => {
+                remote
+                    .integrate(worker, task, &format!("again-{task}"), order)
+                    .await
+            }
+            ended => ended,
+        };
+        assert!(
+            matches!(ended, IntegrationEnd::Merged { .. }),
+            "{task}: {ended:?}"
+        );
+        assert_eq!(remote.landings(task), 1);
+    }
+    remote.git(&["fsck", "--strict"]);
 }
 
 /// What an agent's commands could try, from within the sandbox that they and the agent share.
