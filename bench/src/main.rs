@@ -75,6 +75,8 @@ enum Workload {
     W4,
     /// What is next, at 1,000 and 1,000,000 tasks
     Next,
+    /// The claim's whole context, with a memory of 1,120,000 entries
+    Memory,
     /// A file of 100,000 tasks
     Submit,
     /// Submissions, statuses and watchers over the API
@@ -93,13 +95,14 @@ enum Workload {
     Turns,
 }
 
-const ALL: [Workload; 14] = [
+const ALL: [Workload; 15] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
     Workload::W3,
     Workload::W4,
     Workload::Next,
+    Workload::Memory,
     Workload::Submit,
     Workload::Front,
     Workload::Idle,
@@ -145,6 +148,7 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
             workloads::vanished(servers, 2_000, figures).await
         }
         Workload::Next => workloads::next(servers, 1_000_000, figures).await,
+        Workload::Memory => workloads::memory(servers, figures).await,
         Workload::Submit => workloads::submit(servers, 100_000, figures).await,
         Workload::Front => workloads::front(servers, figures).await,
         Workload::Idle => workloads::idle(servers, figures).await,

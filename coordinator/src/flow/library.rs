@@ -115,11 +115,11 @@ pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
     Ok(new)
 }
 
-/// Counts what was not counted yet and finds the floors of what grew.
+/// Merges into the index what waits for it and finds the floors of what grew.
 pub async fn settle(db: &PgPool) -> sqlx::Result<()> {
     loop {
         let mut tx = db.begin().await?;
-        let counted = store::recall::count_keys(&mut tx, 1_000, 0.0).await?;
+        let counted = store::postings::merge(&mut tx, 500).await?;
         tx.commit().await?;
         if counted == 0 {
             break;

@@ -1,5 +1,6 @@
-//! Asks the memory: three queries for any number of questions, whatever their kinds (SPEC 6.5). The claim, `memory search`
-//! and the calibration of floors go this way.
+//! Asks the memory, for any number of questions at once, whatever their kinds (SPEC 6.5): one query for how often their words
+//! stand, two that find candidates, by words and by files, in the index alone, and two that read these. The claim, `memory
+//! search` and the calibration of floors go this way.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,15 +9,17 @@ use time::{Duration, OffsetDateTime};
 
 use super::meaning::Meaning;
 use crate::domain::recall::{
-    CALIBRATION_DOCS, Doc, FileWeights, Floor, Kind, Query, Ranking, Scope, Stats, first_hits,
-    quantile_floor, rank,
+    CALIBRATION_DOCS, Doc, FileWeights, FirstHits, Floor, Kind, Query, Ranking, Scope, Stats, Wanted,
+    candidates, first_hits, quantile_floor, rank,
 };
 use crate::store;
-use crate::store::recall::Ask;
 
 /// Candidates of a question by its words, and further ones by files.
-const BY_WORDS: i64 = 120;
-const BY_FILES: i64 = 50;
+const BY_WORDS: usize = 80;
+const BY_FILES: usize = 40;
+/// Newest blocks of a key that are read, 128 entries each: of a word as many as one question may read at all.
+const WORD_BLOCKS: i64 = 16;
+const FILE_BLOCKS: i64 = 4;
 /// Entries that a memory is asked about itself.
 const SAMPLE: i64 = 150;
 /// An entry is asked among those that are so much older: its own neighbours would answer too well.
@@ -100,34 +103,43 @@ async fn recall_together(
     }
     let none = Stats::default();
     let stats_of = |q: &Question| memory_of(q).map_or(&none, |memory| &memory.stats);
-    let by_words: Vec<Ask> = questions
+    let by_words: Vec<Vec<Wanted>> = questions
         .iter()
-        .map(|q| Ask {
-            before: q.now,
-            wanted: memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)),
-        })
+        .map(|q| memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)))
         .collect();
-    let mut docs = Candidates::default();
+    let keys = distinct(by_words.iter().flatten().map(|wanted| wanted.key));
     // The model thinks while the index is read.
-    let (asked, found) = tokio::join!(
+    let (asked, read) = tokio::join!(
         meaning.ask(questions),
-        store::recall::candidates(conn, &by_words, BY_WORDS)
+        store::postings::read(conn, &keys, WORD_BLOCKS)
     );
-    docs.add(found?);
-    let files: Vec<FileWeights> = questions
+    let (postings, fresh) = read?;
+    let mut docs = Candidates::default();
+    let found = questions.iter().zip(&by_words);
+    let found = found.map(|(q, wanted)| candidates(&postings, wanted, q.now, BY_WORDS));
+    docs.read(conn, found.collect()).await?;
+
+    let of_words: Vec<Vec<&Doc>> = questions
         .iter()
         .enumerate()
-        .map(|(index, q)| first_hits(&q.query, q.scope(), stats_of(q), &docs.of(index), q.now))
+        .map(|(index, q)| docs.of(index, q.now))
         .collect();
-    let by_files: Vec<Ask> = questions
+    let hits: Vec<FirstHits<'_>> = questions
         .iter()
-        .zip(&files)
-        .map(|(q, files)| Ask {
-            before: q.now,
-            wanted: files.wanted(),
-        })
+        .zip(&of_words)
+        .map(|(q, docs)| first_hits(&q.query, q.scope(), stats_of(q), docs, q.now))
         .collect();
-    docs.add(store::recall::candidates(conn, &by_files, BY_FILES).await?);
+    let keys = distinct(hits.iter().flat_map(FirstHits::files));
+    let (postings, counts) = store::postings::read_counted(conn, &keys, FILE_BLOCKS, &fresh).await?;
+    let files: Vec<FileWeights> = questions
+        .iter()
+        .zip(&hits)
+        .map(|(q, hits)| hits.weigh(stats_of(q), &counts))
+        .collect();
+    let found = questions.iter().zip(&files);
+    let found = found.map(|(q, files)| candidates(&postings, &files.wanted(), q.now, BY_FILES));
+    let found = found.collect();
+    docs.read(conn, found).await?;
     let mut answers: Vec<Answer> = questions
         .iter()
         .enumerate()
@@ -136,7 +148,7 @@ async fn recall_together(
                 &q.query,
                 q.scope(),
                 stats_of(q),
-                &docs.of(index),
+                &docs.of(index, q.now),
                 &files[index],
                 q.now,
             ),
@@ -149,29 +161,44 @@ async fn recall_together(
     Ok(answers)
 }
 
+/// Each once, in order.
+fn distinct(keys: impl Iterator<Item = i64>) -> Vec<i64> {
+    keys.collect::<BTreeSet<i64>>().into_iter().collect()
+}
+
 /// Candidates of several questions, each read once.
 #[derive(Default)]
 struct Candidates {
-    docs: HashMap<uuid::Uuid, Doc>,
-    of: HashMap<usize, BTreeSet<uuid::Uuid>>,
+    docs: HashMap<i64, Doc>,
+    of: HashMap<usize, BTreeSet<i64>>,
 }
 
 impl Candidates {
-    fn add(&mut self, found: Vec<(Vec<usize>, Doc)>) {
-        for (asked, doc) in found {
-            for index in asked {
-                self.of.entry(index).or_default().insert(doc.entry);
-            }
-            self.docs.entry(doc.entry).or_insert(doc);
+    /// Adds those that were found for each question.
+    async fn read(&mut self, conn: &mut PgConnection, found: Vec<Vec<i64>>) -> sqlx::Result<()> {
+        let unread = distinct(
+            found
+                .iter()
+                .flatten()
+                .copied()
+                .filter(|id| !self.docs.contains_key(id)),
+        );
+        for (index, ids) in found.into_iter().enumerate() {
+            self.of.entry(index).or_default().extend(ids);
         }
+        if !unread.is_empty() {
+            self.docs.extend(store::recall::docs(conn, &unread).await?);
+        }
+        Ok(())
     }
 
-    fn of(&self, index: usize) -> Vec<&Doc> {
-        let entries = self.of.get(&index);
-        entries
-            .into_iter()
+    /// A question's; none that was learned when it was asked, or later.
+    fn of(&self, index: usize, now: OffsetDateTime) -> Vec<&Doc> {
+        let ids = self.of.get(&index);
+        ids.into_iter()
             .flatten()
-            .filter_map(|entry| self.docs.get(entry))
+            .filter_map(|id| self.docs.get(id))
+            .filter(|doc| doc.created_at < now)
             .collect()
     }
 }

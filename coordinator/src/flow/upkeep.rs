@@ -13,11 +13,11 @@ use crate::store::recall::NewDoc;
 
 /// What one step takes at most.
 const TASKS: i64 = 100;
-const DOCS: i64 = 1_000;
+const DOCS: i64 = 500;
+/// So often, while there are more.
+const ROUNDS: usize = 40;
 const ENTRIES: i64 = 500;
 const ATTEMPTS: i64 = 500;
-/// An entry's words are counted so long after it was indexed: by then every transaction that began before it has ended.
-const SETTLED_SECONDS: f64 = 10.0;
 
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Upkept {
     pub released: usize,
     /// Journal entries of ended runs that can be found now.
     pub indexed: usize,
-    /// Entries whose words were counted.
+    /// Entries that were merged into the index, or taken out of it.
     pub counted: usize,
     /// Attempts whose ending weighed what they were shown.
     pub weighed: usize,
@@ -113,11 +113,19 @@ async fn index(db: &PgPool) -> sqlx::Result<usize> {
     Ok(docs.len())
 }
 
+/// Merges into the index what waits for it.
 async fn count(db: &PgPool) -> sqlx::Result<usize> {
-    let mut tx = db.begin().await?;
-    let counted = store::recall::count_keys(&mut tx, DOCS, SETTLED_SECONDS).await?;
-    tx.commit().await?;
-    Ok(usize::try_from(counted).unwrap_or(usize::MAX))
+    let mut counted = 0;
+    for _ in 0..ROUNDS {
+        let mut tx = db.begin().await?;
+        let merged = store::postings::merge(&mut tx, DOCS).await?;
+        tx.commit().await?;
+        counted += usize::try_from(merged).unwrap_or(usize::MAX);
+        if merged == 0 {
+            break;
+        }
+    }
+    Ok(counted)
 }
 
 async fn weigh(db: &PgPool) -> sqlx::Result<usize> {

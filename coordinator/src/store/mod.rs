@@ -18,6 +18,7 @@ pub mod library;
 pub mod memory;
 pub mod notice;
 pub mod operation;
+pub mod postings;
 pub mod prompt;
 pub mod question;
 pub mod ready;

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::recall::{Analysed, Doc, Kind, Scope, Stats, Wanted};
+use crate::domain::recall::{Analysed, Doc, Kind, Scope, Stats};
 
 /// An entry to index.
 #[derive(Debug, Clone)]
@@ -57,10 +57,12 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
            select entry, created_at, keys::bigint[] from given
            on conflict (entry) do nothing
            returning id, entry
+         ), unmerged as (
+           insert into memory_unmerged (doc_id) select id from docs
          ), words as (
            insert into memory_words
-             (doc_id, repo_id, kind, title, body, place, tags, names, stems, files, folders)
-           select docs.id, g.repo_id, g.kind, g.title::int[], g.body::int[], g.place::int[], g.tags::int[],
+             (doc_id, entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders)
+           select docs.id, g.entry, g.created_at, g.repo_id, g.kind, g.title::int[], g.body::int[], g.place::int[], g.tags::int[],
                   g.names::int[], g.stems::int[], g.files::bigint[], g.folders::int[]
            from docs
            join given g using (entry)
@@ -98,14 +100,22 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
     Ok(())
 }
 
-/// Takes entries out of the index. What keys count may lag.
+/// Takes entries out of the index. What keys count is corrected behind, see [`super::postings::merge`].
 pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<()> {
     if entries.is_empty() {
         return Ok(());
     }
     sqlx::query!(
         "with gone as (
-           delete from memory_docs where entry = any($1) returning id
+           delete from memory_docs where entry = any($1) returning id, created_at, keys
+         ), unmerged as (
+           -- One that is being merged is waited for, and stands in blocks then.
+           delete from memory_unmerged u using gone where u.doc_id = gone.id returning u.doc_id
+         ), removed as (
+           insert into memory_removed (doc_id, posting, keys)
+           select id, memory_posting(id, created_at), keys
+           from gone
+           where id not in (select doc_id from unmerged)
          ), words as (
            select w.* from memory_words w join gone on gone.id = w.doc_id
          ), sums as (
@@ -184,85 +194,19 @@ pub async fn lookup(
     Ok(memories)
 }
 
-/// A question for candidates.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// Only entries older than this.
-    pub before: OffsetDateTime,
-    /// What they should have.
-    pub wanted: Vec<Wanted>,
-}
-
-/// The candidates of several questions, at most `most` each: those that have the most of what is wanted, the newest first
-/// where that is equal. Each with the indices of the questions that it is one of.
-pub async fn candidates(
-    conn: &mut PgConnection,
-    asks: &[Ask],
-    most: i64,
-) -> sqlx::Result<Vec<(Vec<usize>, Doc)>> {
-    let wanted: Vec<(i32, Wanted)> = asks
-        .iter()
-        .zip(0..)
-        .flat_map(|(ask, index)| ask.wanted.iter().map(move |wanted| (index, *wanted)))
-        .collect();
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
+/// The candidates of these numbers in the index; those that left it meanwhile are missing.
+pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64, Doc)>> {
     let rows = sqlx::query!(
-        r#"with wanted as (
-             select * from unnest($1::int[], $2::bigint[], $3::float8[]) as w(asked, key, weight)
-           ), asks as (
-             select * from unnest($4::timestamptz[]) with ordinality as a(before, number)
-           ), postings as materialized (
-             -- A row a key, so that keys are joined and not entries.
-             select k.key, d.ids, d.created
-             from (select distinct key from wanted) k
-             cross join lateral (
-               select array_agg(id) as ids, array_agg(created_at) as created from memory_docs where keys @> array[k.key]
-             ) d
-             where d.ids is not null
-           ), scored as (
-             select w.asked, p.id, sum(w.weight) as weight
-             from postings
-             join wanted w on w.key = postings.key
-             join asks a on a.number = w.asked + 1
-             cross join lateral unnest(postings.ids, postings.created) as p(id, created_at)
-             where p.created_at < a.before
-             group by w.asked, p.id
-           ), best as (
-             select asked, id, row_number() over (partition by asked order by weight desc, id desc) as place
-             from scored
-           ), kept as (
-             select id, array_agg(asked) as asked from best where place <= $5 group by id
-           )
-           select kept.asked as "asked!", d.entry, d.created_at, w.title, w.body, w.place, w.tags, w.names, w.stems,
-                  w.files, w.folders,
-                  array(
-                    select coalesce(k.entries, 0)
-                    from unnest(w.files) with ordinality as f(key, number)
-                    left join memory_keys k on k.key = f.key
-                    order by f.number
-                  ) as "file_entries!"
-           from kept
-           join memory_docs d on d.id = kept.id
-           join memory_words w on w.doc_id = d.id
-           order by d.id"#,
-        &wanted.iter().map(|(asked, _)| *asked).collect::<Vec<_>>(),
-        &wanted.iter().map(|(_, wanted)| wanted.key).collect::<Vec<_>>(),
-        &wanted.iter().map(|(_, wanted)| wanted.weight).collect::<Vec<_>>(),
-        &asks.iter().map(|ask| ask.before).collect::<Vec<_>>(),
-        most,
+        "select doc_id, entry, created_at, title, body, place, tags, names, stems, files, folders
+         from memory_words
+         where doc_id = any($1)",
+        ids,
     )
     .fetch_all(conn)
     .await?;
     Ok(rows
         .into_iter()
         .map(|row| {
-            let asked = row
-                .asked
-                .into_iter()
-                .filter_map(|index| usize::try_from(index).ok())
-                .collect();
             let doc = Doc {
                 entry: row.entry,
                 created_at: row.created_at,
@@ -276,49 +220,10 @@ pub async fn candidates(
                     files: row.files,
                     folders: unsigned(row.folders),
                 },
-                file_entries: row.file_entries,
             };
-            (asked, doc)
+            (row.doc_id, doc)
         })
         .collect())
-}
-
-/// Counts the keys of entries that were indexed at least `settled_seconds` ago and not counted yet, at most `most` of them;
-/// returns how many. One at a time does this.
-pub async fn count_keys(conn: &mut PgConnection, most: i64, settled_seconds: f64) -> sqlx::Result<u64> {
-    let counted = sqlx::query!(
-        r#"with mark as (
-             insert into system_state (key, at, value) values ('memory_keys_counted', now(), '0')
-             on conflict (key) do update set at = now()
-             returning value::bigint as upto
-           ), docs as materialized (
-             select id, keys
-             from memory_docs
-             where id > (select upto from mark) and indexed_at <= now() - $2 * interval '1 second'
-             order by id
-             limit $1
-           ), counts as (
-             select key, count(*) as entries from docs cross join unnest(docs.keys) as k(key) group by key order by key
-           ), counted as (
-             insert into memory_keys as k (key, entries)
-             select key, entries from counts
-             on conflict (key) do update set entries = k.entries + excluded.entries
-           )
-           select count(*) as "docs!", max(id)::text as upto from docs"#,
-        most,
-        settled_seconds,
-    )
-    .fetch_one(&mut *conn)
-    .await?;
-    if let Some(upto) = counted.upto {
-        sqlx::query!(
-            "update system_state set value = $1 where key = 'memory_keys_counted'",
-            upto,
-        )
-        .execute(conn)
-        .await?;
-    }
-    Ok(u64::try_from(counted.docs).unwrap_or(0))
 }
 
 /// Memories that grew by a quarter since their floor was found, have enough entries for one, and whose words are counted but
@@ -330,10 +235,9 @@ pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<V
            where entries >= $1 and entries >= calibrated_at_entries * 5 / 4
              and entries >= 20 * (
                select count(*)
-               from memory_docs d
-               join memory_words w on w.doc_id = d.id
+               from memory_unmerged u
+               join memory_words w on w.doc_id = u.doc_id
                where w.repo_id = s.repo_id and w.kind = s.kind
-                 and d.id > coalesce((select value::bigint from system_state where key = 'memory_keys_counted'), 0)
              )
            order by entries
            limit 10"#,
@@ -377,7 +281,6 @@ pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i6
                 names: unsigned(row.names),
                 ..Analysed::default()
             },
-            file_entries: Vec::new(),
         })
         .collect())
 }

@@ -7,6 +7,7 @@ mod bounds;
 mod distill;
 mod embeddings;
 mod floor;
+mod index;
 mod model;
 mod outcome_rules;
 mod outcomes;

@@ -114,17 +114,4 @@ pub struct Doc {
     pub created_at: OffsetDateTime,
     /// Its words.
     pub words: Analysed,
-    /// In how many entries each of its files stands, in their order.
-    pub file_entries: Vec<i64>,
-}
-
-impl Doc {
-    /// Its files' keys, each with the number of entries that it stands in.
-    pub(super) fn files(&self) -> impl Iterator<Item = (i64, i64)> {
-        self.words
-            .files
-            .iter()
-            .copied()
-            .zip(self.file_entries.iter().copied())
-    }
 }

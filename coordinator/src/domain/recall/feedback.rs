@@ -88,14 +88,23 @@ pub(super) fn rarities(query: &Query, scope: Scope, stats: &Stats) -> HashMap<Wo
         .collect()
 }
 
-/// What the best candidates share.
-pub fn first_hits(
+/// The best candidates by words alone, and a little by freshness.
+#[derive(Debug, Clone)]
+pub struct FirstHits<'a> {
+    /// With freshness, without it, and whose.
+    hits: Vec<(f64, f64, &'a Doc)>,
+    /// The best score without freshness.
+    best: f64,
+}
+
+/// Finds them.
+pub fn first_hits<'a>(
     query: &Query,
     scope: Scope,
     stats: &Stats,
-    docs: &[&Doc],
+    docs: &[&'a Doc],
     now: OffsetDateTime,
-) -> FileWeights {
+) -> FirstHits<'a> {
     let rarity = rarities(query, scope, stats);
     let mut hits: Vec<(f64, f64, &Doc)> = docs
         .iter()
@@ -108,25 +117,40 @@ pub fn first_hits(
         .collect();
     hits.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.2.entry.cmp(&other.2.entry)));
     let best = hits.iter().map(|(_, score, _)| *score).fold(0.0, f64::max);
-    let mut weights = FileWeights::default();
-    let rarest = stats.rarity(1);
-    for (fresh, score, doc) in hits.into_iter().take(HITS) {
-        let size = doc.words.files.len().max(1) as f64;
-        let mut own = 0.0;
-        for (file, entries) in doc.files() {
-            let entries = entries.max(1);
-            if entries > FEW.max((stats.entries as f64 * COMMON) as i64) {
-                continue;
-            }
-            let weight = fresh / best * stats.rarity(entries) / rarest;
-            *weights.files.entry(file).or_insert(0.0) += weight / size.sqrt();
-            own += weight / size;
-        }
-        let folders = (doc.words.folders.len().max(1) as f64).sqrt();
-        for folder in &doc.words.folders {
-            *weights.folders.entry(*folder).or_insert(0.0) += score / best / folders;
-        }
-        weights.own.insert(doc.entry, own);
+    hits.truncate(HITS);
+    FirstHits { hits, best }
+}
+
+impl FirstHits<'_> {
+    /// The keys of their files.
+    pub fn files(&self) -> impl Iterator<Item = i64> {
+        self.hits
+            .iter()
+            .flat_map(|(_, _, doc)| doc.words.files.iter().copied())
     }
-    weights
+
+    /// What they share. `entries` says in how many entries each file stands; one that is missing stands in one.
+    pub fn weigh(&self, stats: &Stats, entries: &HashMap<i64, i64>) -> FileWeights {
+        let mut weights = FileWeights::default();
+        let rarest = stats.rarity(1);
+        for (fresh, score, doc) in &self.hits {
+            let size = doc.words.files.len().max(1) as f64;
+            let mut own = 0.0;
+            for file in &doc.words.files {
+                let entries = entries.get(file).copied().unwrap_or(0).max(1);
+                if entries > FEW.max((stats.entries as f64 * COMMON) as i64) {
+                    continue;
+                }
+                let weight = fresh / self.best * stats.rarity(entries) / rarest;
+                *weights.files.entry(*file).or_insert(0.0) += weight / size.sqrt();
+                own += weight / size;
+            }
+            let folders = (doc.words.folders.len().max(1) as f64).sqrt();
+            for folder in &doc.words.folders {
+                *weights.folders.entry(*folder).or_insert(0.0) += score / self.best / folders;
+            }
+            weights.own.insert(doc.entry, own);
+        }
+        weights
+    }
 }

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`words`] | texts become words as a reader of code sees them: identifiers and paths cut, stemmed, hashed |
 //! | [`Query`] | a task becomes weighted words; the rare ones ask the index for candidates |
+//! | [`candidates`] | the entries that have the most of these words, from the index alone |
 //! | [`first_hits`] | a fielded BM25 finds the files that the best candidates share, which ask for more candidates |
 //! | [`rank()`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
 //! | [`Floor`] | below it nothing is shown; calibrated on the memory itself, so that it scales with it |
@@ -24,6 +25,7 @@ mod key;
 mod lift;
 mod meaning;
 mod merge;
+mod posting;
 mod query;
 mod rank;
 mod select;
@@ -32,11 +34,12 @@ mod tests;
 
 pub use bm25::Stats;
 pub use doc::{Analysed, Doc, analyse};
-pub use feedback::{FileWeights, first_hits};
+pub use feedback::{FileWeights, FirstHits, first_hits};
 pub use floor::{CALIBRATION_DOCS, Floor, quantile_floor};
 pub use key::{Kind, Scope};
 pub use lift::{Ended, Lift, lift};
 pub use merge::{merged_tags, replaces};
+pub use posting::{Posting, candidates};
 pub use query::{POSTINGS, Query, Wanted};
 pub use rank::{Hit, Parts, Ranking, rank};
 pub use select::{Chosen, Dropped, Entry, select};

@@ -52,7 +52,6 @@ impl Memory {
             .map(|((words, (.., days)), id)| Doc {
                 entry: Uuid::from_u128(id),
                 created_at: NOW - Duration::days(*days),
-                file_entries: words.files.iter().map(|file| frequency[file]).collect(),
                 words,
             })
             .collect();
@@ -63,7 +62,8 @@ impl Memory {
     fn asked(&self, title: &str, description: &str) -> Ranking {
         let query = Query::new(title, description, "");
         let docs: Vec<&Doc> = self.docs.iter().collect();
-        let files = first_hits(&query, self.scope, &self.stats, &docs, NOW);
+        let files =
+            first_hits(&query, self.scope, &self.stats, &docs, NOW).weigh(&self.stats, &self.stats.frequency);
         rank(&query, self.scope, &self.stats, &docs, &files, NOW)
     }
 

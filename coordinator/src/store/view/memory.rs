@@ -316,10 +316,8 @@ pub async fn memory_sizes(conn: &mut PgConnection) -> sqlx::Result<MemorySizes> 
     let uncounted = sqlx::query_scalar!(
         r#"select count(*) as "n!"
            from (
-             select from memory_docs
-             where id > coalesce((select value::bigint from system_state where key = 'memory_keys_counted'), 0)
-             limit 10000
-           ) d"#
+             select from memory_unmerged limit 10000
+           ) u"#
     )
     .fetch_one(conn)
     .await?;

@@ -1,0 +1,239 @@
+//! The index of keys: blocks of postings, and how often keys stand (SPEC 6.5). One writer at a time appends to it, behind the
+//! entries; what isn't in it yet is read as it is.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::domain::recall::Posting;
+use sqlx::PgConnection;
+
+/// Postings of a full block. Eight bytes each: a block stays in its page.
+const BLOCK: i32 = 128;
+/// Newest blocks of a key that are kept: twice what a question reads. A key of more entries says little.
+const KEPT_BLOCKS: i32 = 32;
+/// Entries that wait to be merged and are read with every question, the newest.
+const FRESH: i64 = 500;
+/// Removed entries that one step takes out.
+const REMOVED: i64 = 500;
+
+/// Postings by key.
+pub type Postings = HashMap<i64, Vec<Posting>>;
+
+/// An entry that is not in the index yet.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    posting: Posting,
+    keys: Vec<i64>,
+}
+
+/// The newest postings of keys, at most `blocks` blocks of each, and the entries that wait to be merged.
+pub async fn read(
+    conn: &mut PgConnection,
+    keys: &[i64],
+    blocks: i64,
+) -> sqlx::Result<(Postings, Vec<Fresh>)> {
+    let rows = sqlx::query!(
+        r#"select p.key as "key?", p.entries as "entries!", null::bigint as posting
+           from unnest($1::bigint[]) as k(key)
+           cross join lateral (
+             select key, entries from memory_postings where key = k.key order by block desc limit $2
+           ) p
+           union all
+           select null, d.keys, memory_posting(d.id, d.created_at)
+           from (
+             select doc_id from memory_unmerged order by doc_id desc limit $3
+           ) u
+           join memory_docs d on d.id = u.doc_id"#,
+        keys,
+        blocks,
+        FRESH,
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut postings = Postings::new();
+    let mut fresh = Vec::new();
+    for row in rows {
+        match (row.key, row.posting) {
+            (Some(key), _) => postings
+                .entry(key)
+                .or_default()
+                .extend(row.entries.into_iter().map(Posting)),
+            (None, Some(posting)) => fresh.push(Fresh {
+                posting: Posting(posting),
+                keys: row.entries,
+            }),
+            (None, None) => {}
+        }
+    }
+    add_fresh(&mut postings, keys, &fresh);
+    Ok((postings, fresh))
+}
+
+/// The newest postings of keys, with in how many entries each stands. `fresh` was read before.
+pub async fn read_counted(
+    conn: &mut PgConnection,
+    keys: &[i64],
+    blocks: i64,
+    fresh: &[Fresh],
+) -> sqlx::Result<(Postings, HashMap<i64, i64>)> {
+    let rows = sqlx::query!(
+        r#"select k.key as "key!", m.entries as "count!", p.entries as "entries?"
+           from unnest($1::bigint[]) as k(key)
+           join memory_keys m on m.key = k.key
+           left join lateral (
+             select entries from memory_postings where key = k.key order by block desc limit $2
+           ) p on true"#,
+        keys,
+        blocks,
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut postings = Postings::new();
+    let mut counts = HashMap::new();
+    for row in rows {
+        counts.insert(row.key, row.count);
+        postings
+            .entry(row.key)
+            .or_default()
+            .extend(row.entries.into_iter().flatten().map(Posting));
+    }
+    add_fresh(&mut postings, keys, fresh);
+    Ok((postings, counts))
+}
+
+fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Fresh]) {
+    let wanted: HashSet<&i64> = keys.iter().collect();
+    for one in fresh {
+        for key in one.keys.iter().filter(|key| wanted.contains(key)) {
+            let of_key = postings.entry(*key).or_default();
+            // It may have been merged between two reads.
+            if !of_key.contains(&one.posting) {
+                of_key.push(one.posting);
+            }
+        }
+    }
+}
+
+/// Appends entries that wait to the blocks of their keys, at most `most` of them, and takes out those that were removed;
+/// returns how many it appended and took out. One at a time does this, and waits for nobody else.
+pub async fn merge(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
+    sqlx::query!("select pg_advisory_xact_lock(hashtextextended('memory-index', 0))")
+        .execute(&mut *conn)
+        .await?;
+    Ok(append(conn, most).await? + take_out(conn).await?)
+}
+
+async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
+    let appended = sqlx::query_scalar!(
+        r#"with taken as (
+             -- Whoever removes an entry that still waits holds its row, and nobody waits for them here.
+             delete from memory_unmerged
+             where doc_id in (
+               select doc_id from memory_unmerged order by doc_id limit $1 for update skip locked
+             )
+             returning doc_id
+           ), docs as materialized (
+             select memory_posting(d.id, d.created_at) as posting, d.keys
+             from taken
+             join memory_docs d on d.id = taken.doc_id
+           ), new as materialized (
+             select key, array_agg(posting order by posting) as entries, count(*) as n
+             from docs cross join unnest(docs.keys) as k(key)
+             group by key
+           ), placed as (
+             -- The last block is filled before another begins.
+             select new.key, e.posting, (last.block * $2 + last.used + e.number - 1) / $2 as block
+             from new
+             cross join lateral (
+               select coalesce(max(l.block), 0)::bigint as block, coalesce(max(cardinality(l.entries)), 0) as used
+               from (
+                 select block, entries from memory_postings p where p.key = new.key order by block desc limit 1
+               ) l
+             ) last
+             cross join lateral unnest(new.entries) with ordinality as e(posting, number)
+           ), appended as (
+             insert into memory_postings as p (key, block, entries)
+             select key, block::int, array_agg(posting order by posting)
+             from placed
+             group by key, block
+             order by key, block
+             on conflict (key, block) do update set entries = p.entries || excluded.entries
+             returning p.key, p.block
+           ), old as (
+             delete from memory_postings o
+             using (select key, max(block) as block from appended group by key having max(block) >= $3) a
+             where o.key = a.key and o.block <= a.block - $3
+           ), counted as (
+             insert into memory_keys as k (key, entries)
+             select key, n from new order by key
+             on conflict (key) do update set entries = k.entries + excluded.entries
+           )
+           select count(*) as "taken!" from taken"#,
+        most,
+        BLOCK as i64,
+        KEPT_BLOCKS,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(u64::try_from(appended).unwrap_or(0))
+}
+
+async fn take_out(conn: &mut PgConnection) -> sqlx::Result<u64> {
+    let gone = sqlx::query!(
+        r#"with gone as materialized (
+             delete from memory_removed
+             where doc_id in (
+               select doc_id from memory_removed order by doc_id limit $1
+             )
+             returning posting, keys
+           ), less as materialized (
+             select key, array_agg(posting) as entries, count(*) as n
+             from gone cross join unnest(gone.keys) as k(key)
+             group by key
+           ), counted as (
+             update memory_keys k set entries = k.entries - less.n from less where k.key = less.key
+           ), emptied as (
+             update memory_postings p
+             set entries = array(select e from unnest(p.entries) as e where e <> all(less.entries) order by e)
+             from less
+             where p.key = less.key and p.entries && less.entries
+           )
+           select (select count(*) from gone) as "gone!", array(select key from less) as "keys!""#,
+        REMOVED,
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if gone.gone > 0 {
+        sqlx::query!(
+            "with keys as (
+               delete from memory_keys where key = any($1) and entries <= 0
+             )
+             delete from memory_postings where key = any($1) and entries = '{}'",
+            &gone.keys,
+        )
+        .execute(conn)
+        .await?;
+    }
+    Ok(u64::try_from(gone.gone).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    #[test]
+    fn fresh_entries_are_found_once() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let fresh = [Fresh {
+            posting: Posting::new(5, at),
+            keys: vec![1, 2, 3],
+        }];
+        let mut postings = Postings::from([(1, vec![Posting::new(5, at)])]);
+        add_fresh(&mut postings, &[1, 2], &fresh);
+        assert_eq!(
+            postings,
+            Postings::from([(1, vec![Posting::new(5, at)]), (2, vec![Posting::new(5, at)])])
+        );
+    }
+}

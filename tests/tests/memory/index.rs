@@ -1,0 +1,283 @@
+//! The index of what is remembered: appended to behind the entries, and true to them however they come and go.
+
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::library::{self, QueryLine};
+use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::store;
+use ralph_tests::harness::World;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::unrelated;
+
+/// Names and scores that some questions get at that moment.
+async fn answers(world: &World, now: OffsetDateTime) -> Vec<(String, f64)> {
+    let asked = [
+        "sort the invoices by currency",
+        "the playlist of a podcast",
+        "rename a sensor",
+    ]
+    .map(|title| QueryLine {
+        query_id: title.to_owned(),
+        date: now,
+        title: title.to_owned(),
+        description: String::new(),
+    });
+    let picked = library::search(&world.db, Meaning::NONE, "", Kind::Learning, &asked, 5)
+        .await
+        .unwrap();
+    let all = picked.iter().flat_map(|picked| {
+        picked
+            .shown
+            .iter()
+            .chain(picked.left_out.iter().map(|(one, _)| one))
+            .map(|one| (one.entry.external_id.clone().unwrap(), one.score))
+    });
+    all.collect()
+}
+
+/// Merges until nothing is left; returns how many entries it appended and took out.
+async fn merge(world: &World, most: i64) -> u64 {
+    let mut done = 0;
+    loop {
+        let mut tx = world.db.begin().await.unwrap();
+        let now = store::postings::merge(&mut tx, most).await.unwrap();
+        tx.commit().await.unwrap();
+        done += now;
+        if now == 0 {
+            return done;
+        }
+    }
+}
+
+/// Keys whose count or whose postings are not what the entries say.
+async fn wrong_keys(world: &World) -> i64 {
+    sqlx::query_scalar(
+        "with true_ones as (
+           select key, count(*) as n, array_agg(memory_posting(id, created_at) order by id) as postings
+           from memory_docs cross join unnest(keys) as k(key)
+           group by key
+         ), indexed as (
+           select key, array_agg(p order by block, p) filter (where p is not null) as postings
+           from memory_postings left join lateral unnest(entries) as p on true
+           group by key
+         )
+         select count(*)
+         from true_ones t
+         full join indexed i using (key)
+         full join memory_keys k using (key)
+         where coalesce(t.n, 0) <> coalesce(k.entries, 0) or t.postings is distinct from i.postings",
+    )
+    .fetch_one(&world.db)
+    .await
+    .unwrap()
+}
+
+/// The index as it was before anything was merged.
+const UNMERGED: &str =
+    "truncate memory_keys, memory_postings; insert into memory_unmerged select id from memory_docs";
+
+/// Entries that wait to be appended, and to be taken out.
+async fn waiting(world: &World) -> (i64, i64) {
+    sqlx::query_as("select (select count(*) from memory_unmerged), (select count(*) from memory_removed)")
+        .fetch_one(&world.db)
+        .await
+        .unwrap()
+}
+
+async fn entries(world: &World) -> Vec<Uuid> {
+    sqlx::query_scalar("select entry from memory_docs order by id")
+        .fetch_all(&world.db)
+        .await
+        .unwrap()
+}
+
+async fn run(world: &World, sql: &'static str) {
+    sqlx::raw_sql(sql).execute(&world.db).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_says_what_the_entries_say() {
+    let world = World::start().await.unwrap();
+    let now = OffsetDateTime::now_utc();
+    unrelated::fill(&world, 400).await;
+    assert_eq!(wrong_keys(&world).await, 0);
+    let most: i32 = sqlx::query_scalar("select max(cardinality(entries)) from memory_postings")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(most, 128, "a block is full before another one begins");
+    let merged = answers(&world, now).await;
+    assert!(!merged.is_empty());
+
+    // What isn't merged is found as well, and however it is merged, the index is the same.
+    run(
+        &world,
+        "truncate memory_postings; insert into memory_unmerged select id from memory_docs",
+    )
+    .await;
+    assert_eq!(answers(&world, now).await, merged);
+    run(&world, "truncate memory_keys").await;
+    assert_eq!(merge(&world, 37).await, 400);
+    assert_eq!(wrong_keys(&world).await, 0);
+    assert_eq!(answers(&world, now).await, merged);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_leaves_the_index_is_counted_no_longer() {
+    let world = World::start().await.unwrap();
+    let now = OffsetDateTime::now_utc();
+    unrelated::fill(&world, 300).await;
+    let leaving: Vec<Uuid> = sqlx::query_scalar("select entry from memory_docs where id % 3 = 0")
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    let before = answers(&world, now).await;
+    let mut conn = world.db.acquire().await.unwrap();
+    store::recall::remove(&mut conn, &leaving).await.unwrap();
+    let gone: Vec<String> = sqlx::query_scalar("select external_id from learnings where id = any($1)")
+        .bind(&leaving)
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    assert!(before.iter().any(|(id, _)| gone.contains(id)));
+    // At once, while they still stand in the blocks.
+    assert!(
+        answers(&world, now)
+            .await
+            .iter()
+            .all(|(id, _)| !gone.contains(id))
+    );
+    assert!(wrong_keys(&world).await > 0);
+    assert_eq!(merge(&world, 1_000).await, leaving.len() as u64);
+    assert_eq!(wrong_keys(&world).await, 0);
+
+    // What leaves before it was merged was never counted.
+    let left = entries(&world).await;
+    run(&world, UNMERGED).await;
+    store::recall::remove(&mut conn, &left[..5]).await.unwrap();
+    assert_eq!(waiting(&world).await, (195, 0));
+    merge(&world, 1_000).await;
+    assert_eq!(wrong_keys(&world).await, 0);
+
+    // What nobody has any more leaves no key behind.
+    store::recall::remove(&mut conn, &entries(&world).await)
+        .await
+        .unwrap();
+    merge(&world, 1_000).await;
+    let left: i64 = sqlx::query_scalar(
+        "select (select count(*) from memory_keys) + (select count(*) from memory_postings)",
+    )
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!((left, waiting(&world).await), (0, (0, 0)));
+    drop(conn);
+    world.stop().await;
+}
+
+/// Whoever removes an entry, and whoever merges it, may die or take their time: the other goes on, and the index comes out right.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
+    let world = World::start().await.unwrap();
+    unrelated::fill(&world, 60).await;
+    run(&world, UNMERGED).await;
+    let all = entries(&world).await;
+
+    // Its removal isn't committed: the others are merged, it when that is taken back.
+    let mut leaves = world.db.begin().await.unwrap();
+    store::recall::remove(&mut leaves, &all[..2]).await.unwrap();
+    assert_eq!(merge(&world, 100).await, 58);
+    leaves.rollback().await.unwrap();
+    let mut leaves = world.db.begin().await.unwrap();
+    store::recall::remove(&mut leaves, &all[..1]).await.unwrap();
+    assert_eq!(merge(&world, 100).await, 1);
+    leaves.commit().await.unwrap();
+    assert_eq!((wrong_keys(&world).await, waiting(&world).await), (0, (0, 0)));
+
+    // It is being merged: its removal waits, and says then that it stands in blocks.
+    run(&world, UNMERGED).await;
+    let mut merging = world.db.begin().await.unwrap();
+    assert_eq!(store::postings::merge(&mut merging, 100).await.unwrap(), 59);
+    let db = world.db.clone();
+    let entry = all[5];
+    let removal = tokio::spawn(async move {
+        store::recall::remove(&mut db.acquire().await.unwrap(), &[entry])
+            .await
+            .unwrap();
+    });
+    until_someone_waits(&world).await;
+    merging.commit().await.unwrap();
+    removal.await.unwrap();
+    assert_eq!(waiting(&world).await, (0, 1));
+    assert_eq!(merge(&world, 100).await, 1);
+    assert_eq!(wrong_keys(&world).await, 0);
+
+    // Who merges dies: nothing is merged, and nothing is lost.
+    run(&world, UNMERGED).await;
+    let mut merging = world.db.begin().await.unwrap();
+    assert_eq!(store::postings::merge(&mut merging, 100).await.unwrap(), 58);
+    merging.rollback().await.unwrap();
+    assert_eq!(merge(&world, 100).await, 58);
+    assert_eq!(wrong_keys(&world).await, 0);
+    world.stop().await;
+}
+
+/// Until a statement waits for another transaction.
+async fn until_someone_waits(world: &World) {
+    let waits = async {
+        while sqlx::query_scalar::<_, i64>("select count(*) from pg_locks where not granted")
+            .fetch_one(&world.db)
+            .await
+            .unwrap()
+            == 0
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), waits)
+        .await
+        .unwrap();
+}
+
+/// An entry gets its number when it is written, others with later numbers may be committed before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_committed_late_is_found() {
+    let world = World::start().await.unwrap();
+    unrelated::fill(&world, 40).await;
+    run(&world, UNMERGED).await;
+    let mut late = world.db.begin().await.unwrap();
+    run(
+        &world,
+        "delete from memory_unmerged where doc_id = (select min(id) from memory_docs)",
+    )
+    .await;
+    sqlx::query("insert into memory_unmerged select min(id) from memory_docs")
+        .execute(&mut *late)
+        .await
+        .unwrap();
+    assert_eq!(merge(&world, 100).await, 39);
+    late.commit().await.unwrap();
+    assert_eq!(merge(&world, 100).await, 1);
+    assert_eq!(wrong_keys(&world).await, 0);
+    world.stop().await;
+}
+
+/// Many at once, in both directions.
+#[tokio::test(flavor = "multi_thread")]
+async fn coordinators_that_merge_at_once_merge_everything_once() {
+    let world = World::start().await.unwrap();
+    unrelated::fill(&world, 200).await;
+    run(&world, UNMERGED).await;
+    let leaving = async {
+        for entry in entries(&world).await.chunks(9).map(|chunk| chunk[0]) {
+            let mut conn = world.db.acquire().await.unwrap();
+            store::recall::remove(&mut conn, &[entry]).await.unwrap();
+        }
+    };
+    tokio::join!(merge(&world, 7), merge(&world, 11), leaving);
+    merge(&world, 100).await;
+    assert_eq!((wrong_keys(&world).await, waiting(&world).await), (0, (0, 0)));
+    world.stop().await;
+}
