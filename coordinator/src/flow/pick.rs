@@ -99,6 +99,7 @@ fn choose(answer: &Answer, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picke
                 category: stored.category.clone(),
                 weight: stored.weight,
                 id: stored.id,
+                trusted: stored.trusted,
                 text: format!("{} {}", stored.title, stored.body),
             };
             Some((stored, entry))

@@ -21,6 +21,8 @@ pub struct Stored {
     pub created_at: OffsetDateTime,
     /// The name that an import gave it.
     pub external_id: Option<String>,
+    /// Whether somebody gave it, not an agent's session (SPEC 6.8).
+    pub trusted: bool,
 }
 
 /// Entries of one kind that may be shown to other tasks, in no order.
@@ -28,17 +30,18 @@ pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Re
     let rows = sqlx::query_as!(
         StoredRow,
         r#"select id as "id!", category as "category!", title as "title!", body as "body!", tags as "tags!",
-                  weight as "weight!", created_at as "created_at!", external_id
+                  weight as "weight!", created_at as "created_at!", external_id,
+                  origin not in ('attempt', 'distilled') as "trusted!"
            from learnings
            where $1 = 'learning'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
              and superseded_by is null and stale_since is null
            union all
-           select id, '', title, body, tags, weight, created_at, external_id
+           select id, '', title, body, tags, weight, created_at, external_id, origin not in ('attempt', 'distilled')
            from knowledge
            where $1 = 'knowledge'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
              and superseded_by is null and stale_since is null
            union all
-           select d.id, '', x.title, coalesce(d.journal, ''), '{}', 1, coalesce(d.settled_at, d.claimed_at), null
+           select d.id, '', x.title, coalesce(d.journal, ''), '{}', 1, coalesce(d.settled_at, d.claimed_at), null, false
            from dispatches d
            join task_texts x on x.task_id = d.task_id
            where $1 = 'journal'::memory_kind and d.id = any($2)"#,
@@ -59,6 +62,7 @@ struct StoredRow {
     weight: f32,
     created_at: OffsetDateTime,
     external_id: Option<String>,
+    trusted: bool,
 }
 
 impl StoredRow {
@@ -73,6 +77,7 @@ impl StoredRow {
             weight: f64::from(self.weight),
             created_at: self.created_at,
             external_id: self.external_id,
+            trusted: self.trusted,
         }
     }
 }

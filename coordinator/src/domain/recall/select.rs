@@ -23,6 +23,8 @@ pub struct Entry {
     pub weight: f64,
     /// Ids grow with time.
     pub id: Uuid,
+    /// Whether somebody gave it, not an agent's session (SPEC 6.8).
+    pub trusted: bool,
     pub text: String,
 }
 
@@ -33,7 +35,7 @@ pub enum Dropped {
     BelowFloor,
     /// Far behind the best one, or weighed down by failures of those who were shown it.
     FarBehind,
-    /// A newer one says the same.
+    /// One that people gave says the same, or a newer one of the same trust.
     Duplicate,
     /// There are better ones.
     Enough,
@@ -45,7 +47,7 @@ impl Dropped {
         match self {
             Self::BelowFloor => "below the floor of this memory",
             Self::FarBehind => "far behind the best entry",
-            Self::Duplicate => "a newer entry says the same",
+            Self::Duplicate => "a trusted or newer entry says the same",
             Self::Enough => "enough better entries",
         }
     }
@@ -91,9 +93,9 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
         if one.score < best * FAR {
             dropped.push((one.index, Dropped::FarBehind));
         } else if let Some(at) = same {
-            // The newest takes the place of the one that ranked first.
+            // What people gave, then the newest, takes the place of the one that ranked first.
             let other = chosen[at].index;
-            if entry.id > entries[other].id {
+            if (entry.trusted, entry.id) > (entries[other].trusted, entries[other].id) {
                 chosen[at].index = one.index;
                 dropped.push((other, Dropped::Duplicate));
             } else {
@@ -129,6 +131,7 @@ mod tests {
             category: "pitfall".to_owned(),
             weight,
             id: Uuid::from_u128(id),
+            trusted: false,
             text: text.to_owned(),
         }
     }
@@ -157,6 +160,36 @@ mod tests {
         let mut elsewhere = entry(2, 1.9, 1.0, other);
         elsewhere.category = "tool_usage".to_owned();
         check(&[entry(1, 2.0, 1.0, one), elsewhere], 5, &[0, 1], &[]);
+    }
+
+    #[test]
+    fn what_people_gave_is_shown_before_a_newer_one_of_an_agent() {
+        let one = "run the parser tests with nextest after every change";
+        let other = "run the parser tests with nextest after each change";
+        let given = |id, score, text| Entry {
+            trusted: true,
+            ..entry(id, score, 1.0, text)
+        };
+        let agents = |id, score, text| entry(id, score, 1.0, text);
+        let duplicate = |index| [(index, Dropped::Duplicate)];
+        check(
+            &[given(1, 1.9, one), agents(2, 2.0, other)],
+            5,
+            &[0],
+            &duplicate(1),
+        );
+        check(
+            &[given(1, 2.0, one), agents(2, 1.9, other)],
+            5,
+            &[0],
+            &duplicate(1),
+        );
+        check(
+            &[given(1, 2.0, one), given(2, 1.9, other)],
+            5,
+            &[1],
+            &duplicate(0),
+        );
     }
 
     #[test]
