@@ -20,8 +20,9 @@ const BY_FILES: usize = 40;
 /// Newest blocks of a key that are read, 128 entries each: of a word as many as one question may read at all.
 const WORD_BLOCKS: i64 = 16;
 const FILE_BLOCKS: i64 = 4;
-/// Entries that a memory is asked about itself.
-const SAMPLE: i64 = 150;
+/// Entries that a memory is asked about itself. Of 150 the floor came out too high or too low by chance: the share of questions
+/// that it leaves unanswered varied by 2.1 points (one standard deviation, over eight histories); of 600 it varies by 0.8.
+const SAMPLE: i64 = 600;
 /// An entry is asked among those that are so much older: its own neighbours would answer too well.
 const APART: Duration = Duration::days(14);
 /// Questions that share their queries.
