@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 
+use super::sections::SectionsTable;
 use crate::domain::lifecycle::{Bounds, Distill};
 use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
@@ -32,6 +33,8 @@ pub struct Memory {
     pub enabled: bool,
     /// Characters of a prompt that memory may take; the sum of its sections' budgets when it isn't given (SPEC 6.2).
     pub budget: Option<usize>,
+    /// Characters of each section.
+    pub sections: SectionsTable,
     /// Characters of a specification, a plan or a feature's description that a prompt shows; the rest stands in a file that it
     /// names. 30000 when it isn't given (SPEC 6.1).
     pub reference_chars: Option<usize>,
@@ -61,6 +64,7 @@ impl Default for Memory {
         Self {
             enabled: true,
             budget: None,
+            sections: SectionsTable::default(),
             reference_chars: None,
             hold_out: None,
             max_learnings: None,
@@ -149,6 +153,7 @@ impl Memory {
     /// When a template of the prompts can't be used, or a number makes no sense.
     pub(super) fn set(&self, settings: &mut Settings) -> anyhow::Result<()> {
         settings.memory = self.enabled;
+        self.sections.set(&mut settings.budgets);
         if let Some(total) = self.budget {
             settings.budgets.total = total;
         }

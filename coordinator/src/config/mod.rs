@@ -8,6 +8,7 @@ mod file;
 mod key;
 mod keys;
 mod memory;
+mod sections;
 mod unknown;
 
 pub use effective::{Given, Setting, Source, effective, shown};

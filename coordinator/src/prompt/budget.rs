@@ -93,6 +93,12 @@ impl Default for Budgets {
 }
 
 impl Budgets {
+    /// What all sections take that are as large as they may be.
+    pub fn sum(&self) -> usize {
+        let max = |section: &Section| self.of(*section).max;
+        Section::BY_PRIORITY.iter().map(max).sum()
+    }
+
     /// The share of one section.
     pub fn of(&self, section: Section) -> Share {
         match section {

@@ -24,6 +24,42 @@ pub(super) const KEYS: &[Key] = &[
         "Characters of a prompt that memory may take",
     ),
     key(
+        "memory.sections.previous_attempts",
+        Toml("3000"),
+        Coordinator,
+        "Characters of what earlier attempts and failed neighbours left",
+    ),
+    key(
+        "memory.sections.session_memory",
+        Toml("3000"),
+        Coordinator,
+        "Characters of what the feature's sessions noted",
+    ),
+    key(
+        "memory.sections.learnings",
+        Toml("1500"),
+        Coordinator,
+        "Characters of what helps to do such tasks",
+    ),
+    key(
+        "memory.sections.knowledge",
+        Toml("8000"),
+        Coordinator,
+        "Characters of facts about the project",
+    ),
+    key(
+        "memory.sections.journal",
+        Toml("12000"),
+        Coordinator,
+        "Characters of what happened lately and in similar work",
+    ),
+    key(
+        "memory.sections.loop_status",
+        Toml("500"),
+        Coordinator,
+        "Characters of how the run goes",
+    ),
+    key(
         "memory.reference_chars",
         Toml("30000"),
         Coordinator,
