@@ -423,8 +423,14 @@ pub async fn journal(
              cross join lateral (
                select d.id
                from near
-               join dispatches d on d.task_id = near.id
-               where near.of = q.id and d.journal is not null
+               cross join lateral (
+                 select id, settled_at
+                 from dispatches
+                 where task_id = near.id and journal is not null
+                 order by settled_at desc, id desc
+                 limit $2
+               ) d
+               where near.of = q.id
                order by d.settled_at desc, d.id desc
                limit $2
              ) e
@@ -440,7 +446,10 @@ pub async fn journal(
              union
              select id from near_entries
              union
-             select id from dispatches where id = any($3) and journal is not null
+             select d.id
+             from unnest($3::uuid[]) as q(named)
+             cross join lateral (select id, journal from dispatches where id = q.named limit 1) d
+             where d.journal is not null
            )
            select d.id as "id!", d.feature_id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
                   d.kind as "kind!: Kind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
@@ -453,9 +462,9 @@ pub async fn journal(
                       and v.outcome in ('failed', 'conflict', 'no_sigil')
                   ) as "sent_back!"
            from entries
-           join dispatches d on d.id = entries.id
-           join task_texts x on x.task_id = d.task_id
-           left join failure_reports r on r.dispatch_id = d.id
+           cross join lateral (select * from dispatches where id = entries.id limit 1) d
+           cross join lateral (select title from task_texts where task_id = d.task_id limit 1) x
+           left join lateral (select * from failure_reports where dispatch_id = d.id limit 1) r on true
            order by d.id"#,
         features,
         n,

@@ -107,8 +107,8 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
                   agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
-           from dispatches
-           where id = any($1)"#,
+           from unnest($1::uuid[]) as q(named)
+           cross join lateral (select * from dispatches where id = q.named limit 1) d"#,
         ids,
     )
     .fetch_all(conn)
@@ -343,11 +343,15 @@ pub async fn renew(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with mine as (
-           select id from dispatches
-           where id = any($2) and state = 'live'
-             and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
-           order by id
-           for no key update
+           select d.id
+           from (select named from unnest($2::uuid[]) as q(named) order by named) q
+           cross join lateral (
+             select id from dispatches
+             where id = q.named and state = 'live'
+               and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
+             limit 1
+             for no key update
+           ) d
          )
          update dispatches d
          set lease_until = now() + $3 * interval '1 millisecond', incarnation = $1
@@ -378,9 +382,9 @@ pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
     let rows = sqlx::query!(
         r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
                   coalesce(t.dispatch_id = d.id, false) as "is_current!", d.end_reason
-           from dispatches d
-           join tasks t on t.id = d.task_id
-           where d.id = any($1)"#,
+           from unnest($1::uuid[]) as q(named)
+           cross join lateral (select * from dispatches where id = q.named limit 1) d
+           cross join lateral (select dispatch_id from tasks where id = d.task_id limit 1) t"#,
         ids,
     )
     .fetch_all(conn)
@@ -417,16 +421,17 @@ pub async fn expired(
     limit: i64,
 ) -> sqlx::Result<Vec<Expired>> {
     let rows = sqlx::query!(
-        r#"with clamped as (
-             update dispatches
+        r#"with too_long as materialized (
+             select id
+             from dispatches
+             where state = 'live' and lease_until > now() + $3 * interval '1 millisecond' + interval '1 second'
+             order by id
+             for no key update skip locked
+           ), clamped as (
+             update dispatches d
              set lease_until = now() + $3 * interval '1 millisecond'
-             where id in (
-               select id
-               from dispatches
-               where state = 'live' and lease_until > now() + $3 * interval '1 millisecond' + interval '1 second'
-               order by id
-               for no key update skip locked
-             )
+             from too_long
+             where d.id = too_long.id
            )
            select d.id, d.task_id, d.feature_id, d.worker,
                   not exists (
