@@ -6,7 +6,7 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Promise, Sigils, Verdict};
 use ralph_shared::wire::{Concerns, EndReason, Ended, IntegrationEnd, SessionLimit};
 
-use super::retry::MAX_VERIFY_TRIES;
+use super::retry::{Death, MAX_VERIFY_TRIES};
 use super::states::Outcome;
 
 /// What the dispatch's task does next.
@@ -43,8 +43,8 @@ pub struct Judgement {
     pub reason: Option<String>,
     /// The agent promised that the feature can't be done.
     pub run_failed: bool,
-    /// The attempt may have killed its worker: only it was lost.
-    pub died_alone: bool,
+    /// Its worker died while it ran.
+    pub death: Option<Death>,
     /// The graph that the agent sent, or the changes that it asks for, become tasks of the feature.
     pub grows: bool,
     /// The account of its agent failed, and holds back whatever needs it (SPEC 7.3).
@@ -78,7 +78,7 @@ impl Judgement {
             step,
             reason: reason.into(),
             run_failed: false,
-            died_alone: false,
+            death: None,
             grows: false,
             at_account: false,
             away: false,
@@ -233,16 +233,19 @@ fn broke_off(ended: &Ended) -> Judgement {
                 retry(Outcome::Lost, "the worker was out of contact for too long".into())
             }
             EndReason::DiedAlone => Judgement {
-                died_alone: true,
+                death: Some(Death::Alone),
                 ..retry(
                     Outcome::Lost,
                     "its worker died while it ran, and nothing else was lost".into(),
                 )
             },
-            EndReason::DiedWithOthers => retry(
-                Outcome::Lost,
-                "its worker died while it ran, with others that were lost too".into(),
-            ),
+            EndReason::DiedWithOthers => Judgement {
+                death: Some(Death::WithOthers),
+                ..retry(
+                    Outcome::Lost,
+                    "its worker died while it ran, with others that were lost too".into(),
+                )
+            },
             EndReason::Unknown => retry(Outcome::Interrupted, "it was ended from outside".into()),
         },
         Ended::Limit { limit } => retry(Outcome::Error, limit_in_words(*limit).into()),

@@ -15,6 +15,9 @@ pub const MAX_ACCOUNT_FAILURES: i16 = 100;
 pub const MAX_NO_SIGILS: i16 = 5;
 /// So many losses alone on a worker call a person (DESIGN 2, leases).
 pub const MAX_LOST_ALONE: i16 = 3;
+/// So many deaths of its worker call a person although others were lost with it each time: one that kills busy workers must not
+/// go on for ever.
+pub const MAX_LOST_WITH_OTHERS: i16 = 6;
 /// So many conflicts in a row call a person (issue texts on integration).
 pub const MAX_CONFLICTS: i16 = 3;
 /// Verify sessions without a verdict before it counts as a failed verification (SPEC 5).
@@ -34,9 +37,43 @@ pub fn pause(tries: i32) -> Duration {
     }
 }
 
-/// Why a task that was lost alone too often needs a person.
-pub fn lost_too_often() -> String {
-    format!("its worker died {MAX_LOST_ALONE} times while it ran, and nothing else was lost")
+/// How a task's worker died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Death {
+    /// Nothing else was lost: the task may have killed it.
+    Alone,
+    /// Others were lost too: any of them may have, or none.
+    WithOthers,
+}
+
+/// What follows the death of a task's worker.
+pub fn after_death(death: Death, before: Trouble) -> (Next, Trouble) {
+    let mut after = before;
+    let (count, most) = match death {
+        Death::Alone => (&mut after.lost_alone, MAX_LOST_ALONE),
+        Death::WithOthers => (&mut after.lost_with_others, MAX_LOST_WITH_OTHERS),
+    };
+    *count = count.saturating_add(1);
+    let next = if *count >= most {
+        Next::NeedsReview
+    } else {
+        Next::Again(Duration::ZERO)
+    };
+    after.door_failures = 0;
+    (next, after)
+}
+
+/// Why a task whose worker died so too often needs a person.
+pub fn lost_too_often(death: Death) -> String {
+    match death {
+        Death::Alone => {
+            format!("its worker died {MAX_LOST_ALONE} times while it ran, and nothing else was lost")
+        }
+        Death::WithOthers => format!(
+            "its worker died {MAX_LOST_WITH_OTHERS} times while it ran, with others that were lost too; look whether it is the \
+             one that kills workers, then retry it or let it fail"
+        ),
+    }
 }
 
 /// What a task has been through since it last went well.
@@ -50,6 +87,8 @@ pub struct Trouble {
     pub door_failures: i16,
     /// Losses while no other task was lost with it.
     pub lost_alone: i16,
+    /// Deaths of its worker that others were lost in too.
+    pub lost_with_others: i16,
     /// Conflicts in a row.
     pub conflicts: i16,
 }
@@ -103,13 +142,6 @@ pub fn decide(
         Outcome::Conflict => {
             after.conflicts += 1;
             if after.conflicts >= MAX_CONFLICTS {
-                return (Next::NeedsReview, after);
-            }
-            false
-        }
-        Outcome::Lost => {
-            after.lost_alone += 1;
-            if after.lost_alone >= MAX_LOST_ALONE {
                 return (Next::NeedsReview, after);
             }
             false
@@ -217,16 +249,6 @@ mod tests {
             Trouble { conflicts: 3, ..none },
         );
         check(
-            Outcome::Lost,
-            true,
-            none,
-            again(0),
-            Trouble {
-                lost_alone: 1,
-                ..none
-            },
-        );
-        check(
             Outcome::Door,
             true,
             none,
@@ -250,6 +272,24 @@ mod tests {
             },
         );
         check(Outcome::Interrupted, true, failures(2), again(0), failures(2));
+    }
+
+    #[test]
+    fn deaths_call_a_person_sooner_when_nothing_else_was_lost() {
+        for (death, most) in [(Death::Alone, 3), (Death::WithOthers, 6)] {
+            let mut trouble = Trouble::default();
+            for n in 1..=most {
+                let (next, after) = after_death(death, trouble);
+                let expected = if n < most {
+                    Next::Again(Duration::ZERO)
+                } else {
+                    Next::NeedsReview
+                };
+                assert_eq!(next, expected, "{death:?} {n}");
+                trouble = after;
+            }
+            assert!(lost_too_often(death).contains(&format!("{most} times")));
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use super::cascade::{self, Features, moved};
 use super::guard::{guarded, is_away};
 use super::{Signals, finish, integrate};
 use crate::domain::judge;
-use crate::domain::retry::{self, Next};
-use crate::domain::states::{Kind, Outcome, TaskState};
+use crate::domain::retry::{self, Death, Next};
+use crate::domain::states::{Kind, TaskState};
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::Expired;
@@ -134,17 +134,9 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         }
         let mut next = Next::Again(std::time::Duration::ZERO);
         // A claim whose answer never arrived says nothing against its task.
-        if alone && one.worker_died {
-            let decided = retry::decide(
-                Outcome::Lost,
-                true,
-                0,
-                task.trouble,
-                std::time::Duration::ZERO,
-                1.0,
-            );
-            next = decided.0;
-            task.trouble = decided.1;
+        let death = if alone { Death::Alone } else { Death::WithOthers };
+        if one.worker_died {
+            (next, task.trouble) = retry::after_death(death, task.trouble);
         }
         match next {
             Next::Again(_) => {
@@ -160,14 +152,14 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
                 moved(&mut features, task.feature, task.state, to);
                 task.state = to;
                 task.next_kind = Some(task.role);
-                explained.push(one.task);
+                explained.push((one.task, death));
             }
         }
     }
     let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
-    for &task in &explained {
-        let reason = retry::lost_too_often();
+    for (task, death) in explained {
+        let reason = retry::lost_too_often(death);
         let nothing = Collision::default();
         let withdrawn = IntegrationState::Withdrawn;
         store::integration::close(&mut tx, task, withdrawn, None, false, Some(&reason), &nothing).await?;

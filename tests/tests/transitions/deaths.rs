@@ -51,6 +51,31 @@ async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let options = FeatureOptions::default();
+    let (_, _, tasks) = world
+        .submit("f", None, "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    for _ in 0..5 {
+        dies(&pool, EndReason::DiedWithOthers).await;
+        assert_eq!(stands(&world, tasks[0]).await, ("pending".into(), 0, None));
+    }
+    dies(&pool, EndReason::DiedWithOthers).await;
+    let (state, alone, reason) = stands(&world, tasks[0]).await;
+    assert_eq!((state.as_str(), alone), ("needs_review", 0));
+    let reason = reason.unwrap();
+    assert!(
+        reason.starts_with("its worker died 6 times while it ran, with others"),
+        "{reason}"
+    );
+    assert!(pool.claim(1).await.is_empty());
+    world.stop().await;
+}
+
 /// Its worker was away for a whole lease before it told of its death.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_death_counts_once() {

@@ -113,7 +113,10 @@ fn work_sessions() {
         Outcome::Lost,
         Step::Retry,
     );
-    for (reason, alone) in [(EndReason::DiedAlone, true), (EndReason::DiedWithOthers, false)] {
+    for (reason, death) in [
+        (EndReason::DiedAlone, Death::Alone),
+        (EndReason::DiedWithOthers, Death::WithOthers),
+    ] {
         check(Work, told(reason), &done, plain, Outcome::Lost, Step::Retry);
         check(
             SessionKind::Verify,
@@ -129,7 +132,7 @@ fn work_sessions() {
             &ralph_shared::sigil::Sigils::default(),
             AttemptFacts::default(),
         );
-        assert_eq!(judged.died_alone, alone);
+        assert_eq!(judged.death, Some(death));
     }
     check(
         Work,

@@ -236,7 +236,9 @@ impl Batch<'_> {
         };
         let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
         // What the lease's end has counted is not counted again.
-        judgement.died_alone &= dispatch.state == DispatchState::Live;
+        if dispatch.state != DispatchState::Live {
+            judgement.death = None;
+        }
         if judgement.outcome == Outcome::Error
             && let Some(error) = &session.snapshot.push_error
         {

@@ -125,14 +125,15 @@ impl Batch<'_> {
         let mut delay = Duration::ZERO;
         match judgement.outcome {
             Outcome::NoSigil => task.verify_tries += 1,
-            Outcome::Lost if judgement.died_alone => {
-                let (next, trouble) =
-                    retry::decide(Outcome::Lost, false, 0, task.trouble, Duration::ZERO, jitter());
-                task.trouble = trouble;
-                if next == Next::NeedsReview {
-                    self.give_turn_up(&task, judgement);
-                    self.needs_person(task, retry::lost_too_often());
-                    return;
+            Outcome::Lost => {
+                if let Some(death) = judgement.death {
+                    let (next, trouble) = retry::after_death(death, task.trouble);
+                    task.trouble = trouble;
+                    if next == Next::NeedsReview {
+                        self.give_turn_up(&task, judgement);
+                        self.needs_person(task, retry::lost_too_often(death));
+                        return;
+                    }
                 }
             }
             Outcome::Door | Outcome::Error => {
@@ -216,12 +217,14 @@ impl Batch<'_> {
         });
         // What came back by itself was not lost after all, unless it may have killed its worker.
         let outcome = match judgement.outcome {
-            Outcome::Lost if !judgement.died_alone => Outcome::Interrupted,
+            Outcome::Lost => Outcome::Interrupted,
             // As at an agent's door: nobody knows anything of the task, and a pause helps.
             _ if judgement.away => Outcome::Door,
             outcome => outcome,
         };
-        let (next, trouble) = if judgement.at_account {
+        let (next, trouble) = if let Some(death) = judgement.death {
+            retry::after_death(death, task.trouble)
+        } else if judgement.at_account {
             retry::at_account(task.trouble)
         } else {
             retry::decide(
@@ -245,9 +248,9 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             Next::NeedsReview => {
-                let why = match outcome {
-                    Outcome::Lost => retry::lost_too_often(),
-                    _ => judgement
+                let why = match judgement.death {
+                    Some(death) => retry::lost_too_often(death),
+                    None => judgement
                         .reason
                         .clone()
                         .unwrap_or_else(|| judgement.outcome.as_str().to_owned()),
