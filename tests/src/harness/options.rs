@@ -24,7 +24,16 @@ impl Fault {
 
     /// SIGKILL at each of `points`, once each in all processes that name the same file `once`; see [`Fault::is_past`].
     pub fn kill_at_each(points: &[&str], once: &Path) -> Self {
-        let faults: Vec<String> = points.iter().map(|point| format!("{point}:kill")).collect();
+        Self::at_each(points, "kill", once)
+    }
+
+    /// The same with SIGSTOP.
+    pub fn halt_at_each(points: &[&str], once: &Path) -> Self {
+        Self::at_each(points, "stop", once)
+    }
+
+    fn at_each(points: &[&str], action: &str, once: &Path) -> Self {
+        let faults: Vec<String> = points.iter().map(|point| format!("{point}:{action}")).collect();
         Self::new(&faults.join(","), once)
     }
 

@@ -22,14 +22,16 @@ impl World {
     pub async fn kill_nats(&self, wiped: bool) -> anyhow::Result<()> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let phases = nats.phases();
-        if wiped {
-            // Away before the kill, so that the next life can't find it.
-            let store = Nats::store(self.data());
-            std::fs::rename(&store, store.with_extension("gone"))?;
+        let store = Nats::store(self.data());
+        let gone = store.with_extension("gone");
+        // Away before the kill, so that the next life can't find it. There is none before something is stored.
+        let had_any = wiped && store.exists();
+        if had_any {
+            std::fs::rename(&store, &gone)?;
         }
         kill_and_wait(phases).await?;
-        if wiped {
-            std::fs::remove_dir_all(Nats::store(self.data()).with_extension("gone"))?;
+        if had_any {
+            std::fs::remove_dir_all(&gone)?;
         }
         Ok(())
     }

@@ -23,7 +23,8 @@ async fn round(world: &World, number: u32) {
     scene.completes().await;
 }
 
-async fn rounds(world: &World, once: &Path) {
+/// Runs features until some coordinator was hit at each point.
+pub(super) async fn rounds(world: &World, once: &Path) {
     let left = || -> Vec<_> {
         POINTS
             .iter()
