@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::cascade::{self, Features, moved};
 use super::guard::{guarded, is_away};
-use super::{Signals, finish, integrate};
+use super::{Signals, finish, hold, integrate};
 use crate::domain::judge;
 use crate::domain::retry::{self, Death, Next};
 use crate::domain::states::{Kind, TaskState};
@@ -198,6 +198,11 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
     cascade::failed(&mut tx, &mut features, &failed).await?;
     let delays = vec![0; again.len()];
     signals.got_work(store::ready::enqueue(&mut tx, &again, &delays).await?);
+    let apart = features.values().filter(|feature| feature.avoid_conflicts);
+    let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
+    if !apart.is_empty() {
+        hold::release(&mut tx, &apart, &mut signals).await?;
+    }
     let turns: BTreeSet<_> = lost.iter().map(|e| e.feature).collect();
     integrate::promote(&mut tx, &turns, &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;

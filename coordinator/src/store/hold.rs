@@ -219,6 +219,8 @@ pub async fn release(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result
                  and not exists (
                    select 1 from path_holds w
                    where w.task_id = h.by_task and b.state = 'pending'
+                     -- Who waits for less long keeps nothing free for itself: else two hold each other.
+                     and (w.since, w.task_id) < (h.since, h.task_id)
                      and (w.released_at is null or w.released_at > now() - interval '1 minute')
                  )
                order by h.since, h.task_id

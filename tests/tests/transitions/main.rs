@@ -5,6 +5,7 @@
 mod away;
 mod deaths;
 mod doors;
+mod holds;
 mod invariants;
 mod leases;
 mod operations;

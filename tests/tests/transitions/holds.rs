@@ -1,0 +1,66 @@
+//! Tasks that are kept apart, when what they wait for goes back into the queue.
+
+use ralph_coordinator::flow::steer::{self, TaskCommand};
+use ralph_coordinator::flow::{finish, rescue};
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::Assignment;
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+
+const SAME_FILE: &str = "- {key: a, title: A, paths: [f]}\n- {key: b, title: B, paths: [f]}";
+
+/// Two tasks that change one file, of which one runs and the other is held.
+async fn one_runs(world: &World, pool: &Pool<'_>) -> (Assignment, [TaskId; 2]) {
+    let options = FeatureOptions {
+        avoid_conflicts: true,
+        ..FeatureOptions::default()
+    };
+    let (_, _, tasks) = world.submit("f", None, SAME_FILE, &options).await.unwrap();
+    let mut running = pool.claim(2).await;
+    let held: i64 = sqlx::query_scalar("select count(*) from path_holds")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!((running.len(), held), (1, 1));
+    (running.remove(0), [tasks[0], tasks[1]])
+}
+
+fn other([a, b]: [TaskId; 2], than: &Assignment) -> TaskId {
+    if than.task == a { b } else { a }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_task_that_is_taken_back_begins_before_it() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let (running, tasks) = one_runs(&world, &pool).await;
+    steer::task(&world.db, running.task, TaskCommand::Release, "test", None)
+        .await
+        .unwrap();
+    // It would be held by the one that it holds.
+    assert!(pool.claim(1).await.is_empty());
+    finish::tick(&world.db).await.unwrap();
+    let next = pool.claim(1).await;
+    assert_eq!(next.len(), 1);
+    assert_eq!(next[0].task, other(tasks, &running));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_task_that_is_lost_begins_at_once() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let (running, tasks) = one_runs(&world, &pool).await;
+    sqlx::query("update dispatches set lease_until = '-infinity'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    rescue::rescue(&world.db, world.settings.lease_ms(), true)
+        .await
+        .unwrap();
+    let next = pool.claim(1).await;
+    assert_eq!(next.len(), 1);
+    assert_eq!(next[0].task, other(tasks, &running));
+    world.stop().await;
+}
