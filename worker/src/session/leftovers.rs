@@ -73,14 +73,18 @@ impl Group {
 
 /// Clock ticks since boot, as the process table counts them.
 fn ticks() -> u64 {
-    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    in_ticks(&fs::read_to_string("/proc/uptime").unwrap_or_default())
+}
+
+/// The first number of `/proc/uptime`, seconds with two decimals. Every architecture that Linux runs on shows 100 ticks a second.
+fn in_ticks(uptime: &str) -> u64 {
     let seconds: f64 = uptime
         .split_whitespace()
         .next()
         .and_then(|seconds| seconds.parse().ok())
         .unwrap_or_default();
-    // Every architecture that Linux runs on shows 100 a second.
-    (seconds * 100.0) as u64
+    // Cut off instead of rounded, some values would be a tick too early.
+    (seconds * 100.0).round() as u64
 }
 
 /// Kills every process that a dispatch left on this machine, waits until they are gone (for a bounded time), and
@@ -244,6 +248,15 @@ mod tests {
         assert!(group.holds(&process));
         process.group = 8;
         assert!(!group.holds(&process));
+    }
+
+    #[test]
+    fn hundredths_of_seconds_are_ticks() {
+        for ticks in (8_092_900..8_093_000).chain([0, 1, 99, 100]) {
+            let uptime = format!("{}.{:02} 12.00\n", ticks / 100, ticks % 100);
+            assert_eq!(in_ticks(&uptime), ticks, "{uptime}");
+        }
+        assert_eq!(in_ticks(""), 0);
     }
 
     #[test]
