@@ -15,7 +15,6 @@ const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set enable_seqscan = off;
     set enable_hashjoin = off;
     set enable_mergejoin = off;
-    set enable_material = off;
     set jit = off";
 
 /// A coordinator that is halted or cut off in the middle of a transaction keeps its locks, and with them every other one, no

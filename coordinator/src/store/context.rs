@@ -522,7 +522,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
     let rows = sqlx::query!(
         r#"with fs as (
              select distinct feature_id from tasks where id = any($1)
-           ), recent as (
+           ), recent as materialized (
              select fs.feature_id, count(*)::int as n, (count(*) filter (where last.outcome = 'done'))::int as done,
                     array_agg(last.outcome = 'done' and coalesce(last.difficulty in ('trivial', 'easy'), false)
                               order by last.settled_at desc, last.id desc) as easy

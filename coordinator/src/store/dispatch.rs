@@ -343,15 +343,11 @@ pub async fn renew(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with mine as (
-           select d.id
-           from (select named from unnest($2::uuid[]) as q(named) order by named) q
-           cross join lateral (
-             select id from dispatches
-             where id = q.named and state = 'live'
-               and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
-             limit 1
-             for no key update
-           ) d
+           select id from dispatches
+           where id = any($2) and state = 'live'
+             and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
+           order by id
+           for no key update
          )
          update dispatches d
          set lease_until = now() + $3 * interval '1 millisecond', incarnation = $1
