@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::states::{Kind, Outcome};
 use crate::prompt;
-use crate::store::context::{Earlier, FailureReport};
+use crate::store::earlier::{Earlier, FailureReport};
 
 /// Dispatches joined to attempts (SPEC 1): the work, and what verification and integration made of it. Oldest first.
 pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {

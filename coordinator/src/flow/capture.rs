@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::domain::recall::{Kind, Scope, analyse, merged_tags, replaces};
 use crate::domain::states::Outcome;
 use crate::store;
-use crate::store::context::FailureReport;
+use crate::store::earlier::FailureReport;
 use crate::store::memory::{Learned, Noted, Released, Source};
 use crate::store::recall::NewDoc;
 

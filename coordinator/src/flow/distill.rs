@@ -21,8 +21,9 @@ use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
 use crate::store::feature::{Locked, NewFeature};
 use crate::store::library::{Given, Origin};
-use crate::store::memory::{Source, Use};
+use crate::store::memory::Source;
 use crate::store::task::NewTask;
+use crate::store::uses::Use;
 use crate::store::view::memory_id;
 
 /// Groups that are looked at in one round.

@@ -168,7 +168,7 @@ pub struct Edit {
 /// Changes what an entry says. Returns whether there is such an entry.
 pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<bool> {
     let mut tx = db.begin().await?;
-    let repos = store::library::repositories(&mut tx, &[id], &[]).await?;
+    let repos = store::takeback::repositories(&mut tx, &[id], &[]).await?;
     lock(&mut tx, &repos).await?;
     let found = store::library::edit(
         &mut tx,
@@ -188,7 +188,7 @@ pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<bool> {
 /// Hides entries.
 pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
-    let repos = store::library::repositories(&mut tx, ids, &[]).await?;
+    let repos = store::takeback::repositories(&mut tx, ids, &[]).await?;
     lock(&mut tx, &repos).await?;
     store::library::prune(&mut tx, ids).await?;
     store::recall::remove(&mut tx, ids).await?;
@@ -200,13 +200,13 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
 pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let mut tx = db.begin().await?;
     // A session that merges them answers before or after, never between.
-    let repos = store::library::repositories(&mut tx, ids, &[]).await?;
+    let repos = store::takeback::repositories(&mut tx, ids, &[]).await?;
     lock(&mut tx, &repos).await?;
     let mut ids = ids.to_vec();
     ids.extend(store::distill::made_from(&mut tx, &ids).await?);
     let ids = ids.as_slice();
     store::recall::remove(&mut tx, ids).await?;
-    let restored = store::library::restore_replaced(&mut tx, ids).await?;
+    let restored = store::takeback::restore_replaced(&mut tx, ids).await?;
     let gone = store::library::purge(&mut tx, ids).await?;
     index_again(&mut tx, &restored).await?;
     tx.commit().await?;
@@ -226,7 +226,7 @@ pub enum Revoked {
 /// its place back.
 pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
-    let attempt = store::library::of_attempt(&mut tx, dispatch).await?;
+    let attempt = store::takeback::of_attempt(&mut tx, dispatch).await?;
     if attempt.is_open {
         return Ok(Revoked::StillOpen);
     }
@@ -238,14 +238,14 @@ pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<Revoked> {
 /// Takes back what came from dispatches that are over, within a transaction of the caller's. Returns how many entries.
 pub(super) async fn take_back(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<usize> {
     // A session that merges what is taken back answers before this, and its answer is found, or after, and counts for nothing.
-    let repos = store::library::repositories(conn, &[], dispatches).await?;
+    let repos = store::takeback::repositories(conn, &[], dispatches).await?;
     lock(conn, &repos).await?;
-    let revoked = store::library::of_dispatches(conn, dispatches).await?;
+    let revoked = store::takeback::of_dispatches(conn, dispatches).await?;
     store::library::prune(conn, &revoked).await?;
-    store::library::forget_words(conn, dispatches).await?;
+    store::takeback::forget_words(conn, dispatches).await?;
     let gone: Vec<Uuid> = revoked.iter().chain(dispatches).copied().collect();
     store::recall::remove(conn, &gone).await?;
-    let restored = store::library::restore_replaced(conn, &revoked).await?;
+    let restored = store::takeback::restore_replaced(conn, &revoked).await?;
     index_again(conn, &restored).await?;
     Ok(revoked.len())
 }
@@ -257,14 +257,14 @@ async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {
 
 /// Indexes stored entries that may be found; knowledge takes the place of what it repeats.
 pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
-    let mut released = store::library::to_index(conn, ids).await?;
+    let mut released = store::takeback::to_index(conn, ids).await?;
     released.sort_by_key(|one| (one.created_at, one.id));
     capture::admit(conn, released).await
 }
 
 /// Indexes entries that were let in before. They are no news: they take nobody's place.
 pub(super) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
-    let released = store::library::to_index(conn, ids).await?;
+    let released = store::takeback::to_index(conn, ids).await?;
     capture::make_findable(conn, &released).await
 }
 

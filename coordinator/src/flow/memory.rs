@@ -11,17 +11,20 @@ use uuid::Uuid;
 use super::Settings;
 use super::attempts::attempts;
 use super::claim::Opened;
+use super::laid::Laid;
 use super::meaning::Meaning;
 use super::pick::{Picked, pick, prompt_limit};
 use super::recall::Question;
+use super::told::{journal_entry, knowledge, learning, status};
 use crate::domain::recall::{Kind as EntryKind, Query};
 use crate::domain::run::Run;
-use crate::domain::states::{Kind, Outcome};
-use crate::prompt::{self, Rendered, Section};
+use crate::domain::states::Kind;
+use crate::prompt;
 use crate::store;
-use crate::store::context::{Earlier, JournalEntry, TaskFacts};
+use crate::store::context::TaskFacts;
+use crate::store::earlier::{Earlier, JournalEntry};
 use crate::store::library::Stored;
-use crate::store::memory::{Note, Own, Use};
+use crate::store::memory::{Note, Own};
 
 /// Journal entries of this run that are read, and shown (SPEC 6.5).
 const JOURNAL_READ: i64 = 10;
@@ -55,20 +58,6 @@ struct Recalled {
     held_out: bool,
 }
 
-/// What one prompt may show, and what was chosen for it.
-#[derive(Debug)]
-pub(super) struct Laid {
-    pub memory: prompt::Memory,
-    dispatch: DispatchId,
-    /// Behind each of the prompt's entries: what was recalled, or what the task learned itself, which has no score; `None` for
-    /// the journal of this run.
-    learnings: Vec<Option<(Uuid, f64)>>,
-    knowledge: Vec<Option<(Uuid, f64)>>,
-    journal: Vec<Option<(Uuid, f64)>>,
-    left_out: Vec<(EntryKind, Uuid, f64, &'static str)>,
-    trial: Option<(String, bool)>,
-}
-
 impl Remembered {
     /// Reads it: with an empty memory, three indexed queries for the whole batch.
     pub(super) async fn read(
@@ -94,7 +83,7 @@ impl Remembered {
         let (earlier, own) = if again.is_empty() {
             (Vec::new(), Vec::new())
         } else {
-            let earlier = store::context::earlier(conn, &again).await?;
+            let earlier = store::earlier::earlier(conn, &again).await?;
             (earlier, store::memory::own(conn, &again).await?)
         };
         let ids: HashSet<TaskId> = working.iter().map(|d| d.task).collect();
@@ -110,7 +99,7 @@ impl Remembered {
             .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
             .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
             .collect();
-        let journal = store::context::journal(conn, &features, &task_ids, JOURNAL_READ, &named).await?;
+        let journal = store::earlier::journal(conn, &features, &task_ids, JOURNAL_READ, &named).await?;
         Ok(Self {
             earlier,
             journal,
@@ -396,47 +385,6 @@ fn is_held_out(dispatch: &Opened, share: f64) -> bool {
     dispatch.attempt == 1 && dispatch.kind == Kind::Work && (end as f64 / (u64::MAX >> 2) as f64) < share
 }
 
-impl Laid {
-    /// What the rendered prompt shows and what was left out, to be kept.
-    pub(super) fn uses(&self, rendered: &Rendered) -> Vec<Use> {
-        let mut uses = Vec::new();
-        for (section, kind, entries) in [
-            (Section::Learnings, EntryKind::Learning, &self.learnings),
-            (Section::Knowledge, EntryKind::Knowledge, &self.knowledge),
-            (Section::Journal, EntryKind::Journal, &self.journal),
-        ] {
-            let shown = rendered.shown(section);
-            for (index, behind) in entries.iter().enumerate() {
-                if let Some((entry, score)) = behind {
-                    let why = (!shown.contains(&index)).then_some("no room in its section");
-                    uses.push(self.used(kind, *entry, *score, uses.len(), why));
-                }
-            }
-        }
-        for (kind, entry, score, why) in &self.left_out {
-            uses.push(self.used(*kind, *entry, *score, uses.len(), Some(*why)));
-        }
-        uses
-    }
-
-    fn used(&self, kind: EntryKind, entry: Uuid, score: f64, place: usize, why: Option<&str>) -> Use {
-        Use {
-            dispatch: self.dispatch.0,
-            kind,
-            entry,
-            place: i16::try_from(place).unwrap_or(i16::MAX),
-            score: score as f32,
-            left_out: why.map(str::to_owned),
-        }
-    }
-
-    /// Whether the memory was asked: dispatch, repository, and whether the answer was held out.
-    pub(super) fn trial(&self) -> Option<(Uuid, String, bool)> {
-        let (repo_id, held_out) = self.trial.clone()?;
-        Some((self.dispatch.0, repo_id, held_out))
-    }
-}
-
 /// Attempts that ended before those that were read.
 fn older_attempts(earlier: &[&Earlier]) -> usize {
     let in_all = earlier.first().map_or(0, |first| first.attempts_in_all);
@@ -455,78 +403,4 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts
         .filter(|text| seen.insert(text.trim().to_lowercase()))
         .collect()
-}
-
-fn status(task: &TaskFacts, run: &Run, dispatch: &Opened, stuck_threshold: i16) -> prompt::LoopStatus {
-    prompt::LoopStatus {
-        iteration: run.iterations + 1,
-        limit: run.settings.max_iterations,
-        failures: task.failures,
-        iterations: run.iterations,
-        succeeded: run.succeeded,
-        model: dispatch.model.as_ref().map(|m| m.model.clone()),
-        model_reason: dispatch
-            .model
-            .as_ref()
-            .map(|m| m.reason.clone())
-            .filter(|why| !why.is_empty()),
-        stuck: (1..=task.failures).contains(&stuck_threshold),
-    }
-}
-
-fn learning(id: Uuid, category: &str, title: &str, body: &str) -> prompt::Learning {
-    let text = match (title.is_empty(), body.is_empty()) {
-        (true, _) => body.to_owned(),
-        (false, true) => title.to_owned(),
-        (false, false) => format!("{title}\n{body}"),
-    };
-    prompt::Learning {
-        id,
-        category: category.to_owned(),
-        text,
-    }
-}
-
-fn knowledge(id: Uuid, title: &str, tags: &[String], body: &str) -> prompt::Knowledge {
-    prompt::Knowledge {
-        id,
-        title: title.to_owned(),
-        tags: tags.to_vec(),
-        body: body.to_owned(),
-    }
-}
-
-fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::JournalEntry {
-    let notes = match &entry.feedback {
-        Some(feedback) => format!("{}\nA person says: {feedback}", entry.journal)
-            .trim()
-            .to_owned(),
-        None => entry.journal.clone(),
-    };
-    prompt::JournalEntry {
-        dispatch: entry.dispatch,
-        iteration,
-        step: None,
-        outcome: journal_word(entry).to_owned(),
-        task: entry.task.to_string(),
-        title: entry.task_title.clone(),
-        model: entry.model.clone(),
-        duration_ms: entry.duration_ms,
-        cost_usd: entry.cost_usd,
-        files: entry.files_changed.clone(),
-        notes,
-        failure: None,
-    }
-}
-
-/// The outcome in the journal's words (SPEC 3.3).
-fn journal_word(entry: &JournalEntry) -> &'static str {
-    match entry.outcome {
-        Outcome::Done if entry.sent_back => "retried",
-        Outcome::Conflict => "retried",
-        Outcome::NoSigil => "blocked",
-        Outcome::Interrupted | Outcome::Lost => "interrupted",
-        Outcome::Done | Outcome::Split => entry.outcome.as_str(),
-        _ => "failed",
-    }
 }

@@ -74,9 +74,12 @@ pub mod upkeep;
 mod attempts;
 mod deal;
 mod guard;
+mod laid;
+mod order;
 mod sent;
 mod settings;
 mod slots;
+mod told;
 
 pub use crate::bus::Signals;
 pub use sent::Sent;

@@ -9,7 +9,7 @@ use super::claim::Opened;
 use super::context;
 use crate::prompt::Rendered;
 use crate::store;
-use crate::store::memory::Use;
+use crate::store::uses::Use;
 
 /// A prompt that was not sent.
 #[derive(Debug)]

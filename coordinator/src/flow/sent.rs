@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::faults;
 use crate::store;
-use crate::store::memory::Use;
 use crate::store::prompt::Prompts;
+use crate::store::uses::Use;
 
 /// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Sent {
         sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
         store::prompt::keep_frames(&mut tx, &frames).await?;
         store::prompt::keep(&mut tx, &self.prompts).await?;
-        store::memory::insert_uses(&mut tx, &self.uses, &self.trials).await?;
+        store::uses::insert_uses(&mut tx, &self.uses, &self.trials).await?;
         faults::point("prompt.before_commit");
         tx.commit().await
     }

@@ -152,7 +152,7 @@ async fn knowledge(
             if let Some(id) = store::survey::unname(conn, repo, &external_id(name)).await? {
                 store::library::prune(conn, &[id]).await?;
                 store::recall::remove(conn, &[id]).await?;
-                let back = store::library::restore_replaced(conn, &[id]).await?;
+                let back = store::takeback::restore_replaced(conn, &[id]).await?;
                 library::index_again(conn, &back).await?;
                 changed += 1;
             }

@@ -129,7 +129,7 @@ async fn count(db: &PgPool) -> sqlx::Result<usize> {
 }
 
 async fn weigh(db: &PgPool) -> sqlx::Result<usize> {
-    let weighed = store::memory::weigh(&mut *db.acquire().await?, ATTEMPTS).await?;
+    let weighed = store::uses::weigh(&mut *db.acquire().await?, ATTEMPTS).await?;
     Ok(usize::try_from(weighed.attempts).unwrap_or(0))
 }
 

@@ -1,0 +1,89 @@
+//! What is remembered, as prompts tell it.
+
+use uuid::Uuid;
+
+use super::claim::Opened;
+use crate::domain::run::Run;
+use crate::domain::states::Outcome;
+use crate::prompt;
+use crate::store::context::TaskFacts;
+use crate::store::earlier::JournalEntry;
+
+pub(super) fn status(
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    stuck_threshold: i16,
+) -> prompt::LoopStatus {
+    prompt::LoopStatus {
+        iteration: run.iterations + 1,
+        limit: run.settings.max_iterations,
+        failures: task.failures,
+        iterations: run.iterations,
+        succeeded: run.succeeded,
+        model: dispatch.model.as_ref().map(|m| m.model.clone()),
+        model_reason: dispatch
+            .model
+            .as_ref()
+            .map(|m| m.reason.clone())
+            .filter(|why| !why.is_empty()),
+        stuck: (1..=task.failures).contains(&stuck_threshold),
+    }
+}
+
+pub(super) fn learning(id: Uuid, category: &str, title: &str, body: &str) -> prompt::Learning {
+    let text = match (title.is_empty(), body.is_empty()) {
+        (true, _) => body.to_owned(),
+        (false, true) => title.to_owned(),
+        (false, false) => format!("{title}\n{body}"),
+    };
+    prompt::Learning {
+        id,
+        category: category.to_owned(),
+        text,
+    }
+}
+
+pub(super) fn knowledge(id: Uuid, title: &str, tags: &[String], body: &str) -> prompt::Knowledge {
+    prompt::Knowledge {
+        id,
+        title: title.to_owned(),
+        tags: tags.to_vec(),
+        body: body.to_owned(),
+    }
+}
+
+pub(super) fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::JournalEntry {
+    let notes = match &entry.feedback {
+        Some(feedback) => format!("{}\nA person says: {feedback}", entry.journal)
+            .trim()
+            .to_owned(),
+        None => entry.journal.clone(),
+    };
+    prompt::JournalEntry {
+        dispatch: entry.dispatch,
+        iteration,
+        step: None,
+        outcome: journal_word(entry).to_owned(),
+        task: entry.task.to_string(),
+        title: entry.task_title.clone(),
+        model: entry.model.clone(),
+        duration_ms: entry.duration_ms,
+        cost_usd: entry.cost_usd,
+        files: entry.files_changed.clone(),
+        notes,
+        failure: None,
+    }
+}
+
+/// The outcome in the journal's words (SPEC 3.3).
+fn journal_word(entry: &JournalEntry) -> &'static str {
+    match entry.outcome {
+        Outcome::Done if entry.sent_back => "retried",
+        Outcome::Conflict => "retried",
+        Outcome::NoSigil => "blocked",
+        Outcome::Interrupted | Outcome::Lost => "interrupted",
+        Outcome::Done | Outcome::Split => entry.outcome.as_str(),
+        _ => "failed",
+    }
+}
