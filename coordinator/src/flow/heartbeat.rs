@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::Settings;
 use crate::faults;
 use crate::store;
-use crate::store::dispatch::{DispatchState, Standing};
+use crate::store::dispatch::DispatchState;
+use crate::store::lease::Standing;
 
 /// Answers a heartbeat after the renewals were committed.
 pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sqlx::Result<HeartbeatAnswer> {
@@ -32,8 +33,8 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             drain,
         });
     }
-    store::dispatch::renew(&mut tx, beat.incarnation, &all, settings.lease_ms()).await?;
-    let standings = store::dispatch::standing(&mut tx, &all).await?;
+    store::lease::renew(&mut tx, beat.incarnation, &all, settings.lease_ms()).await?;
+    let standings = store::lease::standing(&mut tx, &all).await?;
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
     faults::point("heartbeat.after_commit");

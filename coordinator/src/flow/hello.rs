@@ -46,9 +46,9 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
     store::worker::take_name(&mut tx, hello).await?;
     let spooled: Vec<Uuid> = hello.spooled.iter().map(|d| d.0).collect();
     let ended =
-        store::dispatch::end_leases_of_earlier_lives(&mut tx, &hello.worker, hello.incarnation, &spooled)
+        store::lease::end_leases_of_earlier_lives(&mut tx, &hello.worker, hello.incarnation, &spooled)
             .await?;
-    store::dispatch::renew(&mut tx, hello.incarnation, &spooled, lease_ms).await?;
+    store::lease::renew(&mut tx, hello.incarnation, &spooled, lease_ms).await?;
     faults::point("hello.before_commit");
     tx.commit().await?;
     faults::point("hello.after_commit");

@@ -24,7 +24,7 @@ pub async fn promote(
         return Ok(());
     }
     let ids: Vec<Uuid> = features.iter().map(|feature| feature.0).collect();
-    signals.got_work(store::ready::enqueue_colliding(conn, &ids).await?);
+    signals.got_work(store::colliding::enqueue_colliding(conn, &ids).await?);
     let next: Vec<Uuid> = store::integration::next_turns(conn, &ids)
         .await?
         .into_iter()

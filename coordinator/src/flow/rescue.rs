@@ -16,8 +16,8 @@ use crate::domain::retry::{self, Death, Next};
 use crate::domain::states::{Kind, TaskState};
 use crate::faults;
 use crate::store;
-use crate::store::dispatch::Expired;
 use crate::store::integration::{Collision, IntegrationState};
+use crate::store::lease::Expired;
 use crate::store::task::Task;
 
 /// Leases that one call looks at.
@@ -31,7 +31,7 @@ const REASON: &str = "the worker was not heard of until the lease ended";
 /// were lost.
 pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let mut conn = db.acquire().await?;
-    let expired = store::dispatch::expired(&mut conn, lease_ms, only_ended, BATCH).await?;
+    let expired = store::lease::expired(&mut conn, lease_ms, only_ended, BATCH).await?;
     drop(conn);
     if expired.is_empty() {
         return Ok((0, Signals::default()));
@@ -81,13 +81,13 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         .map(|t| (t.id, t))
         .collect();
     let ids: Vec<Uuid> = expired.iter().map(|e| e.id.0).collect();
-    let still: BTreeSet<Uuid> = store::dispatch::still_expired(&mut tx, &ids)
+    let still: BTreeSet<Uuid> = store::lease::still_expired(&mut tx, &ids)
         .await?
         .into_iter()
         .collect();
     let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
     let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
-    store::dispatch::lose(&mut tx, &lost_ids, REASON).await?;
+    store::lease::lose(&mut tx, &lost_ids, REASON).await?;
     store::integration::release_turn(&mut tx, &lost_ids).await?;
     let mut by_worker: BTreeMap<&str, usize> = BTreeMap::new();
     for one in with {

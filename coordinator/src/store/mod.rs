@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod blob;
+pub mod colliding;
 pub mod context;
 pub mod deps;
 pub mod dispatch;
@@ -15,6 +16,7 @@ pub mod feature;
 pub mod hold;
 pub mod idempotency;
 pub mod integration;
+pub mod lease;
 pub mod library;
 pub mod memory;
 pub mod notice;

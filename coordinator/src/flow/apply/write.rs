@@ -157,7 +157,7 @@ impl Batch<'_> {
         let delays = put_off
             .iter()
             .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0));
-        store::ready::put_off_colliding(conn, &ids, &delays.collect::<Vec<_>>()).await
+        store::colliding::put_off_colliding(conn, &ids, &delays.collect::<Vec<_>>()).await
     }
 
     /// Makes a task the parent of the graph that its agent sent; a graph that can't be used fails the attempt.

@@ -1,0 +1,179 @@
+//! Leases of dispatches: renewed by heartbeats, ended, taken back (DESIGN 2).
+
+use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, TaskId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::dispatch::DispatchState;
+
+/// Renews the leases of what an incarnation holds; the database's clock counts. One that was given within the last tenth
+/// of a lease stays as it is: writing it again would gain less than that.
+pub async fn renew(
+    conn: &mut PgConnection,
+    incarnation: Incarnation,
+    ids: &[Uuid],
+    lease_ms: i64,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with mine as (
+           select id from dispatches
+           where id = any($2) and state = 'live'
+             and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
+           order by id
+           for no key update
+         )
+         update dispatches d
+         set lease_until = now() + $3 * interval '1 millisecond', incarnation = $1
+         from mine
+         where d.id = mine.id",
+        incarnation.0,
+        ids,
+        lease_ms as f64,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What a heartbeat's answer has to know of a dispatch it named.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Standing {
+    pub id: DispatchId,
+    pub state: DispatchState,
+    pub reported: bool,
+    pub is_current: bool,
+    pub end_reason: Option<String>,
+}
+
+/// Looks dispatches up together with their fence.
+pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Standing>> {
+    let rows = sqlx::query!(
+        r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
+                  coalesce(t.dispatch_id = d.id, false) as "is_current!", d.end_reason
+           from unnest($1::uuid[]) as q(named)
+           cross join lateral (select * from dispatches where id = q.named limit 1) d
+           cross join lateral (select dispatch_id from tasks where id = d.task_id limit 1) t"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Standing {
+            id: DispatchId(row.id),
+            state: row.state,
+            reported: row.reported,
+            is_current: row.is_current,
+            end_reason: row.end_reason,
+        })
+        .collect())
+}
+
+/// A dispatch whose lease ended.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Expired {
+    pub id: DispatchId,
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub worker: String,
+    /// The life that had it is over, or was not heard for a whole lease.
+    pub worker_died: bool,
+}
+
+/// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose.
+pub async fn expired(
+    conn: &mut PgConnection,
+    lease_ms: i64,
+    only_ended: bool,
+    limit: i64,
+) -> sqlx::Result<Vec<Expired>> {
+    let rows = sqlx::query!(
+        r#"with too_long as materialized (
+             select id
+             from dispatches
+             where state = 'live' and lease_until > now() + $3 * interval '1 millisecond' + interval '1 second'
+             order by id
+             for no key update skip locked
+           ), clamped as (
+             update dispatches d
+             set lease_until = now() + $3 * interval '1 millisecond'
+             from too_long
+             where d.id = too_long.id
+           )
+           select d.id, d.task_id, d.feature_id, d.worker,
+                  not exists (
+                    select 1 from workers w
+                    where w.name = d.worker and w.incarnation = d.incarnation
+                      and w.seen_at > now() - $3 * interval '1 millisecond'
+                  ) as "worker_died!"
+           from dispatches d
+           where d.state = 'live' and d.lease_until < now() and (not $1 or d.lease_until = '-infinity')
+           order by d.id
+           limit $2"#,
+        only_ended,
+        limit,
+        lease_ms as f64,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Expired {
+            id: DispatchId(row.id),
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            worker: row.worker,
+            worker_died: row.worker_died,
+        })
+        .collect())
+}
+
+/// Which of `ids` are still live with an ended lease, locked: nobody renewed them in between.
+pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        "select id
+         from dispatches
+         where id = any($1) and state = 'live' and lease_until < now()
+         order by id
+         for no key update",
+        ids,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Marks dispatches lost.
+pub async fn lose(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches
+         set state = 'lost', outcome = 'lost', reason = $2, settled_at = now()
+         where id = any($1) and state = 'live'",
+        ids,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Ends at once the leases of a worker's earlier lives, but for what it still holds a report of.
+pub async fn end_leases_of_earlier_lives(
+    conn: &mut PgConnection,
+    worker: &str,
+    incarnation: Incarnation,
+    spooled: &[Uuid],
+) -> sqlx::Result<u64> {
+    let ended = sqlx::query!(
+        "update dispatches
+         set lease_until = '-infinity'
+         where state = 'live' and worker = $1 and incarnation <> $2 and id <> all($3)",
+        worker,
+        incarnation.0,
+        spooled,
+    )
+    .execute(conn)
+    .await?;
+    Ok(ended.rows_affected())
+}
