@@ -62,6 +62,17 @@ async fn changes(git: &Git, old: &str, new: &str) -> Result<BTreeSet<Change>, Gi
     Ok(std::iter::from_fn(change).collect())
 }
 
+/// How git shows a change whose patch-id is taken, the same wherever two are compared.
+pub(super) const AS_PATCH: [&str; 7] = [
+    "-p",
+    "-U3",
+    "--full-index",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+];
+
 /// What `git patch-id` makes of these paths' changes, of all where none is named; `None` for what is too much to compare.
 pub(super) async fn patch_id(
     git: &Git,
@@ -69,21 +80,10 @@ pub(super) async fn patch_id(
     new: &str,
     paths: &[&Vec<u8>],
 ) -> Result<Option<String>, GitError> {
-    let options = [
-        "-p",
-        "-U3",
-        "--full-index",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-renames",
-        old,
-        new,
-        "--",
-    ];
     let patch = git
         .run("diff-tree")
-        .args(options)
+        .args(AS_PATCH)
+        .args([old, new, "--"])
         .args(paths.iter().map(|path| OsString::from_vec((*path).clone())))
         .variable("GIT_LITERAL_PATHSPECS", "1")
         .first_bytes(PATCH_BYTES + 1)

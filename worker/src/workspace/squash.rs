@@ -3,7 +3,7 @@
 
 use super::error::GitError;
 use super::git::Git;
-use super::patch::{PATCH_BYTES, patch_id};
+use super::patch::{AS_PATCH, PATCH_BYTES, patch_id};
 use super::rebase;
 
 /// Commits that are compared, newest first, on either side.
@@ -41,13 +41,6 @@ async fn as_one(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool,
     let most = format!("--max-count={COMMITS}");
     let range = format!("{left}..{head}");
     let options = [
-        "-p",
-        "-U3",
-        "--full-index",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-renames",
         "--no-merges",
         "--first-parent",
         "--format=%H",
@@ -55,7 +48,12 @@ async fn as_one(git: &Git, left: &str, commit: &str, head: &str) -> Result<bool,
         &range,
         "--",
     ];
-    let log = git.run("log").args(options).first_bytes(PATCH_BYTES).output();
+    let log = git
+        .run("log")
+        .args(AS_PATCH)
+        .args(options)
+        .first_bytes(PATCH_BYTES)
+        .output();
     let log = log.await?.stdout;
     let ids = git.run("patch-id").args(["--stable"]).input(log).output().await?;
     let ids = ids.text();
