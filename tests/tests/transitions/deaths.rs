@@ -7,6 +7,15 @@ use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use super::pool::Pool;
 
+async fn one_task(world: &World, repository: Option<&Repository>) -> TaskId {
+    let options = FeatureOptions::default();
+    let (_, _, tasks) = world
+        .submit("f", repository, "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    tasks[0]
+}
+
 /// State, losses alone and reason of a task.
 async fn stands(world: &World, task: TaskId) -> (String, i16, Option<String>) {
     sqlx::query_as(
@@ -28,23 +37,19 @@ async fn dies(pool: &Pool<'_>, reason: EndReason) {
 async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    let options = FeatureOptions::default();
-    let (_, _, tasks) = world
-        .submit("f", None, "- {key: a, title: A}", &options)
-        .await
-        .unwrap();
+    let task = one_task(&world, None).await;
     for _ in 0..5 {
         dies(&pool, EndReason::DiedWithOthers).await;
     }
-    assert_eq!(stands(&world, tasks[0]).await, ("pending".into(), 0, None));
+    assert_eq!(stands(&world, task).await, ("pending".into(), 0, None));
     for deaths in 1..=2 {
         dies(&pool, EndReason::DiedAlone).await;
-        assert_eq!(stands(&world, tasks[0]).await, ("pending".into(), deaths, None));
+        assert_eq!(stands(&world, task).await, ("pending".into(), deaths, None));
     }
     dies(&pool, EndReason::DiedAlone).await;
     let reason = "its worker died 3 times while it ran, and nothing else was lost".to_owned();
     assert_eq!(
-        stands(&world, tasks[0]).await,
+        stands(&world, task).await,
         ("needs_review".into(), 3, Some(reason))
     );
     assert!(pool.claim(1).await.is_empty());
@@ -55,17 +60,13 @@ async fn the_third_death_of_a_worker_with_one_task_alone_calls_a_person() {
 async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    let options = FeatureOptions::default();
-    let (_, _, tasks) = world
-        .submit("f", None, "- {key: a, title: A}", &options)
-        .await
-        .unwrap();
+    let task = one_task(&world, None).await;
     for _ in 0..5 {
         dies(&pool, EndReason::DiedWithOthers).await;
-        assert_eq!(stands(&world, tasks[0]).await, ("pending".into(), 0, None));
+        assert_eq!(stands(&world, task).await, ("pending".into(), 0, None));
     }
     dies(&pool, EndReason::DiedWithOthers).await;
-    let (state, alone, reason) = stands(&world, tasks[0]).await;
+    let (state, alone, reason) = stands(&world, task).await;
     assert_eq!((state.as_str(), alone), ("needs_review", 0));
     let reason = reason.unwrap();
     assert!(
@@ -81,25 +82,21 @@ async fn a_task_that_kills_busy_workers_ends_with_a_person_too() {
 async fn one_death_counts_once() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    let options = FeatureOptions::default();
-    let (_, _, tasks) = world
-        .submit("f", None, "- {key: a, title: A}", &options)
-        .await
-        .unwrap();
+    let task = one_task(&world, None).await;
     for deaths in 1..=3 {
         let of = pool.claim(1).await.pop().expect("nothing is ready");
         lose(&world).await;
-        assert_eq!(stands(&world, tasks[0]).await.1, deaths);
+        assert_eq!(stands(&world, task).await.1, deaths);
         let reason = EndReason::DiedAlone;
         pool.report(vec![pool.session(&of, Ended::Told { reason }, "", 0)])
             .await;
-        assert_eq!(stands(&world, tasks[0]).await.1, deaths);
+        assert_eq!(stands(&world, task).await.1, deaths);
         sqlx::query("update workers set seen_at = now()")
             .execute(&world.db)
             .await
             .unwrap();
     }
-    assert_eq!(stands(&world, tasks[0]).await.0, "needs_review");
+    assert_eq!(stands(&world, task).await.0, "needs_review");
     world.stop().await;
 }
 
@@ -122,11 +119,7 @@ async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
     let world = World::calm().await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
-    let options = FeatureOptions::default();
-    let (_, _, tasks) = world
-        .submit("f", Some(&repository), "- {key: a, title: A}", &options)
-        .await
-        .unwrap();
+    let task = one_task(&world, Some(&repository)).await;
     let pool = Pool::join(&world).await;
     let of = pool.claim(1).await.remove(0);
     let ended = Ended::Turn {
@@ -148,10 +141,10 @@ async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
         }
         let of = pool.claim(1).await.pop().expect("nothing is to be landed");
         assert!(matches!(of.work, Work::Integrate(_)));
-        assert_eq!(stands(&world, tasks[0]).await.0, "in_progress");
+        assert_eq!(stands(&world, task).await.0, "in_progress");
         lose(&world).await;
     }
-    let (state, _, reason) = stands(&world, tasks[0]).await;
+    let (state, _, reason) = stands(&world, task).await;
     assert_eq!(state, "needs_review");
     assert!(reason.unwrap().contains("20 tries came to nothing"));
     world.stop().await;
