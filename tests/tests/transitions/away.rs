@@ -61,6 +61,31 @@ async fn server_that_is_away_counts_against_nobody_until_it_is_for_long() {
     world.stop().await;
 }
 
+/// A worker sends a report again until it is settled, so both may be read together.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_work_is_not_gone_on_with_though_its_report_comes_twice_at_once() {
+    let world = World::calm().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+    let mut options = FeatureOptions::default();
+    options.run.backoff_ms = 0;
+    let (_, _, tasks) = world
+        .submit("f", Some(&repository), "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    let pool = Pool::join(&world).await;
+    let of = pool.claim(1).await.pop().unwrap();
+    let turn = Ended::Turn {
+        stop_reason: "end_turn".into(),
+    };
+    let text = format!("<task-failed>{}</task-failed>", tasks[0]);
+    let report = pool.session(&of, turn, &text, 1);
+    pool.report(vec![report.clone(), report]).await;
+    let next = pool.claim(1).await.pop().unwrap();
+    assert_eq!(start(&next), None);
+    world.stop().await;
+}
+
 /// What a session made, and whose push failed, is where the next one begins once it got there.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_is_pushed_late_is_known_and_gone_on_with() {

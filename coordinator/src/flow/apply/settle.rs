@@ -267,6 +267,10 @@ async fn in_one_transaction(
                     _ => {}
                 }
                 dispatch.reported = true;
+                if let Some(end) = batch.ends.iter().rfind(|end| end.id == dispatch.id) {
+                    dispatch.outcome = Some(end.outcome);
+                    dispatch.pushed = end.pushed_ref.is_some();
+                }
                 fate
             }
         };
