@@ -28,7 +28,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Works until the drain.
 pub async fn run(life: Arc<Life>) {
     let mut tickets: HashMap<String, PullConsumer> = HashMap::new();
-    let mut claim_id = DispatchId::new();
+    // The claim that may have been served already: what can't be told is asked again under the same id.
+    let mut asked: Option<DispatchId> = None;
     while !life.draining.is_cancelled() {
         if !life.in_contact() {
             rest(&life, PAUSE).await;
@@ -39,7 +40,7 @@ pub async fn run(life: Arc<Life>) {
             reads: READS.to_vec(),
             worker: life.config.name.clone(),
             incarnation: life.incarnation,
-            claim: claim_id,
+            claim: *asked.get_or_insert_with(DispatchId::new),
             pools: life.config.pools.clone(),
             agents: life.open_agents(),
         };
@@ -50,10 +51,10 @@ pub async fn run(life: Arc<Life>) {
                     life.note_door(&knock);
                 }
                 life.slot_is_free(true);
-                claim_id = DispatchId::new();
+                asked = None;
             }
             Ok(ClaimAnswer::Nothing) => {
-                claim_id = DispatchId::new();
+                asked = None;
                 match life.door_opens_in() {
                     // A ticket may be for what this worker can't start: others shall have it.
                     Some(left) => rest(&life, left.min(ASK)).await,

@@ -130,7 +130,7 @@ pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
         r#"select distinct on (task_id) task_id, coalesce(files_changed, '{}') as "files!"
            from dispatches
            where task_id = any($1) and state = 'settled' and kind in ('work', 'review')
-           order by task_id, id desc"#,
+           order by task_id, claimed_at desc, id desc"#,
         ids,
     )
     .fetch_all(conn)
@@ -166,7 +166,7 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
              join tasks t on t.id = d.blocker_id
              join task_texts x on x.task_id = t.id
              left join lateral (
-               select journal from dispatches where task_id = t.id and outcome = 'done' order by id desc limit 1
+               select journal from dispatches where task_id = t.id and outcome = 'done' order by claimed_at desc, id desc limit 1
              ) last on true
              where d.task_id = q.id and t.state in ('done', 'skipped')
              order by t.id
@@ -225,7 +225,7 @@ pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Ve
            left join tasks o on o.feature_id = i.feature_id and right(replace(o.id::text, '-', ''), 12) = any(i.collided)
            left join task_texts x on x.task_id = o.id
            left join lateral (
-             select journal from dispatches where task_id = o.id and outcome = 'done' order by id desc limit 1
+             select journal from dispatches where task_id = o.id and outcome = 'done' order by claimed_at desc, id desc limit 1
            ) last on true
            order by i.task_id, array_position(i.collided, right(replace(o.id::text, '-', ''), 12))"#,
         ids,
@@ -261,7 +261,7 @@ pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Hash
            cross join lateral (
              select change from dispatches
              where task_id = t.id and commit = t.start_commit and change is not null
-             order by id desc
+             order by claimed_at desc, id desc
              limit 1
            ) last
            where t.id = any($1)"#,

@@ -403,7 +403,7 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
         r#"select attempt, commit as "commit!", pushed_ref as "pushed_ref!"
            from dispatches
            where task_id = $1 and kind in ('work', 'review') and commit is not null and pushed_ref is not null
-           order by id desc
+           order by claimed_at desc, id desc
            limit 1"#,
         task.0,
     )
@@ -423,7 +423,7 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
          where id = (
            select id from dispatches
            where task_id = $1 and kind not in ('verify', 'integrate')
-           order by id desc
+           order by claimed_at desc, id desc
            limit 1
          )",
         task.0,

@@ -59,11 +59,11 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
            cross join lateral (
              select * from dispatches
              where task_id = q.id and outcome is not null
-             order by id desc
+             order by claimed_at desc, id desc
              limit 20
            ) d
            left join failure_reports r on r.dispatch_id = d.id
-           order by d.id"#,
+           order by d.claimed_at, d.id"#,
         ids,
     )
     .fetch_all(conn)
@@ -194,7 +194,7 @@ pub async fn journal(
            cross join lateral (select * from dispatches where id = entries.id limit 1) d
            cross join lateral (select title from task_texts where task_id = d.task_id limit 1) x
            left join lateral (select * from failure_reports where dispatch_id = d.id limit 1) r on true
-           order by d.id"#,
+           order by d.claimed_at, d.id"#,
         features,
         n,
         named,

@@ -23,7 +23,7 @@ async fn footprints(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec
                     select path
                     from (select d.files_changed from dispatches d
                           where d.task_id = x.task_id and d.files_changed is not null
-                          order by d.id desc limit 20) latest
+                          order by d.claimed_at desc, d.id desc limit 20) latest
                     cross join lateral unnest(latest.files_changed) as path
                     limit $2
                   ) as "changed!"

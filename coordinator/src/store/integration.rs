@@ -86,7 +86,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
                   ) as "judged!",
                   (select m.model from dispatches m
                    where m.task_id = i.task_id and m.attempt = i.attempt and m.kind in ('work', 'review')
-                   order by m.id desc
+                   order by m.claimed_at desc, m.id desc
                    limit 1) as model
            from integrations i
            where i.task_id = any($1) and i.state in ('waiting', 'turn', 'decided')"#,

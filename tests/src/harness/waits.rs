@@ -88,7 +88,7 @@ impl World {
         .unwrap_or_default();
         let dispatches: Vec<DispatchRow> = sqlx::query_as(
             "select x.key, d.kind::text, d.attempt, d.state::text, d.outcome::text, d.reason
-             from dispatches d join task_texts x on x.task_id = d.task_id order by d.id",
+             from dispatches d join task_texts x on x.task_id = d.task_id order by d.claimed_at",
         )
         .fetch_all(&self.db)
         .await

@@ -105,7 +105,7 @@ async fn work_that_a_server_refused_once_is_pushed_later_and_told() {
         .await;
     stage.ends("complete").await;
     let first: uuid::Uuid =
-        sqlx::query_scalar("select id from dispatches where kind = 'work' order by id limit 1")
+        sqlx::query_scalar("select id from dispatches where kind = 'work' order by claimed_at limit 1")
             .fetch_one(&stage.world.db)
             .await
             .unwrap();

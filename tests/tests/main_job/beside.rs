@@ -86,7 +86,7 @@ fn graph(faults: &[Fault], mark: &str) -> String {
 /// How each task's sessions ended, in order.
 async fn outcomes(scene: &Scene<'_>) -> Vec<(String, Vec<String>)> {
     sqlx::query_as(
-        "select x.key, array_agg(coalesce(d.outcome::text, d.state::text) order by d.id)
+        "select x.key, array_agg(coalesce(d.outcome::text, d.state::text) order by d.claimed_at)
          from dispatches d join task_texts x on x.task_id = d.task_id
          where d.feature_id = $1 and d.kind = 'work'
          group by x.key order by x.key",

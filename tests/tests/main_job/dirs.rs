@@ -85,7 +85,7 @@ async fn tasks_work_one_after_the_other_in_the_folder_itself() {
     assert_eq!((read("one.txt").trim(), read("log.txt").trim()), ("one", "first"));
     let changed: Vec<String> = sqlx::query_scalar(
         "select array_to_string(files_changed, ' ') from dispatches
-         where task_id = $1 and kind = 'work' order by id",
+         where task_id = $1 and kind = 'work' order by claimed_at",
     )
     .bind(scene.tasks[0].0)
     .fetch_all(&world.db)

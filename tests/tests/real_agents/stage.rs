@@ -65,7 +65,7 @@ impl Stage {
         assert_eq!(outcome, RunOutcome::Complete, "{}", self.world.tell().await);
         sqlx::query_as(
             "select attempt, outcome::text, model, agent, input_tokens, output_tokens, tool_calls
-             from dispatches where kind = 'work' order by id",
+             from dispatches where kind = 'work' order by claimed_at",
         )
         .fetch_all(&self.world.db)
         .await

@@ -9,6 +9,7 @@ mod holds;
 mod invariants;
 mod leases;
 mod operations;
+mod order;
 mod people;
 mod poison;
 mod pool;

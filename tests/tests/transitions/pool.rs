@@ -119,6 +119,17 @@ impl<'a> Pool<'a> {
         assigned
     }
 
+    /// Claims one under this id.
+    pub async fn claim_as(&self, id: DispatchId) -> Option<Assignment> {
+        let mut claims = self.requests(&[["default"]]);
+        claims[0].claim = id;
+        let answers = claim::claim(&self.world.db, &self.world.settings, &claims).await;
+        match answers.unwrap().remove(0) {
+            ClaimAnswer::Assigned { assignment } => Some(*assignment),
+            _ => None,
+        }
+    }
+
     pub async fn report(&self, reports: Vec<Incoming>) -> Vec<Fate> {
         apply::apply(&self.world.db, &self.world.settings, &reports)
             .await

@@ -118,7 +118,7 @@ pub async fn dispatches_of_task(
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
            from dispatches
            where task_id = $1
-           order by id desc
+           order by claimed_at desc, id desc
            limit $2"#,
         task.0,
         limit,
@@ -181,7 +181,7 @@ pub async fn sessions(
            from dispatches d
            join task_texts x on x.task_id = d.task_id
            where d.state = 'live' and ($1::uuid is null or d.feature_id = $1)
-           order by d.id
+           order by d.claimed_at, d.id
            limit $2"#,
         feature.map(|f| f.0),
         limit,
@@ -216,7 +216,7 @@ pub async fn dispatch_of_attempt(
         "select id
          from dispatches
          where task_id = $1 and kind <> 'integrate' and ($2::int is null or (attempt = $2 and kind <> 'verify'))
-         order by id desc
+         order by claimed_at desc, id desc
          limit 1",
         task.0,
         attempt,
@@ -236,7 +236,7 @@ pub async fn beginning_of_attempt(
         "select id
          from dispatches
          where task_id = $1 and kind not in ('verify', 'integrate', 'git') and ($2::int is null or attempt = $2)
-         order by id desc
+         order by claimed_at desc, id desc
          limit 1",
         task.0,
         attempt,
@@ -255,8 +255,9 @@ pub async fn dispatch_after(
     let id = sqlx::query_scalar!(
         "select id
          from dispatches
-         where task_id = $1 and kind <> 'integrate' and ($2::uuid is null or id > $2)
-         order by id
+         where task_id = $1 and kind <> 'integrate'
+           and ($2::uuid is null or (claimed_at, id) > (select claimed_at, id from dispatches where id = $2))
+         order by claimed_at, id
          limit 1",
         task.0,
         after.map(|d| d.0),
