@@ -13,6 +13,7 @@ use crate::domain::recall::{
     candidates, first_hits, quantile_floor, rank,
 };
 use crate::store;
+use crate::store::postings::Fresh;
 
 /// Candidates of a question by its words, and further ones by files.
 const BY_WORDS: usize = 80;
@@ -79,8 +80,9 @@ pub async fn recall(
     questions: &[Question],
 ) -> sqlx::Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(questions.len());
+    let mut fresh = None;
     for together in questions.chunks(TOGETHER) {
-        answers.extend(recall_together(conn, meaning, together).await?);
+        answers.extend(recall_together(conn, meaning, together, &mut fresh).await?);
     }
     Ok(answers)
 }
@@ -89,6 +91,7 @@ async fn recall_together(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
+    fresh: &mut Option<Vec<Fresh>>,
 ) -> sqlx::Result<Vec<Answer>> {
     let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
@@ -109,12 +112,17 @@ async fn recall_together(
         .map(|q| memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)))
         .collect();
     let keys = distinct(by_words.iter().flatten().map(|wanted| wanted.key));
+    // Before the index: what is merged meanwhile is found twice rather than never.
+    let fresh = match fresh {
+        Some(fresh) => fresh,
+        None => fresh.insert(store::postings::fresh(conn).await?),
+    };
     // The model thinks while the index is read.
-    let (asked, read) = tokio::join!(
+    let (asked, postings) = tokio::join!(
         meaning.ask(questions),
-        store::postings::read(conn, &keys, WORD_BLOCKS)
+        store::postings::read(conn, &keys, WORD_BLOCKS, fresh)
     );
-    let (postings, fresh) = read?;
+    let postings = postings?;
     let mut docs = Candidates::default();
     let found = questions.iter().zip(&by_words);
     let found = found.map(|(q, wanted)| candidates(&postings, wanted, q.now, BY_WORDS));
@@ -131,7 +139,7 @@ async fn recall_together(
         .map(|(q, docs)| first_hits(&q.query, q.scope(), stats_of(q), docs, q.now))
         .collect();
     let keys = distinct(hits.iter().flat_map(FirstHits::files));
-    let (postings, counts) = store::postings::read_counted(conn, &keys, FILE_BLOCKS, &fresh).await?;
+    let (postings, counts) = store::postings::read_counted(conn, &keys, FILE_BLOCKS, fresh).await?;
     let files: Vec<FileWeights> = questions
         .iter()
         .zip(&hits)

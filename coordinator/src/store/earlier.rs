@@ -145,7 +145,9 @@ pub async fn journal(
            ), near as (
              select of, id from lineage where id <> of
              union
-             select l.of, d.blocker_id from lineage l join dependencies d on d.task_id = l.id
+             select l.of, d.blocker_id
+             from lineage l
+             cross join lateral (select blocker_id from dependencies where task_id = l.id order by blocker_id) d
            ), near_entries as (
              select q.id as of, e.id
              from unnest($4::uuid[]) as q(id)
@@ -185,11 +187,13 @@ pub async fn journal(
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
                   r.what_tried as "what_tried?", r.why_failed as "why_failed?",
                   array(select of from near_entries n where n.id = d.id) as "near!",
-                  exists (
-                    select from dispatches v
+                  -- With `exists` a plan may gather these from all dispatches that ever were.
+                  coalesce((
+                    select true from dispatches v
                     where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
                       and v.outcome in ('failed', 'conflict', 'no_sigil')
-                  ) as "sent_back!"
+                    limit 1
+                  ), false) as "sent_back!"
            from entries
            cross join lateral (select * from dispatches where id = entries.id limit 1) d
            cross join lateral (select title from task_texts where task_id = d.task_id limit 1) x

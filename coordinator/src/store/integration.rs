@@ -79,11 +79,12 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     let rows = sqlx::query!(
         r#"select i.id, i.feature_id, i.task_id, i.attempt, i.source_commit, i.source_ref,
                   i.state as "state: IntegrationState", i.dispatch_id, i.old, i.new, i.new_ref, i.tries,
-                  exists (
-                    select 1 from dispatches v
+                  coalesce((
+                    select true from dispatches v
                     where v.task_id = i.task_id and v.kind = 'verify' and v.outcome = 'passed'
                       and v.start_commit = i.source_commit
-                  ) as "judged!",
+                    limit 1
+                  ), false) as "judged!",
                   (select m.model from dispatches m
                    where m.task_id = i.task_id and m.attempt = i.attempt and m.kind in ('work', 'review')
                    order by m.claimed_at desc, m.id desc

@@ -25,47 +25,48 @@ pub struct Fresh {
     keys: Vec<i64>,
 }
 
-/// The newest postings of keys, at most `blocks` blocks of each, and the entries that wait to be merged.
-pub async fn read(
-    conn: &mut PgConnection,
-    keys: &[i64],
-    blocks: i64,
-) -> sqlx::Result<(Postings, Vec<Fresh>)> {
+/// The newest entries that wait to be merged.
+pub async fn fresh(conn: &mut PgConnection) -> sqlx::Result<Vec<Fresh>> {
     let rows = sqlx::query!(
-        r#"select p.key as "key?", p.entries as "entries!", null::bigint as posting
-           from unnest($1::bigint[]) as k(key)
-           cross join lateral (
-             select key, entries from memory_postings where key = k.key order by block desc limit $2
-           ) p
-           union all
-           select null, d.keys, memory_posting(d.id, d.created_at)
-           from (
-             select doc_id from memory_unmerged order by doc_id desc limit $3
-           ) u
-           join memory_docs d on d.id = u.doc_id"#,
-        keys,
-        blocks,
+        r#"select memory_posting(d.id, d.created_at) as "posting!", d.keys
+           from (select doc_id from memory_unmerged order by doc_id desc limit $1) u
+           cross join lateral (select id, created_at, keys from memory_docs where id = u.doc_id limit 1) d"#,
         FRESH,
     )
     .fetch_all(conn)
     .await?;
+    let fresh = rows.into_iter().map(|row| Fresh {
+        posting: Posting(row.posting),
+        keys: row.keys,
+    });
+    Ok(fresh.collect())
+}
+
+/// The newest postings of keys, at most `blocks` blocks of each. `fresh` was read before.
+pub async fn read(
+    conn: &mut PgConnection,
+    keys: &[i64],
+    blocks: i64,
+    fresh: &[Fresh],
+) -> sqlx::Result<Postings> {
+    let rows = sqlx::query!(
+        r#"select p.key as "key!", p.entries as "entries!"
+           from unnest($1::bigint[]) as k(key)
+           cross join lateral (
+             select key, entries from memory_postings where key = k.key order by block desc limit $2
+           ) p"#,
+        keys,
+        blocks,
+    )
+    .fetch_all(conn)
+    .await?;
     let mut postings = Postings::new();
-    let mut fresh = Vec::new();
     for row in rows {
-        match (row.key, row.posting) {
-            (Some(key), _) => postings
-                .entry(key)
-                .or_default()
-                .extend(row.entries.into_iter().map(Posting)),
-            (None, Some(posting)) => fresh.push(Fresh {
-                posting: Posting(posting),
-                keys: row.entries,
-            }),
-            (None, None) => {}
-        }
+        let of_key = postings.entry(row.key).or_default();
+        of_key.extend(row.entries.into_iter().map(Posting));
     }
-    add_fresh(&mut postings, keys, &fresh);
-    Ok((postings, fresh))
+    add_fresh(&mut postings, keys, fresh);
+    Ok(postings)
 }
 
 /// The newest postings of keys, with in how many entries each stands. `fresh` was read before.
@@ -78,7 +79,7 @@ pub async fn read_counted(
     let rows = sqlx::query!(
         r#"select k.key as "key!", m.entries as "count!", p.entries as "entries?"
            from unnest($1::bigint[]) as k(key)
-           join memory_keys m on m.key = k.key
+           cross join lateral (select entries from memory_keys where key = k.key limit 1) m
            left join lateral (
              select entries from memory_postings where key = k.key order by block desc limit $2
            ) p on true"#,
@@ -127,14 +128,14 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
         r#"with taken as (
              -- Whoever removes an entry that still waits holds its row, and nobody waits for them here.
              delete from memory_unmerged
-             where doc_id in (
+             where doc_id = any(array(
                select doc_id from memory_unmerged order by doc_id limit $1 for update skip locked
-             )
+             ))
              returning doc_id
            ), docs as materialized (
-             select memory_posting(d.id, d.created_at) as posting, d.keys
-             from taken
-             join memory_docs d on d.id = taken.doc_id
+             select memory_posting(id, created_at) as posting, keys
+             from memory_docs
+             where id = any(array(select doc_id from taken))
            ), new as materialized (
              select key, array_agg(posting order by posting) as entries, count(*) as n
              from docs cross join unnest(docs.keys) as k(key)
@@ -159,9 +160,14 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
              on conflict (key, block) do update set entries = p.entries || excluded.entries
              returning p.key, p.block
            ), old as (
-             delete from memory_postings o
-             using (select key, max(block) as block from appended group by key having max(block) >= $3) a
-             where o.key = a.key and o.block <= a.block - $3
+             delete from memory_postings
+             where ctid = any(array(
+               select o.ctid
+               from (select key, max(block) as block from appended group by key having max(block) >= $3) a
+               cross join lateral (
+                 select ctid from memory_postings where key = a.key and block <= a.block - $3 order by block
+               ) o
+             ))
            ), counted as (
              insert into memory_keys as k (key, entries)
              select key, n from new order by key
@@ -181,21 +187,32 @@ async fn take_out(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         r#"with gone as materialized (
              delete from memory_removed
-             where doc_id in (
+             where doc_id = any(array(
                select doc_id from memory_removed order by doc_id limit $1
-             )
+             ))
              returning posting, keys
            ), less as materialized (
              select key, array_agg(posting) as entries, count(*) as n
              from gone cross join unnest(gone.keys) as k(key)
              group by key
            ), counted as (
-             update memory_keys k set entries = k.entries - less.n from less where k.key = less.key
+             update memory_keys
+             set entries = entries - (select less.n from less where less.key = memory_keys.key)
+             where key = any(array(select key from less))
            ), emptied as (
-             update memory_postings p
-             set entries = array(select e from unnest(p.entries) as e where e <> all(less.entries) order by e)
-             from less
-             where p.key = less.key and p.entries && less.entries
+             update memory_postings
+             set entries = array(
+               select e
+               from unnest(entries) as e
+               where e <> all(array(select unnest(less.entries) from less where less.key = memory_postings.key))
+               order by e
+             )
+             where ctid = any(array(
+               select p.ctid
+               from less
+               cross join lateral (select ctid, entries from memory_postings where key = less.key order by block) p
+               where p.entries && less.entries
+             ))
            )
            select (select count(*) from gone) as "gone!", array(select key from less) as "keys!""#,
         REMOVED,

@@ -33,9 +33,9 @@ pub async fn refs(
     let rows = sqlx::query!(
         r#"select d.id, d.task_id, d.attempt, f.name, t.state as "state: TaskState",
                   d.pushed_ref is not null or coalesce(d.outcome in ('merged', 'void'), false) as "pushed!",
-                  exists (
-                    select 1 from integrations i where i.task_id = t.id and i.state in ('merged', 'reverted')
-                  ) as "landed!"
+                  coalesce((
+                    select true from integrations i where i.task_id = t.id and i.state in ('merged', 'reverted') limit 1
+                  ), false) as "landed!"
            from features f
            join tasks t on t.feature_id = f.id
            join dispatches d on d.task_id = t.id
@@ -88,8 +88,8 @@ pub async fn ask_of_ended(conn: &mut PgConnection, before: OffsetDateTime, most:
                join dispatches d on d.task_id = t.id
                where t.feature_id = f.id and t.state in ('done', 'cancelled', 'skipped') and d.pruned_at is null
                  -- What is done and landed nowhere stays, whoever asks.
-                 and (t.state <> 'done' or exists (
-                   select 1 from integrations i where i.task_id = t.id and i.state in ('merged', 'reverted')
+                 and (t.state <> 'done' or (
+                   select true from integrations i where i.task_id = t.id and i.state in ('merged', 'reverted') limit 1
                  ))
                  and d.state <> 'live' and d.settled_at < $1 and d.kind in ('work', 'review', 'integrate')
              )

@@ -121,7 +121,7 @@ pub async fn hold_new(conn: &mut PgConnection, new: &[Uuid]) -> sqlx::Result<()>
            from tasks t
            join features f on f.id = t.feature_id and f.failure_policy = 'stop'
            where t.id = any($1) and t.role = 'work'
-             and (exists (select 1 from tasks p where p.id = t.parent_id and p.held)
+             and ((select p.held from tasks p where p.id = t.parent_id)
                   or exists (select 1 from tasks s
                              where s.feature_id = t.feature_id and s.parent_id is not distinct from t.parent_id
                                and s.state = 'failed' and s.children = 0 and s.role = 'work'))

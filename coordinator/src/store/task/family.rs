@@ -44,8 +44,9 @@ pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx
                     t.open_children - hits.n = 0
                       and t.state not in ('done', 'cancelled', 'skipped')
                       as finished,
-                    exists (select 1 from tasks c where c.parent_id = t.id and c.state = 'done') as some_done,
-                    exists (select 1 from tasks c where c.parent_id = t.id and c.state = 'skipped') as some_skipped
+                    -- With `exists` a plan may gather these from all tasks.
+                    (select true from tasks c where c.parent_id = t.id and c.state = 'done' limit 1) as some_done,
+                    (select true from tasks c where c.parent_id = t.id and c.state = 'skipped' limit 1) as some_skipped
              from tasks t join hits on hits.parent_id = t.id
              order by t.id
              for no key update of t
