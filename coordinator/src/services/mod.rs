@@ -6,7 +6,7 @@
 //! | `claims` | claims that came together are served together |
 //! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
 //! | `reports` | reports are taken in batches and settled |
-//! | `ticks` | tickets, rescue, runs' ends, once a second |
+//! | `ticks` | tickets, rescue, runs' ends, plans, once a second |
 //! | `unread` | of reports that can't be read yet, one copy is kept |
 //! | `notices` | people outside are told that a run ended or that they are needed |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
@@ -77,6 +77,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     keep!("tickets", ticks::tickets);
     keep!("rescue", ticks::rescue);
     keep!("runs", ticks::runs);
+    keep!("plans", ticks::plans);
     keep!("upkeep", ticks::upkeep);
     keep!("retention", ticks::retention);
     keep!("memory", ticks::memory);

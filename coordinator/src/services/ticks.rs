@@ -14,9 +14,9 @@ use crate::{flow, store};
 const SECOND: Duration = Duration::from_secs(1);
 /// A gap between two good ticks that is longer means that renewals may have been missed.
 const GAP: Duration = Duration::from_secs(3);
-/// How often old rows are removed and streams looked at.
 /// Notices are kept so long. Days.
 const NOTICE_DAYS: i32 = 7;
+/// How often old rows are removed and streams looked at.
 const UPKEEP: Duration = Duration::from_secs(30);
 /// How often the memory is kept in order.
 const MEMORY: Duration = Duration::from_secs(3);
@@ -82,6 +82,16 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
     while tick(&mut seconds, shutdown).await {
         let (_, signals) = flow::finish::tick(&deps.db).await?;
         deps.bus.emit(signals).await;
+    }
+    Ok(())
+}
+
+/// Has plans made anew for tables that have grown.
+pub async fn plans(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut seconds = every(SECOND);
+    let mut sizes = store::plans::Sizes::default();
+    while tick(&mut seconds, shutdown).await {
+        sizes.follow(&mut *deps.db.acquire().await?).await?;
     }
     Ok(())
 }

@@ -9,12 +9,14 @@ use sqlx::{ConnectOptions, PgPool};
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
 /// Every query here is by key: planning it anew would cost more than running it. A plan that is kept must suit tables of any
-/// size, also when it was made while they were empty: so it looks up row by row and reads no table as a whole. Where a list of
-/// ids is looked up, a lateral subquery with a limit holds it to that; a join may be turned round into a scan of an index.
+/// size: so it looks up row by row and reads no table as a whole. What was planned while a table was nearly empty is planned anew
+/// once it has grown, see [`super::plans`]. Where a list of ids is looked up, a lateral subquery with a limit holds a plan to that from the
+/// beginning.
 const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set enable_seqscan = off;
     set enable_hashjoin = off;
     set enable_mergejoin = off;
+    set random_page_cost = 1.1;
     set jit = off";
 
 /// A coordinator that is halted or cut off in the middle of a transaction keeps its locks, and with them every other one, no

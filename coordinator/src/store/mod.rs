@@ -21,6 +21,7 @@ pub mod library;
 pub mod memory;
 pub mod notice;
 pub mod operation;
+pub mod plans;
 pub mod postings;
 pub mod prompt;
 pub mod question;

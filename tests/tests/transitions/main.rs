@@ -11,6 +11,7 @@ mod leases;
 mod operations;
 mod order;
 mod people;
+mod plans;
 mod poison;
 mod pool;
 mod random;

@@ -1,0 +1,111 @@
+//! How Postgres does what the coordinator asks. Plans are kept, so one that reads a whole table for each row, or to answer a question
+//! about one, would do so for as long as the connection lives, however large the table gets.
+
+use std::path::Path;
+
+use ralph_coordinator::store::plans::Sizes;
+use ralph_tests::harness::World;
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, PgConnection, Row as _};
+
+/// Tables of a few rows, however much work there is.
+const SMALL: [&str; 2] = ["memory_embedding", "workers"];
+
+/// The scans of whole tables in a plan that are repeated, or that gather rows for a question about some of them.
+fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<String>) {
+    let text = |key: &str| node[key].as_str().unwrap_or_default();
+    if text("Node Type") == "Seq Scan" && repeated && !limited && !SMALL.contains(&text("Relation Name")) {
+        found.push(format!("{} ({})", text("Relation Name"), text("Filter")));
+    }
+    let is_loop = text("Node Type") == "Nested Loop";
+    let limits = text("Node Type") == "Limit";
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        let repeated = match child["Parent Relationship"].as_str().unwrap_or_default() {
+            "InitPlan" => false,
+            "SubPlan" => true,
+            "Inner" => repeated || is_loop,
+            _ => repeated,
+        };
+        repeated_scans(child, repeated, limits, found);
+    }
+}
+
+async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
+    // Only the simple protocol takes a statement with parameters that nobody gives.
+    let explain = format!("explain (generic_plan, format json) {query}");
+    let row = sqlx::Executor::fetch_one(conn, sqlx::raw_sql(AssertSqlSafe(explain))).await?;
+    row.try_get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_query_gathers_rows_from_a_whole_table() {
+    let world = World::start().await.unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    let version: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
+        .fetch_one(&mut *conn)
+        .await
+        .unwrap();
+    if version < 160_000 {
+        println!("left out: Postgres {version} can't tell of plans for any parameters");
+        return;
+    }
+    // As bad as it gets: every table is known to be empty.
+    sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.sqlx");
+    let (mut planned, mut bad) = (0, Vec::new());
+    for entry in std::fs::read_dir(cache).unwrap() {
+        let cached: Value = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
+        let query = cached["query"].as_str().unwrap();
+        let plans = plan(&mut conn, query).await.unwrap();
+        let mut found = Vec::new();
+        repeated_scans(&plans[0]["Plan"], false, false, &mut found);
+        planned += 1;
+        if !found.is_empty() {
+            bad.push(format!("{}\n{query}", found.join(", ")));
+        }
+    }
+    assert!(planned > 300, "{planned} queries");
+    assert!(bad.is_empty(), "{}", bad.join("\n\n"));
+    drop(conn);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_grown_is_planned_anew() {
+    let world = World::start().await.unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    let mut sizes = Sizes::default();
+    sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
+    assert_eq!(sizes.follow(&mut conn).await.unwrap(), 0);
+    let lookup = "select d.id from memory_unmerged u join memory_docs d on d.id = u.doc_id";
+    let scans = async |conn: &mut PgConnection| {
+        let plan = plan(conn, lookup).await.unwrap().to_string();
+        plan.matches("Index Cond").count()
+    };
+    assert_eq!(scans(&mut conn).await, 0, "nobody knows yet which way to go");
+    sqlx::raw_sql(
+        "insert into memory_docs (entry, created_at, keys)
+         select gen_random_uuid(), now(), '{1,2,3}' from generate_series(1, 20000);
+         insert into memory_unmerged select id from memory_docs",
+    )
+    .execute(&mut *conn)
+    .await
+    .unwrap();
+    assert_eq!(sizes.follow(&mut conn).await.unwrap(), 2);
+    assert_eq!(
+        scans(&mut conn).await,
+        1,
+        "entries are looked up by their numbers"
+    );
+    assert_eq!(sizes.follow(&mut conn).await.unwrap(), 0);
+    // A table that nobody may look at now is left to others.
+    let mut other = world.db.begin().await.unwrap();
+    sqlx::raw_sql("lock table memory_docs in share update exclusive mode")
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    assert_eq!(Sizes::default().follow(&mut conn).await.unwrap(), 2);
+    drop(other);
+    drop(conn);
+    world.stop().await;
+}
