@@ -35,6 +35,10 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
         ..Settings::default()
     };
     let sides = [&of_few, &of_lots];
+    // A coordinator at work has several connections; a pool opens them as it needs them.
+    for side in sides {
+        tokio::try_join!(side.db.acquire(), side.db.acquire())?;
+    }
     let mut alone = [Vec::new(), Vec::new()];
     for sample in 0..SAMPLES + WARM {
         for (side, times) in sides.iter().zip(&mut alone) {

@@ -29,6 +29,9 @@ use crate::store::integration::Integration;
 /// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
 
+/// So many claims read what they need over two connections, if another one is idle.
+const FEW: usize = 4;
+
 /// How many landed tasks the message of a merge names.
 const LANDED_TITLES: i64 = 200;
 
@@ -68,7 +71,11 @@ pub async fn build(
         return Ok((HashMap::new(), sent));
     }
     let mut conn = db.acquire().await?;
-    let facts = read(&mut conn, settings, opened).await?;
+    // For few, what counts is how soon they have it; many share their queries. Nobody waits for a second connection.
+    let alone = opened.len() <= FEW && settings.embedder.is_none();
+    let mut other = alone.then(|| db.try_acquire()).flatten();
+    let facts = read(&mut conn, other.as_deref_mut(), settings, opened).await?;
+    drop(other);
     let mut assignments = HashMap::new();
     let mut frames: HashMap<String, String> = HashMap::new();
     for dispatch in opened {
@@ -172,7 +179,7 @@ pub(super) async fn render_one(
     settings: &Settings,
     opened: &Opened,
 ) -> sqlx::Result<Option<(prompt::Rendered, Vec<store::uses::Use>)>> {
-    let facts = read(conn, settings, std::slice::from_ref(opened)).await?;
+    let facts = read(conn, None, settings, std::slice::from_ref(opened)).await?;
     let (Some(task), Some(run)) = (facts.tasks.get(&opened.task), facts.runs.get(&opened.run.0)) else {
         return Ok(None);
     };
@@ -181,7 +188,12 @@ pub(super) async fn render_one(
     Ok(Some((rendered, uses)))
 }
 
-async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -> sqlx::Result<Facts> {
+async fn read(
+    conn: &mut PgConnection,
+    other: Option<&mut PgConnection>,
+    settings: &Settings,
+    opened: &[Opened],
+) -> sqlx::Result<Facts> {
     let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
     let tasks = store::context::tasks(conn, &ids).await?;
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
@@ -223,7 +235,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         said.extend(store::dispatch::feedback_of(conn, &verifying).await?);
     }
     let memory = if settings.memory {
-        Remembered::read(conn, settings, opened, &tasks).await?
+        Remembered::read(conn, other, settings, opened, &tasks).await?
     } else {
         Remembered::default()
     };

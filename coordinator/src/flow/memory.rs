@@ -59,9 +59,11 @@ struct Recalled {
 }
 
 impl Remembered {
-    /// Reads it: with an empty memory, three indexed queries for the whole batch.
+    /// Reads it: with an empty memory, three indexed queries for the whole batch. Over `other`, where there is one, a part is
+    /// read meanwhile.
     pub(super) async fn read(
         conn: &mut PgConnection,
+        other: Option<&mut PgConnection>,
         settings: &Settings,
         opened: &[Opened],
         tasks: &[TaskFacts],
@@ -92,8 +94,32 @@ impl Remembered {
         features.sort_unstable();
         features.dedup();
         let task_ids: Vec<Uuid> = tasks.iter().map(|task| task.task.0).collect();
-        let notes = store::memory::notes(conn, &features, &task_ids).await?;
-        let recalled = recall(conn, settings, &working, &tasks, &earlier).await?;
+        let (notes, recalled) = match other {
+            None => {
+                let notes = store::memory::notes(conn, &features, &task_ids).await?;
+                let kinds = &EntryKind::ALL;
+                let recalled = recall(conn, settings, &working, &tasks, &earlier, kinds).await?;
+                (notes, recalled)
+            }
+            Some(other) => {
+                let here = [EntryKind::Journal, EntryKind::Knowledge];
+                let there = async {
+                    let notes = store::memory::notes(&mut *other, &features, &task_ids).await?;
+                    let kinds = &[EntryKind::Learning];
+                    let recalled = recall(other, settings, &working, &tasks, &earlier, kinds).await?;
+                    sqlx::Result::Ok((notes, recalled))
+                };
+                let here = recall(conn, settings, &working, &tasks, &earlier, &here);
+                let (mut recalled, (notes, more)) = tokio::try_join!(here, there)?;
+                for (dispatch, of_learnings) in more {
+                    let recalled = recalled.entry(dispatch).or_default();
+                    recalled.repo_id = of_learnings.repo_id;
+                    recalled.held_out = of_learnings.held_out;
+                    recalled.by_kind.extend(of_learnings.by_kind);
+                }
+                (notes, recalled)
+            }
+        };
         let named: Vec<Uuid> = recalled
             .values()
             .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
@@ -317,13 +343,14 @@ impl Remembered {
     }
 }
 
-/// Asks for each working dispatch what other tasks left (SPEC 6.5).
+/// Asks for each working dispatch what other tasks left of these kinds (SPEC 6.5).
 async fn recall(
     conn: &mut PgConnection,
     settings: &Settings,
     working: &[&Opened],
     tasks: &[&TaskFacts],
     earlier: &[Earlier],
+    kinds: &[EntryKind],
 ) -> sqlx::Result<HashMap<DispatchId, Recalled>> {
     let now = OffsetDateTime::now_utc();
     let tasks: HashMap<TaskId, &TaskFacts> = tasks.iter().map(|task| (task.task, *task)).collect();
@@ -337,11 +364,11 @@ async fn recall(
         if query.is_empty() {
             continue;
         }
-        for kind in EntryKind::ALL {
-            asked.push((*dispatch, kind));
+        for kind in kinds {
+            asked.push((*dispatch, *kind));
             questions.push(Question {
                 repo_id: task.repo_id.clone(),
-                kind,
+                kind: *kind,
                 query: query.clone(),
                 text: format!("{}\n{}", task.title, task.description),
                 now,

@@ -74,15 +74,49 @@ pub(super) const ALL_FIELDS: [Weighing; 4] = [
 pub(super) const PLACE_FIELDS: [Weighing; 2] =
     [weighing(Field::Place, 1.0, 0.6), weighing(Field::Tags, 1.0, 0.3)];
 
+/// Weighted words, to be looked up once for each word of an entry. Most words of an entry are none of them.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    /// In order.
+    words: Vec<Word>,
+    /// Weight and rarity of each.
+    gains: Vec<f64>,
+    /// A bit for each by its last bits: what has none of them isn't looked up.
+    seen: [u64; 16],
+}
+
+impl Terms {
+    /// Those of the weighted words whose rarity is known.
+    pub(super) fn new(weights: &BTreeMap<Word, f64>, rarity: &HashMap<Word, f64>) -> Self {
+        let known = weights
+            .iter()
+            .filter_map(|(word, weight)| Some((*word, weight * rarity.get(word)?)));
+        let (words, gains): (Vec<Word>, Vec<f64>) = known.unzip();
+        let mut seen = [0; 16];
+        for word in &words {
+            let (at, bit) = Self::bit(*word);
+            seen[at] |= bit;
+        }
+        Self { words, gains, seen }
+    }
+
+    fn bit(word: Word) -> (usize, u64) {
+        let last = word % 1024;
+        ((last / 64) as usize, 1 << (last % 64))
+    }
+
+    fn find(&self, word: Word) -> Option<usize> {
+        let (at, bit) = Self::bit(word);
+        if self.seen[at] & bit == 0 {
+            return None;
+        }
+        self.words.binary_search(&word).ok()
+    }
+}
+
 /// The score of an entry for weighted words.
-pub(super) fn bm25(
-    weights: &BTreeMap<Word, f64>,
-    rarity: &HashMap<Word, f64>,
-    stats: &Stats,
-    doc: &Analysed,
-    fields: &[Weighing],
-) -> f64 {
-    let mut found: HashMap<Word, f64> = HashMap::new();
+pub(super) fn bm25(terms: &Terms, stats: &Stats, doc: &Analysed, fields: &[Weighing]) -> f64 {
+    let mut found = vec![0.0; terms.words.len()];
     for Weighing {
         field,
         weight,
@@ -96,16 +130,13 @@ pub(super) fn bm25(
             Field::Tags => &doc.tags,
         };
         let length = 1.0 - by_length + by_length * words.len() as f64 / stats.mean(*field);
-        for word in words.iter().filter(|word| weights.contains_key(word)) {
-            *found.entry(*word).or_insert(0.0) += weight / length;
+        for at in words.iter().filter_map(|word| terms.find(*word)) {
+            found[at] += weight / length;
         }
     }
     // In a fixed order: sums of floats depend on it, and the same question shall have the same answer.
-    weights
-        .iter()
-        .filter_map(|(word, weight)| {
-            let times = found.get(word)?;
-            Some(weight * rarity.get(word)? * times * (K1 + 1.0) / (K1 + times))
-        })
+    let found = terms.gains.iter().zip(found).filter(|(_, times)| *times > 0.0);
+    found
+        .map(|(gain, times)| gain * times * (K1 + 1.0) / (K1 + times))
         .sum()
 }

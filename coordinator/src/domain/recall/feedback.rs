@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use time::OffsetDateTime;
 
-use super::bm25::{ALL_FIELDS, Stats, bm25};
+use super::bm25::{ALL_FIELDS, Stats, Terms, bm25};
 use super::doc::{Analysed, Doc};
 use super::key::{Part, Scope};
 use super::query::{Query, Wanted};
@@ -105,11 +105,11 @@ pub fn first_hits<'a>(
     docs: &[&'a Doc],
     now: OffsetDateTime,
 ) -> FirstHits<'a> {
-    let rarity = rarities(query, scope, stats);
+    let terms = Terms::new(&query.weights, &rarities(query, scope, stats));
     let mut hits: Vec<(f64, f64, &Doc)> = docs
         .iter()
         .map(|doc| {
-            let score = bm25(&query.weights, &rarity, stats, &doc.words, &ALL_FIELDS);
+            let score = bm25(&terms, stats, &doc.words, &ALL_FIELDS);
             let fresh = 1.0 - FRESHNESS + FRESHNESS * freshness(now, doc.created_at);
             (score * fresh, score, *doc)
         })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::bm25::{ALL_FIELDS, PLACE_FIELDS, Stats, bm25};
+use super::bm25::{ALL_FIELDS, PLACE_FIELDS, Stats, Terms, bm25};
 use super::doc::Doc;
 use super::feedback::{FileWeights, freshness, rarities};
 use super::key::{Part, Scope};
@@ -82,9 +82,10 @@ pub fn rank(
     now: OffsetDateTime,
 ) -> Ranking {
     let rarity = rarities(query, scope, stats);
+    let terms = Terms::new(&query.weights, &rarity);
     let words: Vec<f64> = docs
         .iter()
-        .map(|doc| bm25(&query.weights, &rarity, stats, &doc.words, &ALL_FIELDS))
+        .map(|doc| bm25(&terms, stats, &doc.words, &ALL_FIELDS))
         .collect();
     let best = words.iter().copied().fold(0.0, f64::max);
     if best <= 0.0 {
@@ -114,7 +115,8 @@ pub fn rank(
         shared.iter().filter_map(|name| names.get(name)).sum()
     };
     let raw = |of: &dyn Fn(&Doc) -> f64| -> Vec<f64> { docs.iter().map(|doc| of(doc)).collect() };
-    let place = raw(&|doc| bm25(&title, &rarity, stats, &doc.words, &PLACE_FIELDS));
+    let title_terms = Terms::new(&title, &rarity);
+    let place = raw(&|doc| bm25(&title_terms, stats, &doc.words, &PLACE_FIELDS));
     let paired = raw(&in_pairs);
     let named = raw(&in_names);
     let filed = raw(&|doc| files.shared_files(doc));
