@@ -17,19 +17,21 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Analyses the tables that grew over a step since the last look; returns how many.
+    /// Analyses the tables that grew over a step since the last look, at the first one those that Postgres takes for empty; returns
+    /// how many.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn follow(&mut self, conn: &mut PgConnection) -> sqlx::Result<usize> {
-        let pages: Vec<(String, i64)> = sqlx::query_as(
-            "select oid::regclass::text, coalesce(pg_relation_size(oid), 0) / current_setting('block_size')::bigint
+        let tables: Vec<(String, i64, bool)> = sqlx::query_as(
+            "select oid::regclass::text, coalesce(pg_relation_size(oid), 0) / current_setting('block_size')::bigint,
+                    reltuples > 0
              from pg_class
              where relkind = 'r' and relnamespace = current_schema()::regnamespace",
         )
         .fetch_all(&mut *conn)
         .await?;
-        let grown = self.note(&pages);
+        let grown = self.note(&tables);
         if !grown.is_empty() {
             // Names as the server itself writes them. Whoever holds one analyses it too, or will be followed by autovacuum.
             let statement = format!("analyze (skip_locked) {}", grown.join(", "));
@@ -38,14 +40,17 @@ impl Sizes {
         Ok(grown.len())
     }
 
-    /// Compares the tables' sizes with those of the last look. Of a table that is seen for the first time nobody knows what its plans
-    /// were made for.
-    fn note<'a>(&mut self, pages: &'a [(String, i64)]) -> Vec<&'a str> {
+    /// Compares the tables' sizes, in pages, with those of the last look. Of a table that is seen for the first time counts whether
+    /// Postgres knows that it has rows: connections of other coordinators may have planned for it before.
+    fn note<'a>(&mut self, tables: &'a [(String, i64, bool)]) -> Vec<&'a str> {
         let mut grown = Vec::new();
-        for (table, pages) in pages {
+        for (table, pages, has_rows) in tables {
             let reached = STEPS.iter().filter(|&&step| *pages >= step).count();
-            let before = self.reached.insert(table.clone(), reached);
-            if reached > before.unwrap_or(0) {
+            let grew = match self.reached.insert(table.clone(), reached) {
+                Some(before) => reached > before,
+                None => reached > 0 && !has_rows,
+            };
+            if grew {
                 grown.push(table.as_str());
             }
         }
@@ -60,14 +65,25 @@ mod tests {
     #[test]
     fn only_growth_over_a_step_counts() {
         let mut sizes = Sizes::default();
-        let mut check = |pages: &[(&str, i64)], expected: &[&str]| {
-            let pages: Vec<_> = pages.iter().map(|(table, n)| ((*table).to_owned(), *n)).collect();
-            assert_eq!(sizes.note(&pages), expected, "{pages:?}");
+        let mut check = |tables: &[(&str, i64, bool)], expected: &[&str]| {
+            let tables: Vec<_> = tables
+                .iter()
+                .map(|(table, pages, has_rows)| ((*table).to_owned(), *pages, *has_rows))
+                .collect();
+            assert_eq!(sizes.note(&tables), expected, "{tables:?}");
         };
-        check(&[("a", 0), ("b", 500)], &["b"]);
-        check(&[("a", 7), ("b", 5_000)], &[]);
-        check(&[("a", 8), ("b", 5_000)], &["a"]);
-        check(&[("a", 63), ("b", 0)], &[]);
-        check(&[("a", 64), ("b", 9), ("c", 9)], &["a", "b", "c"]);
+        check(
+            &[
+                ("a", 0, false),
+                ("b", 500, false),
+                ("c", 500, true),
+                ("d", 7, false),
+            ],
+            &["b"],
+        );
+        check(&[("a", 7, false), ("b", 5_000, true)], &[]);
+        check(&[("a", 8, false), ("b", 5_000, true)], &["a"]);
+        check(&[("a", 63, true), ("b", 0, false)], &[]);
+        check(&[("a", 64, true), ("b", 9, false), ("e", 9, true)], &["a", "b"]);
     }
 }

@@ -74,9 +74,10 @@ async fn no_query_gathers_rows_from_a_whole_table() {
 async fn what_has_grown_is_planned_anew() {
     let world = World::start().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    let mut sizes = Sizes::default();
+    let (mut sizes, mut of_another) = (Sizes::default(), Sizes::default());
     sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 0);
+    assert_eq!(of_another.follow(&mut conn).await.unwrap(), 0);
     let lookup = "select d.id from memory_unmerged u join memory_docs d on d.id = u.doc_id";
     let scans = async |conn: &mut PgConnection| {
         let plan = plan(conn, lookup).await.unwrap().to_string();
@@ -104,7 +105,8 @@ async fn what_has_grown_is_planned_anew() {
         .execute(&mut *other)
         .await
         .unwrap();
-    assert_eq!(Sizes::default().follow(&mut conn).await.unwrap(), 2);
+    assert_eq!(of_another.follow(&mut conn).await.unwrap(), 2);
+    assert_eq!(Sizes::default().follow(&mut conn).await.unwrap(), 0);
     drop(other);
     drop(conn);
     world.stop().await;
