@@ -131,6 +131,14 @@ impl System {
         database::pool(&self.database, connections).await
     }
 
+    /// Opens connections as a coordinator does: plans are kept, and look rows up.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn coordinators_pool(&self, connections: u32) -> sqlx::Result<PgPool> {
+        ralph_coordinator::store::connect(&self.database, connections).await
+    }
+
     /// Starts the coordinator. Returns its process id.
     ///
     /// # Errors

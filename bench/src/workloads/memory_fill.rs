@@ -68,6 +68,8 @@ pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyho
     let (run_id, tasks) = tried(&db, &mut text).await?;
     run(&db, "vacuum analyze").await?;
     run(&db, "checkpoint").await?;
+    db.close().await;
+    let db = system.coordinators_pool(2).await?;
     Ok((
         system,
         Side {

@@ -55,6 +55,8 @@ async fn filled(servers: &Servers, name: &str, tasks: usize) -> anyhow::Result<(
     }
     sqlx::raw_sql("vacuum analyze").execute(&db).await?;
     sqlx::raw_sql("checkpoint").execute(&db).await?;
+    db.close().await;
+    let db = system.coordinators_pool(1).await?;
     Ok((system, db))
 }
 
