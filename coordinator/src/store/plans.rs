@@ -1,4 +1,4 @@
-//! Plans are kept, see [`super::connect`]. One that was made while a table held next to nothing may look a row up by reading all of them,
+//! Plans are kept, see `store/connect.rs`. One that was made while a table held next to nothing may look a row up by reading all of them,
 //! since that cost the same then. Postgres makes plans anew when a table was analysed, which it does by itself within a minute
 //! or so: too late for one that fills within seconds. So what has grown is analysed at once, for all coordinators.
 
