@@ -71,6 +71,8 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
     terminal.until(FIRST);
     terminal.until("\n:");
     terminal.press("\u{3}");
+    // An interrupt between its prompt and its read is noticed by less with the next key, which it drops then: one to redraw the screen.
+    terminal.press("\u{c}");
     terminal.until("\n:");
     terminal.press("G");
     terminal.until(LAST);
