@@ -12,6 +12,8 @@ use crate::system::{Stub, System, kill};
 
 /// Pause between submissions, so that each finds an idle system.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a start.
+const SETTLED: Duration = Duration::from_secs(2);
 /// What the best comparable system takes on the machine that the targets were made on. Milliseconds.
 const BEST: (f64, f64) = (4.0, 11.3);
 
@@ -32,6 +34,8 @@ pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     let bus = system.bus().await?;
     let db = system.pool(1).await?;
     system.until_idle(&bus).await?;
+    // What a start leaves to do is over then, as in harnesses for several systems.
+    tokio::time::sleep(SETTLED).await;
     for number in 0..n {
         let at = now();
         load::submit(&db, &bus, &format!("single-{number}"), &load::single(number, at)).await?;

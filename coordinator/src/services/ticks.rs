@@ -1,10 +1,11 @@
 //! What happens once a second, or less often, whatever else goes on. Each loop waits, and a tick works once.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -12,6 +13,9 @@ use crate::flow::embed::Embedded;
 use crate::{flow, store};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Loops tick so far apart, so many of them.
+const APART: Duration = Duration::from_millis(90);
+const SPREAD: u32 = 10;
 /// A gap between two good ticks that is longer means that renewals may have been missed.
 const GAP: Duration = Duration::from_secs(3);
 /// Notices are kept so long. Days.
@@ -27,17 +31,34 @@ const RETENTION: Duration = Duration::from_secs(60 * 60);
 /// Texts in parts are kept so long. Hours.
 const BLOB_HOURS: i32 = 48;
 
-async fn tick(interval: &mut tokio::time::Interval, shutdown: &CancellationToken) -> bool {
-    tokio::select! {
-        () = shutdown.cancelled() => false,
-        _ = interval.tick() => true,
-    }
+/// Ticks of one loop.
+struct Every {
+    interval: Interval,
+    /// How much later than a period its second tick comes.
+    apart: Option<Duration>,
 }
 
-fn every(period: Duration) -> tokio::time::Interval {
+async fn tick(every: &mut Every, shutdown: &CancellationToken) -> bool {
+    tokio::select! {
+        () = shutdown.cancelled() => return false,
+        _ = every.interval.tick() => {}
+    }
+    if let Some(apart) = every.apart.take() {
+        every.interval.reset_after(every.interval.period() + apart);
+    }
+    true
+}
+
+/// The first tick comes at once, the others apart from those of other loops: together they would hold up what comes in between.
+fn every(period: Duration) -> Every {
+    static LOOPS: AtomicU32 = AtomicU32::new(0);
     let mut interval = interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
+    let number = LOOPS.fetch_add(1, Ordering::Relaxed);
+    Every {
+        interval,
+        apart: Some(APART * (number % SPREAD)),
+    }
 }
 
 /// Tops tickets up. It fails when the streams are gone, and brings them back when it is started again.

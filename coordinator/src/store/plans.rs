@@ -6,18 +6,19 @@ use std::collections::HashMap;
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-/// Sizes at which other plans pay. Pages: below the first one anything is fast, above the last one every plan looks rows up.
-const STEPS: [i64; 2] = [8, 64];
+/// Size at which other plans pay. Pages: below it anything is fast, above it every plan looks rows up. One step, since all connections
+/// plan anew after it, and somebody waits for that.
+const STEP: i64 = 64;
 
 /// How large the tables were when they were looked at last.
 #[derive(Debug, Default)]
 pub struct Sizes {
-    /// How many of the steps each table has reached.
-    reached: HashMap<String, usize>,
+    /// Whether each table has reached the step.
+    reached: HashMap<String, bool>,
 }
 
 impl Sizes {
-    /// Analyses the tables that grew over a step since the last look, at the first one those that Postgres takes for empty; returns
+    /// Analyses the tables that grew over the step since the last look, at the first one those that Postgres takes for empty; returns
     /// how many.
     ///
     /// # Errors
@@ -45,12 +46,9 @@ impl Sizes {
     fn note<'a>(&mut self, tables: &'a [(String, i64, bool)]) -> Vec<&'a str> {
         let mut grown = Vec::new();
         for (table, pages, has_rows) in tables {
-            let reached = STEPS.iter().filter(|&&step| *pages >= step).count();
-            let grew = match self.reached.insert(table.clone(), reached) {
-                Some(before) => reached > before,
-                None => reached > 0 && !has_rows,
-            };
-            if grew {
+            let reached = *pages >= STEP;
+            let before = self.reached.insert(table.clone(), reached);
+            if reached && !before.unwrap_or(*has_rows) {
                 grown.push(table.as_str());
             }
         }
@@ -63,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_growth_over_a_step_counts() {
+    fn only_growth_over_the_step_counts() {
         let mut sizes = Sizes::default();
         let mut check = |tables: &[(&str, i64, bool)], expected: &[&str]| {
             let tables: Vec<_> = tables
@@ -77,13 +75,13 @@ mod tests {
                 ("a", 0, false),
                 ("b", 500, false),
                 ("c", 500, true),
-                ("d", 7, false),
+                ("d", 63, false),
             ],
             &["b"],
         );
-        check(&[("a", 7, false), ("b", 5_000, true)], &[]);
-        check(&[("a", 8, false), ("b", 5_000, true)], &["a"]);
-        check(&[("a", 63, true), ("b", 0, false)], &[]);
-        check(&[("a", 64, true), ("b", 9, false), ("e", 9, true)], &["a", "b"]);
+        check(&[("a", 63, false), ("b", 5_000, true)], &[]);
+        check(&[("a", 64, false), ("b", 5_000, true)], &["a"]);
+        check(&[("a", 9_000, true), ("b", 0, false)], &[]);
+        check(&[("a", 63, true), ("b", 64, false), ("e", 99, true)], &["b"]);
     }
 }
