@@ -48,24 +48,26 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
             .collect()
     };
     sqlx::query!(
-        "with given as (
-           select * from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::text[], $6::text[],
-                                $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
-             as g(entry, repo_id, kind, created_at, keys, title, body, place, tags, names, stems, files, folders)
+        "with given as materialized (
+           select nextval('memory_docs_id_seq') as id, u.*
+           from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
+                       $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+             as u(entry, repo_id, kind, created_at, keys, title, body, place, tags, names, stems, files, folders)
          ), docs as (
-           insert into memory_docs (entry, created_at, keys)
-           select entry, created_at, keys::bigint[] from given
+           insert into memory_docs (id, entry, created_at, keys) overriding system value
+           select id, entry, created_at, keys::bigint[] from given
            on conflict (entry) do nothing
-           returning id, entry
+           returning id
          ), unmerged as (
            insert into memory_unmerged (doc_id) select id from docs
          ), words as (
            insert into memory_words
              (doc_id, entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders)
-           select docs.id, g.entry, g.created_at, g.repo_id, g.kind, g.title::int[], g.body::int[], g.place::int[], g.tags::int[],
-                  g.names::int[], g.stems::int[], g.files::bigint[], g.folders::int[]
-           from docs
-           join given g using (entry)
+           select id, entry, created_at, repo_id, kind, title::int[], body::int[], place::int[], tags::int[], names::int[],
+                  stems::int[], files::bigint[], folders::int[]
+           from given
+           -- Not by a join, which would compare each with each.
+           where id = any(array(select id from docs))
            returning repo_id, kind, title, body, place, tags
          )
          insert into memory_stats as s (repo_id, kind, entries, title_words, body_words, place_words, tag_words)
