@@ -4,6 +4,7 @@
 //! explained later.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use super::claim::Opened;
 use super::laid::Laid;
-use super::memory::Remembered;
+use super::memory::{Before, Remembered, remembers};
 use super::order::{assignment, integrate_order, operation_order, session_order};
 use super::sent::Sent;
 use super::{Settings, distill, survey};
@@ -25,6 +26,7 @@ use crate::prompt;
 use crate::store;
 use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::integration::Integration;
+use crate::store::postings::Fresh;
 
 /// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
@@ -188,26 +190,58 @@ pub(super) async fn render_one(
     Ok(Some((rendered, uses)))
 }
 
+async fn tasks_and_runs(
+    conn: &mut PgConnection,
+    tasks: &[Uuid],
+    runs: &[Uuid],
+) -> sqlx::Result<(Vec<TaskFacts>, Vec<Run>)> {
+    let tasks = store::context::tasks(conn, tasks).await?;
+    Ok((tasks, store::run::read(conn, runs).await?))
+}
+
+/// What the tasks that are `told` of it waited for, and what of the memory waits to be merged.
+async fn blockers_and_fresh(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    opened: &[Opened],
+    told: &[Uuid],
+) -> sqlx::Result<(Vec<Prerequisite>, Vec<Arc<Fresh>>)> {
+    let prerequisites = if told.is_empty() {
+        Vec::new()
+    } else {
+        store::context::prerequisites(conn, told).await?
+    };
+    let fresh = if settings.memory && opened.iter().any(remembers) {
+        store::postings::fresh(conn, &settings.tail).await?
+    } else {
+        Vec::new()
+    };
+    Ok((prerequisites, fresh))
+}
+
 async fn read(
     conn: &mut PgConnection,
-    other: Option<&mut PgConnection>,
+    mut other: Option<&mut PgConnection>,
     settings: &Settings,
     opened: &[Opened],
 ) -> sqlx::Result<Facts> {
     let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
-    let tasks = store::context::tasks(conn, &ids).await?;
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
-    let runs = store::run::read(conn, &run_ids).await?;
     // What is told to agents is read for those dispatches alone that have one.
     let told: Vec<Uuid> = opened
         .iter()
         .filter(|d| SessionKind::from(d.kind).has_agent())
         .map(|d| d.task.0)
         .collect();
-    let prerequisites = if told.is_empty() {
-        Vec::new()
-    } else {
-        store::context::prerequisites(conn, &told).await?
+    let ((tasks, runs), (prerequisites, fresh)) = match other.as_deref_mut() {
+        Some(other) => {
+            let tasks = tasks_and_runs(conn, &ids, &run_ids);
+            tokio::try_join!(tasks, blockers_and_fresh(other, settings, opened, &told))?
+        }
+        None => (
+            tasks_and_runs(conn, &ids, &run_ids).await?,
+            blockers_and_fresh(conn, settings, opened, &told).await?,
+        ),
     };
     let conflicted: Vec<Uuid> = tasks
         .iter()
@@ -235,7 +269,11 @@ async fn read(
         said.extend(store::dispatch::feedback_of(conn, &verifying).await?);
     }
     let memory = if settings.memory {
-        Remembered::read(conn, other, settings, opened, &tasks).await?
+        let before = Before {
+            prerequisites: &prerequisites,
+            fresh: &fresh,
+        };
+        Remembered::read(conn, other, settings, opened, &tasks, before).await?
     } else {
         Remembered::default()
     };

@@ -12,6 +12,7 @@ use super::recall::{Question, calibrate};
 use crate::domain::recall::{Kind, Query};
 use crate::store;
 use crate::store::library::{Given, Origin};
+use crate::store::postings::Tail;
 
 /// Entries of one transaction of an import.
 const CHUNK: usize = 500;
@@ -150,7 +151,8 @@ pub async fn search(
         })
         .collect();
     let mut conn = db.acquire().await?;
-    pick(&mut conn, meaning, &questions, |_| limit).await
+    let fresh = store::postings::fresh(&mut conn, &Tail::default()).await?;
+    pick(&mut conn, meaning, &questions, &fresh, |_| limit).await
 }
 
 /// What an edit changes; `None` leaves a part as it is.

@@ -1,6 +1,7 @@
 //! What is remembered at the moment of a claim, read for a whole batch and laid out for each prompt (SPEC 6).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -21,10 +22,11 @@ use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::prompt;
 use crate::store;
-use crate::store::context::TaskFacts;
+use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::earlier::{Earlier, JournalEntry};
 use crate::store::library::Stored;
 use crate::store::memory::{Note, Own};
+use crate::store::postings::Fresh;
 
 /// Journal entries of this run that are read, and shown (SPEC 6.5).
 const JOURNAL_READ: i64 = 10;
@@ -50,6 +52,21 @@ pub(super) struct Remembered {
     stuck_threshold: i16,
 }
 
+/// What was read before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before<'a> {
+    /// What the tasks waited for.
+    pub prerequisites: &'a [Prerequisite],
+    /// Entries that wait to be merged into the index.
+    pub fresh: &'a [Arc<Fresh>],
+}
+
+/// Whether it is told what others left. One that merges learnings is told what to merge, and nothing else.
+pub(super) fn remembers(dispatch: &Opened) -> bool {
+    let begins = dispatch.kind.begins_attempt() && SessionKind::from(dispatch.kind).has_agent();
+    begins && dispatch.kind != Kind::Distill
+}
+
 /// What other tasks left for one dispatch.
 #[derive(Debug, Default)]
 struct Recalled {
@@ -59,21 +76,16 @@ struct Recalled {
 }
 
 impl Remembered {
-    /// Reads it: with an empty memory, three indexed queries for the whole batch. Over `other`, where there is one, a part is
-    /// read meanwhile.
+    /// Reads it. Over `other`, where there is one, what is noted and journalled is read while the memory is asked.
     pub(super) async fn read(
         conn: &mut PgConnection,
         other: Option<&mut PgConnection>,
         settings: &Settings,
         opened: &[Opened],
         tasks: &[TaskFacts],
+        of: Before<'_>,
     ) -> sqlx::Result<Self> {
-        let working: Vec<&Opened> = opened
-            .iter()
-            .filter(|d| d.kind.begins_attempt() && SessionKind::from(d.kind).has_agent())
-            // It is told what to merge, and nothing else.
-            .filter(|d| d.kind != Kind::Distill)
-            .collect();
+        let working: Vec<&Opened> = opened.iter().filter(|d| remembers(d)).collect();
         if working.is_empty() {
             return Ok(Self::default());
         }
@@ -94,38 +106,43 @@ impl Remembered {
         features.sort_unstable();
         features.dedup();
         let task_ids: Vec<Uuid> = tasks.iter().map(|task| task.task.0).collect();
-        let (notes, recalled) = match other {
+        // Others have nobody that they are near to.
+        let blocked: HashSet<TaskId> = of.prerequisites.iter().map(|blocker| blocker.of).collect();
+        let placed = tasks
+            .iter()
+            .filter(|task| task.parent.is_some() || blocked.contains(&task.task));
+        let placed: Vec<Uuid> = placed.map(|task| task.task.0).collect();
+        let (recalled, notes, mut journal) = match other {
             None => {
+                let recalled = recall(conn, settings, &working, &tasks, &earlier, of.fresh).await?;
                 let notes = store::memory::notes(conn, &features, &task_ids).await?;
-                let kinds = &EntryKind::ALL;
-                let recalled = recall(conn, settings, &working, &tasks, &earlier, kinds).await?;
-                (notes, recalled)
+                let journal = store::earlier::journal(conn, &features, &placed, JOURNAL_READ, &[]).await?;
+                (recalled, notes, journal)
             }
             Some(other) => {
-                let here = [EntryKind::Journal, EntryKind::Knowledge];
                 let there = async {
-                    let notes = store::memory::notes(&mut *other, &features, &task_ids).await?;
-                    let kinds = &[EntryKind::Learning];
-                    let recalled = recall(other, settings, &working, &tasks, &earlier, kinds).await?;
-                    sqlx::Result::Ok((notes, recalled))
+                    let notes = store::memory::notes(other, &features, &task_ids).await?;
+                    let journal =
+                        store::earlier::journal(other, &features, &placed, JOURNAL_READ, &[]).await?;
+                    sqlx::Result::Ok((notes, journal))
                 };
-                let here = recall(conn, settings, &working, &tasks, &earlier, &here);
-                let (mut recalled, (notes, more)) = tokio::try_join!(here, there)?;
-                for (dispatch, of_learnings) in more {
-                    let recalled = recalled.entry(dispatch).or_default();
-                    recalled.repo_id = of_learnings.repo_id;
-                    recalled.held_out = of_learnings.held_out;
-                    recalled.by_kind.extend(of_learnings.by_kind);
-                }
-                (notes, recalled)
+                let recalled = recall(conn, settings, &working, &tasks, &earlier, of.fresh);
+                let (recalled, (notes, journal)) = tokio::try_join!(recalled, there)?;
+                (recalled, notes, journal)
             }
         };
-        let named: Vec<Uuid> = recalled
+        let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
+        let named: HashSet<Uuid> = recalled
             .values()
             .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
             .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
+            .filter(|named| !read.contains(named))
             .collect();
-        let journal = store::earlier::journal(conn, &features, &task_ids, JOURNAL_READ, &named).await?;
+        if !named.is_empty() {
+            let named: Vec<Uuid> = named.into_iter().collect();
+            journal.extend(store::earlier::journal(conn, &[], &[], JOURNAL_READ, &named).await?);
+            journal.sort_by_key(|entry| (entry.claimed_at, entry.dispatch));
+        }
         Ok(Self {
             earlier,
             journal,
@@ -343,14 +360,14 @@ impl Remembered {
     }
 }
 
-/// Asks for each working dispatch what other tasks left of these kinds (SPEC 6.5).
+/// Asks for each working dispatch what other tasks left (SPEC 6.5).
 async fn recall(
     conn: &mut PgConnection,
     settings: &Settings,
     working: &[&Opened],
     tasks: &[&TaskFacts],
     earlier: &[Earlier],
-    kinds: &[EntryKind],
+    fresh: &[Arc<Fresh>],
 ) -> sqlx::Result<HashMap<DispatchId, Recalled>> {
     let now = OffsetDateTime::now_utc();
     let tasks: HashMap<TaskId, &TaskFacts> = tasks.iter().map(|task| (task.task, *task)).collect();
@@ -364,18 +381,18 @@ async fn recall(
         if query.is_empty() {
             continue;
         }
-        for kind in kinds {
-            asked.push((*dispatch, *kind));
+        for kind in EntryKind::ALL {
+            asked.push((*dispatch, kind));
             questions.push(Question {
                 repo_id: task.repo_id.clone(),
-                kind: *kind,
+                kind,
                 query: query.clone(),
                 text: format!("{}\n{}", task.title, task.description),
                 now,
             });
         }
     }
-    let picked = pick(conn, Meaning::of_claim(settings), &questions, prompt_limit).await?;
+    let picked = pick(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;
     let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
     for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
         let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| Recalled {

@@ -1,6 +1,7 @@
 //! From ranked hits to entries that are shown: their texts, what verified outcomes made of them, and why not the others.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -10,6 +11,7 @@ use super::recall::{Answer, Question, recall};
 use crate::domain::recall::{Dropped, Entry, Kind, Parts, select};
 use crate::store;
 use crate::store::library::Stored;
+use crate::store::postings::Fresh;
 
 /// Hits of a question whose texts are read.
 const READ: usize = 12;
@@ -43,9 +45,10 @@ pub async fn pick(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
+    fresh: &[Arc<Fresh>],
     limit: impl Fn(Kind) -> usize,
 ) -> sqlx::Result<Vec<Picked>> {
-    let answers = recall(conn, meaning, questions).await?;
+    let answers = recall(conn, meaning, questions, fresh).await?;
     let texts = texts(conn, questions, &answers).await?;
     Ok(questions
         .iter()

@@ -3,6 +3,7 @@
 //! search` and the calibration of floors go this way.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use sqlx::PgConnection;
 use time::{Duration, OffsetDateTime};
@@ -13,7 +14,7 @@ use crate::domain::recall::{
     candidates, first_hits, quantile_floor, rank,
 };
 use crate::store;
-use crate::store::postings::Fresh;
+use crate::store::postings::{Fresh, Tail};
 
 /// Candidates of a question by its words, and further ones by files.
 const BY_WORDS: usize = 80;
@@ -73,16 +74,17 @@ impl Answer {
     }
 }
 
-/// Answers questions, in their order. Where no memory is, it takes one query.
+/// Answers questions, in their order. Where no memory is, it takes one query. `fresh` is what waits to be merged, read before: what is
+/// merged meanwhile is found twice rather than never.
 pub async fn recall(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
+    fresh: &[Arc<Fresh>],
 ) -> sqlx::Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(questions.len());
-    let mut fresh = None;
     for together in questions.chunks(TOGETHER) {
-        answers.extend(recall_together(conn, meaning, together, &mut fresh).await?);
+        answers.extend(recall_together(conn, meaning, together, fresh).await?);
     }
     Ok(answers)
 }
@@ -91,7 +93,7 @@ async fn recall_together(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
-    fresh: &mut Option<Vec<Fresh>>,
+    fresh: &[Arc<Fresh>],
 ) -> sqlx::Result<Vec<Answer>> {
     let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
@@ -112,11 +114,6 @@ async fn recall_together(
         .map(|q| memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)))
         .collect();
     let keys = distinct(by_words.iter().flatten().map(|wanted| wanted.key));
-    // Before the index: what is merged meanwhile is found twice rather than never.
-    let fresh = match fresh {
-        Some(fresh) => fresh,
-        None => fresh.insert(store::postings::fresh(conn).await?),
-    };
     // The model thinks while the index is read.
     let (asked, postings) = tokio::join!(
         meaning.ask(questions),
@@ -227,7 +224,8 @@ pub async fn calibrate(conn: &mut PgConnection) -> sqlx::Result<usize> {
                 now: doc.created_at - APART,
             })
             .collect();
-        let answers = recall(conn, Meaning::NONE, &questions).await?;
+        let fresh = store::postings::fresh(conn, &Tail::default()).await?;
+        let answers = recall(conn, Meaning::NONE, &questions, &fresh).await?;
         let confidences = answers
             .iter()
             .filter(|answer| !answer.ranking.hits.is_empty())

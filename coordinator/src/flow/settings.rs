@@ -11,6 +11,7 @@ use crate::domain::strategy::Tiers;
 use crate::embedder::Embedder;
 use crate::prompt::{Budgets, Templates};
 use crate::store::notice::Event;
+use crate::store::postings::Tail;
 
 /// How long the branches of attempts of features that ended stay at the remote, where nothing else is said.
 const KEEP_ATTEMPTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -51,6 +52,8 @@ pub struct Settings {
     pub keep_attempts: Option<Duration>,
     /// Who is told what happens, if anybody.
     pub notify: Option<Notify>,
+    /// What this process has read of the newest memory.
+    pub tail: Arc<Tail>,
 }
 
 /// Who is told that a run ended or that a person is needed (SPEC 9.3).
@@ -101,6 +104,7 @@ impl Default for Settings {
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             notify: None,
+            tail: Arc::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::states::{Kind, Outcome};
@@ -105,6 +106,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
 #[allow(missing_docs)]
 pub struct JournalEntry {
     pub dispatch: Uuid,
+    pub claimed_at: OffsetDateTime,
     pub feature: FeatureId,
     pub run: Uuid,
     pub task: TaskId,
@@ -182,7 +184,7 @@ pub async fn journal(
              cross join lateral (select id, journal from dispatches where id = q.named limit 1) d
              where d.journal is not null
            )
-           select d.id as "id!", d.feature_id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
+           select d.id as "id!", d.claimed_at as "claimed_at!", d.feature_id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
                   d.kind as "kind!: Kind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
                   r.what_tried as "what_tried?", r.why_failed as "why_failed?",
@@ -210,6 +212,7 @@ pub async fn journal(
         .into_iter()
         .map(|row| JournalEntry {
             dispatch: row.id,
+            claimed_at: row.claimed_at,
             feature: FeatureId(row.feature_id),
             run: row.run_id,
             task: TaskId(row.task_id),

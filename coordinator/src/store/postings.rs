@@ -2,6 +2,7 @@
 //! entries; what isn't in it yet is read as it is.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::recall::Posting;
 use sqlx::PgConnection;
@@ -25,21 +26,55 @@ pub struct Fresh {
     keys: Vec<i64>,
 }
 
-/// The newest entries that wait to be merged.
-pub async fn fresh(conn: &mut PgConnection) -> sqlx::Result<Vec<Fresh>> {
+/// What was read of the entries that wait to be merged, so that it isn't read with every claim: their keys don't change.
+#[derive(Debug, Default)]
+pub struct Tail(Mutex<Arc<HashMap<i64, Arc<Fresh>>>>);
+
+impl Tail {
+    fn known(&self) -> Arc<HashMap<i64, Arc<Fresh>>> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn keep(&self, known: HashMap<i64, Arc<Fresh>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+    }
+}
+
+/// The newest entries that wait to be merged. Those that `tail` doesn't know are read.
+pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc<Fresh>>> {
+    let before = tail.known();
+    let known: Vec<i64> = before.keys().copied().collect();
     let rows = sqlx::query!(
-        r#"select memory_posting(d.id, d.created_at) as "posting!", d.keys
+        r#"select u.doc_id, memory_posting(d.id, d.created_at) as "posting?", d.keys as "keys?"
            from (select doc_id from memory_unmerged order by doc_id desc limit $1) u
-           cross join lateral (select id, created_at, keys from memory_docs where id = u.doc_id limit 1) d"#,
+           left join lateral (
+             select id, created_at, keys from memory_docs
+             where id = u.doc_id and u.doc_id not in (select unnest($2::bigint[]))
+             limit 1
+           ) d on true"#,
         FRESH,
+        &known,
     )
     .fetch_all(conn)
     .await?;
-    let fresh = rows.into_iter().map(|row| Fresh {
-        posting: Posting(row.posting),
-        keys: row.keys,
-    });
-    Ok(fresh.collect())
+    let mut fresh = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let one = match row.posting.zip(row.keys) {
+            Some((posting, keys)) => Arc::new(Fresh {
+                posting: Posting(posting),
+                keys,
+            }),
+            // One that is neither known nor there leaves just now.
+            None => match before.get(&row.doc_id) {
+                Some(known) => Arc::clone(known),
+                None => continue,
+            },
+        };
+        fresh.insert(row.doc_id, one);
+    }
+    let read = fresh.values().cloned().collect();
+    tail.keep(fresh);
+    Ok(read)
 }
 
 /// The newest postings of keys, at most `blocks` blocks of each. `fresh` was read before.
@@ -47,8 +82,11 @@ pub async fn read(
     conn: &mut PgConnection,
     keys: &[i64],
     blocks: i64,
-    fresh: &[Fresh],
+    fresh: &[Arc<Fresh>],
 ) -> sqlx::Result<Postings> {
+    if keys.is_empty() {
+        return Ok(Postings::new());
+    }
     let rows = sqlx::query!(
         r#"select p.key as "key!", p.entries as "entries!"
            from unnest($1::bigint[]) as k(key)
@@ -74,8 +112,11 @@ pub async fn read_counted(
     conn: &mut PgConnection,
     keys: &[i64],
     blocks: i64,
-    fresh: &[Fresh],
+    fresh: &[Arc<Fresh>],
 ) -> sqlx::Result<(Postings, HashMap<i64, i64>)> {
+    if keys.is_empty() {
+        return Ok(Default::default());
+    }
     let rows = sqlx::query!(
         r#"select k.key as "key!", m.entries as "count!", p.entries as "entries?"
            from unnest($1::bigint[]) as k(key)
@@ -101,7 +142,7 @@ pub async fn read_counted(
     Ok((postings, counts))
 }
 
-fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Fresh]) {
+fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Fresh>]) {
     let wanted: HashSet<&i64> = keys.iter().collect();
     for one in fresh {
         for key in one.keys.iter().filter(|key| wanted.contains(key)) {
@@ -242,10 +283,10 @@ mod tests {
     #[test]
     fn fresh_entries_are_found_once() {
         let at = OffsetDateTime::UNIX_EPOCH;
-        let fresh = [Fresh {
+        let fresh = [Arc::new(Fresh {
             posting: Posting::new(5, at),
             keys: vec![1, 2, 3],
-        }];
+        })];
         let mut postings = Postings::from([(1, vec![Posting::new(5, at)])]);
         add_fresh(&mut postings, &[1, 2], &fresh);
         assert_eq!(
