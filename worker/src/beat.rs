@@ -123,6 +123,11 @@ async fn orders(life: &Life) {
                     match serde_json::from_slice::<Control>(&message.payload) {
                         Ok(Control::End { dispatch, reason }) => life.end(dispatch, reason),
                         Ok(Control::Beat | Control::Unknown) => life.beat_now.notify_one(),
+                        Ok(Control::Settled { settled }) => {
+                            for one in settled {
+                                life.spool.settle(one.dispatch, one.settlement);
+                            }
+                        }
                         Ok(Control::Prune) => life.prune_now.notify_one(),
                         Ok(Control::Drain) => life.draining.cancel(),
                         Err(error) => tracing::warn!(%error, "an order can't be read"),

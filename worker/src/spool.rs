@@ -137,7 +137,10 @@ impl Spool {
                 self.dir.join("refused").join(format!("{}.json", dispatch.0)),
             ),
         };
-        if let Err(error) = gone {
+        // It may be told twice: at once, and with a heartbeat that was under way.
+        if let Err(error) = gone
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
             tracing::warn!(%dispatch, %error, "a settled report could not be taken from the spool");
         }
         self.waiting().remove(&dispatch);

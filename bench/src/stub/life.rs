@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use async_nats::jetstream;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use ralph_shared::broker;
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
-    ClaimAnswer, ClaimRequest, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, READS, Report,
+    ClaimAnswer, ClaimRequest, Control, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, READS, Report,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -157,6 +158,20 @@ impl Life {
 
 fn pools() -> Vec<String> {
     vec!["default".to_owned()]
+}
+
+/// Forgets what is settled, as soon as it is told.
+pub async fn orders(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
+    let mut orders = life.client.subscribe(life.subjects.control(&life.name)).await?;
+    while let Some(message) = orders.next().await {
+        if let Ok(Control::Settled { settled }) = serde_json::from_slice(&message.payload) {
+            let mut held = life.held();
+            for one in settled {
+                held.spooled.remove(&one.dispatch);
+            }
+        }
+    }
+    bail!("the orders ended")
 }
 
 /// Renews leases and forgets what is settled.

@@ -51,6 +51,7 @@ pub async fn run(args: StubArgs) -> anyhow::Result<()> {
     let log = Arc::new(log);
     let mut loops = JoinSet::new();
     loops.spawn(life::beat(Arc::clone(&life)));
+    loops.spawn(life::orders(Arc::clone(&life)));
     for _ in 0..args.slots {
         loops.spawn(slot::run(Arc::clone(&life), Arc::clone(&log), args.work_ms));
     }

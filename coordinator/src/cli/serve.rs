@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use crate::bus::Bus;
 use crate::config::Config;
-use crate::services::Deps;
+use crate::services::{Deps, Ways};
 use crate::{api, services, store};
 
 /// Run one coordinator: the HTTP API and the loops that move tasks
@@ -70,7 +70,9 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Config::find()?.settings()?.with_environment()?;
     let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
-    let db = store::connect(&database_url()?, args.db_connections)
+    let url = database_url()?;
+    let share = Ways::share(args.db_connections);
+    let db = store::connect(&url, args.db_connections - share)
         .await
         .context("failed to connect to Postgres; is DATABASE_URL right?")?;
     let pending = store::pending_migrations(&db).await?;
@@ -99,7 +101,16 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     tracing::info!(address = %listener.local_addr()?, "serving");
 
     let shutdown = CancellationToken::new();
-    let deps = Deps { db, bus, settings };
+    let ways = match share {
+        0 => Ways::shared(&db),
+        _ => Ways::apart(&url, &settings)?,
+    };
+    let deps = Deps {
+        db,
+        ways,
+        bus,
+        settings,
+    };
     let stop = end_on_signal(shutdown.clone())?;
     let api = api::serve(deps.clone(), listener, shutdown.clone());
     let loops = services::serve(deps.clone(), shutdown.clone());
@@ -116,6 +127,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let (api, loops) = tokio::join!(api, loops);
     stop.abort();
+    deps.ways.close().await;
     deps.db.close().await;
     tracing::info!("stopped");
     api.and(loops)?;

@@ -50,6 +50,15 @@ pub struct Opened {
     pub prompts: Option<Uuid>,
 }
 
+/// Whose connections claims use: of few that do nothing else, so that each has made its plans.
+#[derive(Debug, Clone)]
+pub struct Connections {
+    /// For the transaction that takes tasks; there is one at a time.
+    pub take: PgPool,
+    /// For what assignments are built from, and for what was sent.
+    pub build: PgPool,
+}
+
 /// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
 #[derive(Debug)]
 pub struct Answered {
@@ -70,7 +79,11 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let Answered { answers, sent, .. } = answer(db, settings, claims, ()).await?;
+    let connections = Connections {
+        take: db.clone(),
+        build: db.clone(),
+    };
+    let Answered { answers, sent, .. } = answer(&connections, settings, claims, ()).await?;
     sent.keep(db).await?;
     Ok(answers)
 }
@@ -81,27 +94,36 @@ pub async fn claim(
 /// # Errors
 /// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
 pub async fn answer<T: Send>(
-    db: &PgPool,
+    connections: &Connections,
     settings: &Settings,
     claims: &[ClaimRequest],
     turn: T,
 ) -> sqlx::Result<Answered> {
     let turn = Mutex::new(Some(turn));
-    store::retry_serialization(|| answer_once(db, settings, claims, &turn)).await
+    store::retry_serialization(|| answer_once(connections, settings, claims, &turn)).await
 }
 
 async fn answer_once<T: Send>(
-    db: &PgPool,
+    connections: &Connections,
     settings: &Settings,
     claims: &[ClaimRequest],
     turn: &Mutex<Option<T>>,
 ) -> sqlx::Result<Answered> {
-    let mut tx = db.begin().await?;
-    let (mut answers, opened) = open(&mut tx, settings, claims).await?;
+    let mut tx = connections.take.begin().await?;
+    let (mut answers, opened) = match open(&mut tx, settings, claims, Look::Later).await? {
+        Some(opened) => opened,
+        None => {
+            tx.rollback().await?;
+            tx = connections.take.begin().await?;
+            open(&mut tx, settings, claims, Look::First)
+                .await?
+                .unwrap_or_default()
+        }
+    };
     let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
     faults::point("claim.before_commit");
     // The answers wait for both; neither waits for the other.
-    let built = guarded(context::build(db, settings, &dispatches));
+    let built = guarded(context::build(&connections.build, settings, &dispatches));
     let committed = async {
         let committed = tx.commit().await;
         if committed.is_ok() {
@@ -116,15 +138,19 @@ async fn answer_once<T: Send>(
     let (mut assignments, sent) = match built {
         Err(error) if !is_away(&error) => {
             tracing::warn!(%error, dispatches = dispatches.len(), "assignments could not be built; building them one by one");
-            build_each(db, settings, &dispatches, &mut signals).await?
+            build_each(&connections.build, settings, &dispatches, &mut signals).await?
         }
         built => built?,
     };
+    let mut given: HashMap<DispatchId, usize> = HashMap::new();
     for (index, opened) in opened {
         if let Some(assignment) = assignments.remove(&opened.dispatch) {
             answers[index] = ClaimAnswer::Assigned {
                 assignment: Box::new(assignment),
             };
+            given.insert(opened.dispatch, index);
+        } else if let Some(&same) = given.get(&opened.dispatch) {
+            answers[index] = answers[same].clone();
         }
     }
     Ok(Answered {
@@ -167,47 +193,97 @@ async fn build_each(
     Ok((assignments, sent))
 }
 
-/// Within the transaction: answers without work, and what was opened with the index of its claim.
+/// When it is looked whether claims were answered before. Hardly any was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Before anything is taken.
+    First,
+    /// Once they are dealt to: for those that got nothing, and where a dispatch stands already.
+    Later,
+}
+
+/// Answers without work, and what was opened with the index of its claim.
+pub(super) type Open = (Vec<ClaimAnswer>, Vec<(usize, Opened)>);
+
+/// Takes the lock on claims, and within its transaction opens what they get. `None` when a claim that was answered before was dealt to
+/// again: the transaction is to be taken back, and to be repeated with [`Look::First`].
 async fn open(
     tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-) -> sqlx::Result<(Vec<ClaimAnswer>, Vec<(usize, Opened)>)> {
+    look: Look,
+) -> sqlx::Result<Option<Open>> {
+    let known = known_workers(tx, claims, true).await?;
+    deal_out(tx, settings, claims, known, look).await
+}
+
+/// The workers that claim, by name, and the accounts that are not open.
+pub(super) type Known = (HashMap<String, Claimer>, Vec<Account>);
+
+/// The same once the lock is held.
+pub(super) async fn deal_out(
+    tx: &mut PgConnection,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    (known, accounts): Known,
+    look: Look,
+) -> sqlx::Result<Option<Open>> {
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut opened = Vec::new();
-    store::ready::lock_claims(tx).await?;
-    let (known, accounts) = known_workers(tx, claims).await?;
     let waits = accounts.iter().filter(|one| one.standing != Standing::Free);
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
-    let before = asked_before(tx, claims).await?;
     let mut free = Vec::new();
+    // One that was sent again while it waited here gets what its first one gets.
+    let mut first: HashMap<DispatchId, usize> = HashMap::new();
+    let mut repeated = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
+        let before = *first.entry(claim.claim).or_insert(index);
+        if before != index {
+            repeated.push((index, before));
+            continue;
+        }
         match known.get(claim.worker.as_str()) {
             Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
             None => answers[index] = ClaimAnswer::SayHello,
             Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
-            Some(worker) => match before.get(&claim.claim) {
-                Some(Some(same)) => opened.push((index, same.clone())),
-                Some(None) => {}
-                None => {
-                    if worker.accounts.values().any(|account| waiting.contains(account)) {
-                        // A ticket may be for what it can't start now: it asks again by itself.
-                        answers[index] = not_now("an account that its agents use waits");
-                    }
-                    free.push(index);
+            Some(worker) => {
+                if worker.accounts.values().any(|account| waiting.contains(account)) {
+                    // A ticket may be for what it can't start now: it asks again by itself.
+                    answers[index] = not_now("an account that its agents use waits");
                 }
-            },
+                free.push(index);
+            }
         }
+    }
+    if look == Look::First {
+        free = asked_before(tx, claims, free, &mut answers, &mut opened).await?;
     }
     let asking = Asking {
         claims,
         known: &known,
     };
-    let fresh = deal(tx, settings, asking, free, &accounts).await?;
+    let fresh = deal(tx, settings, asking, free.clone(), &accounts).await?;
     if !fresh.is_empty() {
-        opened.extend(dispatch(tx, settings, claims, &fresh).await?);
+        let Some(dispatched) = dispatch(tx, settings, claims, &fresh).await? else {
+            return Ok(None);
+        };
+        opened.extend(dispatched);
     }
-    Ok((answers, opened))
+    if look == Look::Later {
+        let dealt: HashSet<usize> = fresh.iter().map(|dealt| dealt.index).collect();
+        free.retain(|index| !dealt.contains(index));
+        asked_before(tx, claims, free, &mut answers, &mut opened).await?;
+    }
+    for (index, before) in repeated {
+        answers[index] = answers[before].clone();
+        let same = opened.iter().find(|(of, _)| *of == before);
+        opened.extend(
+            same.map(|(_, same)| (index, same.clone()))
+                .into_iter()
+                .collect::<Vec<_>>(),
+        );
+    }
+    Ok(Some((answers, opened)))
 }
 
 fn not_now(reason: &str) -> ClaimAnswer {
@@ -217,14 +293,14 @@ fn not_now(reason: &str) -> ClaimAnswer {
     }
 }
 
-/// The workers that claim, by name, and the accounts that are not open.
-async fn known_workers(
+pub(super) async fn known_workers(
     conn: &mut PgConnection,
     claims: &[ClaimRequest],
-) -> sqlx::Result<(HashMap<String, Claimer>, Vec<Account>)> {
+    alone: bool,
+) -> sqlx::Result<Known> {
     let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let (rows, any_door) = store::worker::claimers(conn, &names).await?;
+    let (rows, any_door) = store::worker::claimers(conn, &names, alone).await?;
     let accounts = match any_door {
         true => store::door::not_open(conn).await?,
         false => Vec::new(),
@@ -233,20 +309,32 @@ async fn known_workers(
     Ok((known, accounts))
 }
 
-/// Claims whose id is a dispatch already: `Some` while it is live, `None` when it is over.
+/// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the
+/// others.
 async fn asked_before(
     conn: &mut PgConnection,
     claims: &[ClaimRequest],
-) -> sqlx::Result<HashMap<DispatchId, Option<Opened>>> {
-    let ids: Vec<Uuid> = claims.iter().map(|claim| claim.claim.0).collect();
+    mut free: Vec<usize>,
+    answers: &mut [ClaimAnswer],
+    opened: &mut Vec<(usize, Opened)>,
+) -> sqlx::Result<Vec<usize>> {
+    if free.is_empty() {
+        return Ok(free);
+    }
+    let ids: Vec<Uuid> = free.iter().map(|&index| claims[index].claim.0).collect();
     let rows = store::dispatch::read(conn, &ids).await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            let opened = (row.state == DispatchState::Live).then(|| reopened(&row));
-            (row.id, opened)
-        })
-        .collect())
+    let before: HashMap<DispatchId, &Dispatch> = rows.iter().map(|row| (row.id, row)).collect();
+    free.retain(|&index| {
+        let Some(row) = before.get(&claims[index].claim) else {
+            return true;
+        };
+        answers[index] = ClaimAnswer::Nothing;
+        if row.state == DispatchState::Live {
+            opened.push((index, reopened(row)));
+        }
+        false
+    });
+    Ok(free)
 }
 
 /// A dispatch that stands, to be given the same work again.
@@ -267,29 +355,15 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
     }
 }
 
-/// Moves the fences of taken tasks and opens their dispatches.
+/// Moves the fences of taken tasks and opens their dispatches. `None` when one stands already.
 async fn dispatch(
     conn: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
     fresh: &[Dealt],
-) -> sqlx::Result<Vec<(usize, Opened)>> {
-    let fences: Vec<(Uuid, Uuid, bool)> = fresh
-        .iter()
-        .map(|dealt| {
-            let is_attempt = dealt.taken.kind.begins_attempt();
-            (dealt.taken.task.0, claims[dealt.index].claim.0, is_attempt)
-        })
-        .collect();
-    let tasks: HashMap<TaskId, _> = store::task::claim(conn, &fences)
-        .await?
-        .into_iter()
-        .map(|task| (task.id, task))
-        .collect();
+) -> sqlx::Result<Option<Vec<(usize, Opened)>>> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let mut new = Vec::with_capacity(fresh.len());
-    let mut opened = Vec::with_capacity(fresh.len());
-    let mut turns = (Vec::new(), Vec::new());
     for Dealt {
         index,
         taken,
@@ -297,50 +371,59 @@ async fn dispatch(
         chosen,
     } in fresh
     {
-        let Some(task) = tasks.get(&taken.task) else {
-            continue;
-        };
         let claim = &claims[*index];
         let has_agent = SessionKind::from(taken.kind).has_agent();
-        let model = &chosen.model;
-        let prompts = has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7));
-        // A verification holds the turn that it is a part of, if there is one.
-        if matches!(taken.kind, Kind::Integrate | Kind::Verify) {
-            turns.0.push(taken.task.0);
-            turns.1.push(claim.claim.0);
-        }
         new.push(NewDispatch {
             id: claim.claim,
             task: taken.task,
             feature: taken.feature,
             run: *run,
             kind: taken.kind,
-            attempt: task.attempt,
+            begins_attempt: taken.kind.begins_attempt(),
             worker: claim.worker.clone(),
             incarnation: claim.incarnation,
-            start_commit: task.start_commit.clone(),
-            model: model.as_ref().map(|m| m.model.clone()),
-            model_reason: model.as_ref().map(|m| m.reason.clone()),
-            prompts,
+            model: chosen.model.as_ref().map(|m| m.model.clone()),
+            model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
+            prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
         });
+    }
+    let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
+    let missing = new.iter().map(|new| new.id.0);
+    let missing: Vec<Uuid> = missing
+        .filter(|id| !attempts.contains_key(&DispatchId(*id)))
+        .collect();
+    // A task may be gone. What stands already is another matter.
+    if !missing.is_empty() && !store::dispatch::read(conn, &missing).await?.is_empty() {
+        return Ok(None);
+    }
+    let mut opened = Vec::with_capacity(fresh.len());
+    let mut turns = (Vec::new(), Vec::new());
+    for (dealt, new) in fresh.iter().zip(new) {
+        let Some(&attempt) = attempts.get(&new.id) else {
+            continue;
+        };
+        // A verification holds the turn that it is a part of, if there is one.
+        if matches!(new.kind, Kind::Integrate | Kind::Verify) {
+            turns.0.push(new.task.0);
+            turns.1.push(new.id.0);
+        }
         opened.push((
-            *index,
+            dealt.index,
             Opened {
-                dispatch: claim.claim,
-                task: taken.task,
-                kind: taken.kind,
-                attempt: task.attempt,
-                run: *run,
-                model: model.clone(),
-                agent: chosen.agent.clone(),
-                prompts,
+                dispatch: new.id,
+                task: new.task,
+                kind: new.kind,
+                attempt,
+                run: new.run,
+                model: dealt.chosen.model.clone(),
+                agent: new.agent,
+                prompts: new.prompts,
             },
         ));
     }
-    store::dispatch::insert(conn, &new, settings.lease_ms()).await?;
     if !turns.0.is_empty() {
         store::integration::give_turn(conn, &turns.0, &turns.1).await?;
     }
-    Ok(opened)
+    Ok(Some(opened))
 }

@@ -30,6 +30,7 @@
 //! | [`approve`], [`edit`] | what people let pass, and what they change of what stands |
 //! | [`link`], [`remove`] | edges and tasks of a feature that stands, changed and deleted |
 //! | [`circle`] | what an edge would close, told to people |
+//! | [`rehearsal`] | a new connection plans its statements before somebody waits for them |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
 //! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
@@ -63,6 +64,7 @@ pub mod pick;
 pub mod preview;
 pub mod ready;
 pub mod recall;
+pub mod rehearsal;
 pub mod remove;
 pub mod rescue;
 pub mod retention;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::faults;
@@ -35,13 +35,18 @@ impl Sent {
         if self.prompts.is_empty() {
             return Ok(());
         }
-        let frames: Vec<_> = self.frames.into_iter().collect();
         let mut tx = db.begin().await?;
-        sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
-        store::prompt::keep_frames(&mut tx, &frames).await?;
-        store::prompt::keep(&mut tx, &self.prompts).await?;
-        store::uses::insert_uses(&mut tx, &self.uses, &self.trials).await?;
+        self.within(&mut tx).await?;
         faults::point("prompt.before_commit");
         tx.commit().await
+    }
+
+    /// The same but for the commit.
+    pub(super) async fn within(self, tx: &mut PgConnection) -> sqlx::Result<()> {
+        let frames: Vec<_> = self.frames.into_iter().collect();
+        sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
+        store::prompt::keep_frames(tx, &frames).await?;
+        store::prompt::keep(tx, &self.prompts).await?;
+        store::uses::insert_uses(tx, &self.uses, &self.trials).await
     }
 }

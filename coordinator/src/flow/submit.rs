@@ -79,8 +79,19 @@ pub enum Submitted {
 pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submitted, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
-    if !store::feature::insert(&mut tx, &submission.feature).await? {
-        return Ok((Submitted::NameTaken, signals));
+    let submitted = within(&mut tx, submission, &mut signals).await?;
+    tx.commit().await?;
+    Ok((submitted, signals))
+}
+
+/// The same within a transaction.
+pub(super) async fn within(
+    tx: &mut PgConnection,
+    submission: &Submission,
+    signals: &mut Signals,
+) -> sqlx::Result<Submitted> {
+    if !store::feature::insert(tx, &submission.feature).await? {
+        return Ok(Submitted::NameTaken);
     }
     let feature = submission.feature.id;
     let (mut tasks, mut edges) = rows(&submission.graph, &submission.defaults);
@@ -99,7 +110,7 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
         &mut tasks,
         &mut edges,
     );
-    store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    store::task::insert(tx, feature, &tasks, &edges).await?;
     let mut held = Locked::inserted(&submission.feature);
     for task in &tasks {
         held.counts.add(task.state(), 1);
@@ -112,26 +123,22 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
     };
     let run = match &submission.start {
         Start::Now(settings) if may_start(&held) => {
-            Some(begin(&mut tx, &mut held, RunId::new(), settings, &mut signals).await?)
+            Some(begin(tx, &mut held, RunId::new(), settings, signals).await?)
         }
         Start::Now(settings) | Start::Later(settings) => {
             let draft = [value(settings)?, value(&submission.defaults)?];
-            store::feature::keep_draft(&mut tx, feature, &draft[0], &draft[1]).await?;
+            store::feature::keep_draft(tx, feature, &draft[0], &draft[1]).await?;
             None
         }
     };
     let features = Features::from([(feature, held)]);
-    super::cascade::save_features(&mut tx, &features, &mut signals).await?;
-    tx.commit().await?;
+    super::cascade::save_features(tx, &features, signals).await?;
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
-    Ok((
-        Submitted::Accepted {
-            run,
-            tasks: tasks.len(),
-            ids,
-        },
-        signals,
-    ))
+    Ok(Submitted::Accepted {
+        run,
+        tasks: tasks.len(),
+        ids,
+    })
 }
 
 /// As it is kept.

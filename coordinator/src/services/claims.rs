@@ -78,7 +78,7 @@ async fn both(
 async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>, turn: OwnedSemaphorePermit) {
     let (claims, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
     let readable = |claim: &ClaimRequest| common_version(&claim.reads).is_some();
-    let (answers, sent) = match flow::claim::answer(&deps.db, &deps.settings, &claims, turn).await {
+    let (answers, sent) = match flow::claim::answer(&deps.ways.claims, &deps.settings, &claims, turn).await {
         Ok(answered) => {
             deps.bus.emit(answered.signals).await;
             (answered.answers, Some(answered.sent))
@@ -100,7 +100,7 @@ async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>, turn: OwnedSema
         }
     }
     if let Some(sent) = sent
-        && let Err(error) = sent.keep(&deps.db).await
+        && let Err(error) = sent.keep(&deps.ways.claims.build).await
     {
         tracing::warn!(%error, claims = claims.len(), "prompts could not be kept; the sessions go on without");
     }

@@ -92,7 +92,7 @@ async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<
         },
         Finished::Integration(_) => String::new(),
     };
-    Ok(Read::Report(Box::new(Incoming { report, text })))
+    Ok(Read::Report(Box::new(Incoming::new(report, text))))
 }
 
 fn never(dispatch: Option<DispatchId>, reason: String) -> Read {

@@ -29,17 +29,87 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::Bus;
-use crate::flow::Settings;
+use crate::flow::claim::Connections;
+use crate::flow::{self, Settings};
+use crate::store;
 
 /// What every service works with.
 #[derive(Debug, Clone)]
 pub struct Deps {
     /// The database.
     pub db: PgPool,
+    /// What claims and reports use of it.
+    pub ways: Ways,
     /// The broker.
     pub bus: Bus,
     /// Times and limits.
     pub settings: Settings,
+}
+
+/// Connections that do nothing but one part of a task's way, see [`flow::rehearsal`].
+#[derive(Debug, Clone)]
+pub struct Ways {
+    /// Of claims.
+    pub claims: Connections,
+    /// Of reports.
+    pub reports: PgPool,
+}
+
+/// One batch takes tasks at a time, while others build their context.
+const TAKE: u32 = 1;
+const BUILD: u32 = 2;
+/// One batch of reports is applied at a time, while the next one is read.
+const REPORTS: u32 = 2;
+/// With fewer connections than so many all use the same ones.
+const LEAST: u32 = 8;
+
+impl Ways {
+    /// Everything over the same connections.
+    pub fn shared(db: &PgPool) -> Self {
+        Self {
+            claims: Connections {
+                take: db.clone(),
+                build: db.clone(),
+            },
+            reports: db.clone(),
+        }
+    }
+
+    /// How many of so many connections they take: none where there are too few.
+    pub fn share(connections: u32) -> u32 {
+        if connections < LEAST {
+            0
+        } else {
+            TAKE + BUILD + REPORTS
+        }
+    }
+
+    /// Connections for each, opened in the background. The schema has to be this release's.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub fn apart(url: &str, settings: &Settings) -> sqlx::Result<Self> {
+        let open = |n| {
+            let settings = settings.clone();
+            store::connect_prepared(url, n, move |conn| {
+                let settings = settings.clone();
+                Box::pin(async move { flow::rehearsal::rehearse(conn, &settings).await })
+            })
+        };
+        Ok(Self {
+            claims: Connections {
+                take: open(TAKE)?,
+                build: open(BUILD)?,
+            },
+            reports: open(REPORTS)?,
+        })
+    }
+
+    /// Closes what is open.
+    pub async fn close(&self) {
+        let Connections { take, build } = &self.claims;
+        tokio::join!(take.close(), build.close(), self.reports.close());
+    }
 }
 
 /// A drain that takes longer is cut off: everything is safe to cut (DESIGN 1.6).

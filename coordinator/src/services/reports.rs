@@ -1,17 +1,24 @@
 //! Reports are taken from the stream in batches and settled: applied, superseded, or kept aside. Only then are they acked.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use async_nats::jetstream::{AckKind, Message};
 use futures::StreamExt as _;
 use ralph_shared::ids::DispatchId;
+use ralph_shared::subjects::is_label;
+use ralph_shared::wire::{Control, Settled, Settlement};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
 use super::incoming::{self, Read};
 use super::unread::Unread;
 use crate::faults;
-use crate::flow::apply::{self, Fate};
+use crate::flow::Signals;
+use crate::flow::apply::{self, Fate, Incoming};
 use crate::store;
 
 /// Reports of one transaction.
@@ -23,8 +30,35 @@ const MAX_DELIVERIES: i64 = 20;
 /// How long one request for reports stays open.
 const EXPIRES: Duration = Duration::from_secs(5);
 
-/// Applies reports until `shutdown`.
+/// A batch on its way: what can be applied, with the messages that it came in.
+#[derive(Debug, Default)]
+struct Taken {
+    reports: Vec<Incoming>,
+    messages: Vec<Message>,
+}
+
+/// Applies reports until `shutdown`. While one batch is applied, the next one is read.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let (sender, mut batches) = mpsc::channel(1);
+    let mut applying = JoinSet::new();
+    applying.spawn({
+        let deps = deps.clone();
+        async move {
+            while let Some(taken) = batches.recv().await {
+                settle(&deps, taken).await;
+            }
+        }
+    });
+    let read = read(deps, sender, shutdown).await;
+    // What was taken is applied before this ends.
+    while let Some(ended) = applying.join_next().await {
+        ended.context("applying reports ended")?;
+    }
+    read
+}
+
+/// Takes reports until `shutdown`, or until nobody applies them any more.
+async fn read(deps: &Deps, sender: mpsc::Sender<Taken>, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.bus.ensure_streams().await?;
     let consumer = deps.bus.reports().await?;
     let messages = consumer
@@ -37,6 +71,11 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     let mut batches = messages.ready_chunks(MAX_BATCH);
     let mut unread = Unread::default();
     loop {
+        // With room for it, so that what comes meanwhile is one batch.
+        let room = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            room = sender.reserve() => room.context("applying reports ended")?,
+        };
         let batch = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             batch = batches.next() => batch,
@@ -52,22 +91,22 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                 Err(error) => broken = Some(error),
             }
         }
-        settle(deps, &mut unread, taken).await;
+        room.send(take(deps, &mut unread, taken).await);
         if let Some(error) = broken {
             anyhow::bail!("the consumer of reports failed: {error}");
         }
     }
 }
 
-async fn settle(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) {
-    let mut reports = Vec::with_capacity(messages.len());
-    let mut acks = Vec::with_capacity(messages.len());
+/// Reads messages. What can't be applied now is handed back, what never can is set aside.
+async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken {
+    let mut taken = Taken::default();
     for message in messages {
         let last_try = message.info().is_ok_and(|info| info.delivered >= MAX_DELIVERIES);
         match incoming::read(&deps.db, &message.payload, last_try).await {
             Ok(Read::Report(report)) => {
-                reports.push(*report);
-                acks.push(message);
+                taken.reports.push(*report);
+                taken.messages.push(message);
             }
             Ok(Read::Later { dispatch, reason }) => {
                 let sequence = message.info().map_or(0, |info| info.stream_sequence);
@@ -85,13 +124,21 @@ async fn settle(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) {
             }
         }
     }
+    if let Err(error) = apply::prepare(&deps.ways.reports, &deps.settings, &mut taken.reports).await {
+        tracing::debug!(%error, "reports are read within their transaction");
+    }
+    taken
+}
+
+async fn settle(deps: &Deps, Taken { reports, messages }: Taken) {
     if reports.is_empty() {
         return;
     }
-    match apply::apply(&deps.db, &deps.settings, &reports).await {
-        Ok((fates, signals)) => {
+    match apply::apply(&deps.ways.reports, &deps.settings, &reports).await {
+        Ok((fates, mut signals)) => {
+            tell(&mut signals, &reports, &fates);
             deps.bus.emit(signals).await;
-            for ((message, report), fate) in acks.iter().zip(&reports).zip(fates) {
+            for ((message, report), fate) in messages.iter().zip(&reports).zip(fates) {
                 faults::point("report.before_ack");
                 match fate {
                     Fate::Unknown => {
@@ -105,10 +152,32 @@ async fn settle(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) {
         }
         Err(error) => {
             tracing::warn!(%error, reports = reports.len(), "reports could not be applied now; handed back");
-            for message in &acks {
+            for message in &messages {
                 hand_back(message).await;
             }
         }
+    }
+}
+
+/// Tells workers what is settled, sooner than their heartbeats ask for it: what a worker still names is looked up with each of them.
+fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[Fate]) {
+    let mut by_worker: BTreeMap<&str, Vec<Settled>> = BTreeMap::new();
+    for (incoming, fate) in reports.iter().zip(fates) {
+        let settlement = match fate {
+            Fate::Applied => Settlement::Applied,
+            Fate::Superseded => Settlement::Superseded,
+            Fate::Unknown | Fate::Poisoned | Fate::Stuck => continue,
+        };
+        let report = &incoming.report;
+        if is_label(&report.worker) {
+            by_worker.entry(&report.worker).or_default().push(Settled {
+                dispatch: report.dispatch,
+                settlement,
+            });
+        }
+    }
+    for (worker, settled) in by_worker {
+        signals.order(worker, Control::Settled { settled });
     }
 }
 

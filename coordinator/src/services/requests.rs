@@ -97,7 +97,9 @@ async fn answer_all(
 }
 
 async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
-    let Deps { db, bus, settings } = deps;
+    let Deps {
+        db, bus, settings, ..
+    } = deps;
     match kind {
         Kind::Hello => {
             if let Some(hello) = read::<Hello>(message) {

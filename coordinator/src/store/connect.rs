@@ -1,9 +1,11 @@
 //! The pool, the migrations, and the repetition of transactions that Postgres asks to repeat.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, PgPool};
+use sqlx::{ConnectOptions, PgConnection, PgPool};
 
 /// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
@@ -27,6 +29,9 @@ const STANDSTILL: &str = "set idle_in_transaction_session_timeout = '10s';
     set tcp_keepalives_count = 2;
     set tcp_user_timeout = 15000";
 
+/// How long one waits for a connection.
+const ACQUIRE: Duration = Duration::from_secs(10);
+
 /// A deadlock or serialization failure is repeated so often before it is an error.
 const MAX_REPEATS: u32 = 5;
 
@@ -35,24 +40,55 @@ const MAX_REPEATS: u32 = 5;
 /// # Errors
 /// When the address is none, or the server doesn't answer within ten seconds.
 pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> {
-    let options: PgConnectOptions = url.parse()?;
-    let options = options
-        .application_name("ralph-coordinator")
-        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2));
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
-        .acquire_timeout(Duration::from_secs(10))
+        .acquire_timeout(ACQUIRE)
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
-        .after_connect(|conn, _| {
+        .after_connect(|conn, _| Box::pin(set_up(conn)))
+        .connect_with(options(url)?)
+        .await
+}
+
+/// A pool of always `connections`, each of which goes through `prepare` before it is used. They are opened in the background. A pool
+/// hands its connections out in turn, so few of them that do the same again and again have planned all of it.
+///
+/// # Errors
+/// When the address is none.
+pub fn connect_prepared<P>(url: &str, connections: u32, prepare: P) -> Result<PgPool, sqlx::Error>
+where
+    P: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<()>> + Send + Sync + 'static,
+{
+    let prepare = Arc::new(prepare);
+    let pool = PgPoolOptions::new()
+        .max_connections(connections)
+        .min_connections(connections)
+        .acquire_timeout(ACQUIRE)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .after_connect(move |conn, _| {
+            let prepare = Arc::clone(&prepare);
             Box::pin(async move {
-                sqlx::raw_sql(SESSION).execute(&mut *conn).await?;
-                sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
+                set_up(&mut *conn).await?;
+                prepare(conn).await
             })
         })
-        .connect_with(options)
-        .await
+        .connect_lazy_with(options(url)?);
+    Ok(pool)
+}
+
+fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
+    let options: PgConnectOptions = url.parse()?;
+    Ok(options
+        .application_name("ralph-coordinator")
+        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2)))
+}
+
+async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::raw_sql(SESSION).execute(&mut *conn).await?;
+    sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
 }
 
 /// Brings the schema to this release. Several coordinators may call it at once.

@@ -1,5 +1,7 @@
 //! Dispatches: opened by a claim, kept alive by heartbeats, settled by a report.
 
+use std::collections::HashMap;
+
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::wire::{Change, Stray};
 use sqlx::PgConnection;
@@ -16,10 +18,10 @@ pub struct NewDispatch {
     pub feature: FeatureId,
     pub run: RunId,
     pub kind: Kind,
-    pub attempt: i32,
+    /// Whether a new attempt begins with it.
+    pub begins_attempt: bool,
     pub worker: String,
     pub incarnation: Incarnation,
-    pub start_commit: Option<String>,
     pub model: Option<String>,
     pub model_reason: Option<String>,
     /// The row of prompts that its own will be in; `None` for work without an agent.
@@ -28,33 +30,58 @@ pub struct NewDispatch {
     pub agent: Option<String>,
 }
 
-/// Opens dispatches with a lease of `lease_ms`.
-pub async fn insert(conn: &mut PgConnection, new: &[NewDispatch], lease_ms: i64) -> sqlx::Result<()> {
-    sqlx::query!(
-        "insert into dispatches
-           (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-            prompts_id, agent, lease_until)
-         select d.*, now() + $14 * interval '1 millisecond'
-         from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::int[], $7::text[],
-                     $8::uuid[], $9::text[], $10::text[], $11::text[], $12::uuid[], $13::text[]) as d",
+/// Moves the fences of tasks that were taken out of the queue, locked in the order of their ids, and opens their dispatches with a
+/// lease of `lease_ms`. Returns the number of the attempt of each that was opened: an id that exists opens nothing.
+pub async fn open(
+    conn: &mut PgConnection,
+    new: &[NewDispatch],
+    lease_ms: i64,
+) -> sqlx::Result<HashMap<DispatchId, i32>> {
+    let rows = sqlx::query!(
+        r#"with mine as (
+             select g.*
+             from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
+                         $9::text[], $10::text[], $11::uuid[], $12::text[])
+               as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
+                    agent)
+             join tasks t on t.id = g.task_id
+             order by t.id
+             for no key update of t
+           ), moved as (
+             update tasks t
+             set state = 'in_progress', dispatch_id = mine.id, attempt = t.attempt + mine.begins_attempt::int
+             from mine
+             where t.id = mine.task_id
+             returning mine.*, t.attempt, t.start_commit
+           )
+           insert into dispatches
+             (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason, prompts_id,
+              agent, lease_until)
+           select id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
+                  prompts_id, agent, now() + $13 * interval '1 millisecond'
+           from moved
+           on conflict (id) do nothing
+           returning id, attempt"#,
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.task.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.feature.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.run.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.kind).collect::<Vec<_>>() as &[Kind],
-        &new.iter().map(|d| d.attempt).collect::<Vec<_>>(),
+        &new.iter().map(|d| d.begins_attempt).collect::<Vec<_>>(),
         &new.iter().map(|d| d.worker.clone()).collect::<Vec<_>>(),
         &new.iter().map(|d| d.incarnation.0).collect::<Vec<_>>(),
-        &new.iter().map(|d| d.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.model.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.model_reason.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.prompts).collect::<Vec<_>>() as &[Option<Uuid>],
         &new.iter().map(|d| d.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
         lease_ms as f64,
     )
-    .execute(conn)
+    .fetch_all(conn)
     .await?;
-    Ok(())
+    Ok(rows
+        .into_iter()
+        .map(|row| (DispatchId(row.id), row.attempt))
+        .collect())
 }
 
 /// A dispatch's row as steps need it.

@@ -133,14 +133,6 @@ pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sq
     Ok(())
 }
 
-/// Serialises claims, so that `max_parallel` and the limits hold exactly. Held until the transaction ends.
-pub async fn lock_claims(conn: &mut PgConnection) -> sqlx::Result<()> {
-    sqlx::query!("select pg_advisory_xact_lock(7226, 1)")
-        .execute(conn)
-        .await?;
-    Ok(())
-}
-
 /// A running feature that has something whose time has come in some pools.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]

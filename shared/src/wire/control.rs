@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::heartbeat::Settled;
 use crate::ids::DispatchId;
 
 /// Why a session is ended from outside (SPEC 3.2).
@@ -40,6 +41,11 @@ pub enum Control {
     },
     /// Send a heartbeat now: its answer has news.
     Beat,
+    /// Reports that were settled just now: they need no place in the spool, nor in heartbeats.
+    Settled {
+        /// Which, and how.
+        settled: Vec<Settled>,
+    },
     /// Ask now what of attempt refs may go.
     Prune,
     /// Take no more work, finish what runs.

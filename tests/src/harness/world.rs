@@ -9,7 +9,7 @@ use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
-use ralph_coordinator::services::{self, Deps};
+use ralph_coordinator::services::{self, Deps, Ways};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
@@ -149,7 +149,7 @@ impl World {
             .current_dir(self.dir.path())
             .env("DATABASE_URL", postgres.url())
             .env("NATS_URL", nats.url_for(Role::Coordinator))
-            .env("RALPH_DB_CONNECTIONS", "6")
+            .env("RALPH_DB_CONNECTIONS", "8")
             .env("RALPH_HEARTBEAT_MS", ms(self.settings.heartbeat))
             .env("RALPH_LEASE_MS", ms(self.settings.lease))
             .env("RALPH_GRACE_MS", ms(self.settings.grace))
@@ -168,6 +168,7 @@ impl World {
         let db = store::connect(&postgres.url(), 8).await?;
         let shutdown = CancellationToken::new();
         let deps = Deps {
+            ways: Ways::shared(&db),
             db,
             bus,
             settings: self.settings.clone(),

@@ -1,7 +1,7 @@
 //! An API that listens, and somebody who calls it.
 
 use ralph_coordinator::api;
-use ralph_coordinator::services::Deps;
+use ralph_coordinator::services::{Deps, Ways};
 use ralph_coordinator::store::access::{self, Role};
 use ralph_tests::harness::World;
 use reqwest::{Method, Response, StatusCode};
@@ -33,6 +33,7 @@ impl Api {
         let shutdown = CancellationToken::new();
         let deps = Deps {
             db: world.db.clone(),
+            ways: Ways::shared(&world.db),
             bus: world.bus.clone(),
             settings: world.settings.clone(),
         };

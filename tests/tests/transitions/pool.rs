@@ -163,10 +163,7 @@ impl<'a> Pool<'a> {
             stderr_tail: String::new(),
             questions: Vec::new(),
         }));
-        Incoming {
-            report: self.report_of(to, finished),
-            text: text.to_owned(),
-        }
+        Incoming::new(self.report_of(to, finished), text.to_owned())
     }
 
     /// The same session, whose work reached no server.
@@ -188,10 +185,7 @@ impl<'a> Pool<'a> {
 
     pub fn integration(&self, to: &Assignment, end: IntegrationEnd) -> Incoming {
         let finished = Finished::Integration(IntegrationReport { end });
-        Incoming {
-            report: self.report_of(to, finished),
-            text: String::new(),
-        }
+        Incoming::new(self.report_of(to, finished), String::new())
     }
 
     fn report_of(&self, to: &Assignment, finished: Finished) -> Report {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::{self, Difficulty, Sigils};
+use ralph_shared::sigil::{Difficulty, Sigils};
 use ralph_shared::wire::{
     Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray,
 };
@@ -192,7 +192,7 @@ impl Batch<'_> {
                 self.operation(dispatch, task, &one.report, report);
             }
             Finished::Session(report) if !integrates && dispatch.kind != Kind::Git => {
-                self.session(dispatch, task, &one.report, report, &one.text);
+                self.session(dispatch, task, one, report);
             }
             Finished::Integration(report) if integrates => {
                 self.integration(dispatch, task, &one.report, report);
@@ -209,19 +209,11 @@ impl Batch<'_> {
         &mut self,
         dispatch: &Dispatch,
         mut task: Task,
-        report: &Report,
+        one: &Incoming,
         session: &SessionReport,
-        text: &str,
     ) {
-        let kind = SessionKind::from(dispatch.kind);
-        let tiers = self.settings.tiers.names();
-        let short = task.id.short();
-        let context = sigil::Context {
-            kind,
-            task_id: &short,
-            model_tiers: &tiers,
-        };
-        let sigils = sigil::parse(text, &context);
+        let (kind, report, text) = (SessionKind::from(dispatch.kind), &one.report, &one.text);
+        let sigils = one.sigils(self.settings, dispatch);
         let feature = self.features.get(&task.feature);
         let has_repository = feature.is_some_and(|f| f.has_repository);
         let has_dir = feature.is_some_and(|f| f.has_dir);

@@ -24,4 +24,5 @@ mod record;
 mod settle;
 mod write;
 
-pub use settle::{Fate, Incoming, apply, end_as_error};
+pub use settle::{Fate, Incoming, apply, end_as_error, prepare};
+pub(super) use settle::{Memory, within};

@@ -1,10 +1,13 @@
 //! A batch of reports in one transaction, and what happens when that fails.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, FeatureId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::{self, Sigils};
 use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::super::guard::{guarded, is_away};
@@ -22,6 +25,63 @@ pub struct Incoming {
     pub report: Report,
     /// The agent's whole message text.
     pub text: String,
+    /// What was found out about it before its transaction.
+    known: Option<Known>,
+}
+
+/// What doesn't change of a dispatch, and what its text says.
+#[derive(Debug, Clone)]
+struct Known {
+    dispatch: Dispatch,
+    sigils: Arc<Sigils>,
+}
+
+impl Incoming {
+    /// A report with the whole text of its agent.
+    pub fn new(report: Report, text: String) -> Self {
+        Self {
+            report,
+            text,
+            known: None,
+        }
+    }
+
+    /// What the text says.
+    pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
+        match &self.known {
+            Some(known) => Arc::clone(&known.sigils),
+            None => Arc::new(said(settings, dispatch, &self.text)),
+        }
+    }
+}
+
+fn said(settings: &Settings, dispatch: &Dispatch, text: &str) -> Sigils {
+    let context = sigil::Context {
+        kind: SessionKind::from(dispatch.kind),
+        task_id: &dispatch.task.short(),
+        model_tiers: &settings.tiers.names(),
+    };
+    sigil::parse(text, &context)
+}
+
+/// Reads the texts of reports, which needs no lock: so the transaction that does hold some has less to do. Reports of which nothing
+/// is known yet stay as they are.
+///
+/// # Errors
+/// When the database fails.
+pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
+    let ids: Vec<Uuid> = batch.iter().map(|one| one.report.dispatch.0).collect();
+    let named = store::dispatch::read(&mut *db.acquire().await?, &ids).await?;
+    let named: HashMap<DispatchId, Dispatch> = named.into_iter().map(|d| (d.id, d)).collect();
+    for one in batch {
+        if let Some(dispatch) = named.get(&one.report.dispatch) {
+            one.known = Some(Known {
+                sigils: Arc::new(said(settings, dispatch, &one.text)),
+                dispatch: dispatch.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What became of a report.
@@ -98,7 +158,7 @@ async fn at_once(
 
 /// What becomes of what reports leave for later tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
+pub enum Memory {
     /// It is stored, and let out of quarantine with its task.
     Kept,
     /// It could not be: the work counts without. What is in quarantine stays there until upkeep lets it out.
@@ -196,17 +256,15 @@ pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
             questions: Vec::new(),
         })),
     };
-    Incoming {
-        report: Report {
-            v: WRITES,
-            dispatch: dispatch.id,
-            worker: dispatch.worker.clone(),
-            incarnation: dispatch.incarnation,
-            duration_ms: 0,
-            finished,
-        },
-        text: String::new(),
-    }
+    let report = Report {
+        v: WRITES,
+        dispatch: dispatch.id,
+        worker: dispatch.worker.clone(),
+        incarnation: dispatch.incarnation,
+        duration_ms: 0,
+        finished,
+    };
+    Incoming::new(report, String::new())
 }
 
 async fn in_one_transaction(
@@ -217,13 +275,36 @@ async fn in_one_transaction(
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
+    let fates = within(&mut tx, settings, incoming, memory, &mut signals).await?;
+    faults::point("report.before_commit");
+    tx.commit().await?;
+    faults::point("report.after_commit");
+    Ok((fates, signals))
+}
+
+/// Everything but the commit.
+pub(in super::super) async fn within(
+    tx: &mut PgConnection,
+    settings: &Settings,
+    incoming: &[Incoming],
+    memory: Memory,
+    signals: &mut Signals,
+) -> sqlx::Result<Vec<Fate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
-    let named = store::dispatch::read(&mut tx, &ids).await?;
+    let known: Option<Vec<Dispatch>> = incoming
+        .iter()
+        .map(|one| one.known.as_ref().map(|known| known.dispatch.clone()))
+        .collect();
+    // Of these only what doesn't change is used.
+    let named = match known {
+        Some(known) => known,
+        None => store::dispatch::read(tx, &ids).await?,
+    };
     let features: BTreeSet<FeatureId> = named.iter().map(|d| d.feature).collect();
-    let features = cascade::lock_features(&mut tx, &features).await?;
+    let features = cascade::lock_features(tx, &features).await?;
     let task_ids: Vec<Uuid> = named.iter().map(|d| d.task.0).collect();
-    let tasks = store::task::lock(&mut tx, &task_ids).await?;
-    let mut dispatches: HashMap<DispatchId, Dispatch> = store::dispatch::lock(&mut tx, &ids)
+    let tasks = store::task::lock(tx, &task_ids).await?;
+    let mut dispatches: HashMap<DispatchId, Dispatch> = store::dispatch::lock(tx, &ids)
         .await?
         .into_iter()
         .map(|d| (d.id, d))
@@ -235,7 +316,7 @@ async fn in_one_transaction(
         .chain(current)
         .map(|run| run.0)
         .collect();
-    let runs = store::run::read(&mut tx, &run_ids).await?;
+    let runs = store::run::read(tx, &run_ids).await?;
     let integrating: Vec<Uuid> = named
         .iter()
         .filter(|d| matches!(d.kind, Kind::Integrate | Kind::Verify))
@@ -244,14 +325,14 @@ async fn in_one_transaction(
     let integrations = if integrating.is_empty() {
         Vec::new()
     } else {
-        store::integration::open_of_tasks(&mut tx, &integrating).await?
+        store::integration::open_of_tasks(tx, &integrating).await?
     };
     let operating = tasks.iter().filter(|task| task.role == Kind::Git);
     let operating: Vec<Uuid> = operating.map(|task| task.id.0).collect();
     let operations = if operating.is_empty() {
         HashMap::new()
     } else {
-        store::operation::of_tasks(&mut tx, &operating).await?
+        store::operation::of_tasks(tx, &operating).await?
     };
     let mut batch = Batch::new(settings, features, runs, tasks, integrations, operations);
     let mut fates = Vec::with_capacity(incoming.len());
@@ -276,9 +357,6 @@ async fn in_one_transaction(
         };
         fates.push(fate);
     }
-    batch.write(&mut tx, memory, &mut signals).await?;
-    faults::point("report.before_commit");
-    tx.commit().await?;
-    faults::point("report.after_commit");
-    Ok((fates, signals))
+    batch.write(tx, memory, signals).await?;
+    Ok(fates)
 }

@@ -92,54 +92,6 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Tas
         .collect())
 }
 
-/// A claimed task, as its dispatch needs it.
-#[derive(Debug, Clone)]
-#[allow(missing_docs)]
-pub struct Claimed {
-    pub id: TaskId,
-    /// Number of the attempt that begins.
-    pub attempt: i32,
-    pub start_commit: Option<String>,
-}
-
-/// Moves the fences of tasks that were taken out of the queue: task, dispatch, and whether a new attempt begins. Locks them
-/// in the order of their ids.
-pub async fn claim(conn: &mut PgConnection, claims: &[(Uuid, Uuid, bool)]) -> sqlx::Result<Vec<Claimed>> {
-    let rows = sqlx::query!(
-        r#"with mine as (
-             select t.id, c.dispatch_id, c.is_attempt
-             from unnest($1::uuid[], $2::uuid[], $3::bool[]) as c(task_id, dispatch_id, is_attempt)
-             join tasks t on t.id = c.task_id
-             order by t.id
-             for no key update of t
-           )
-           update tasks t
-           set state = 'in_progress', dispatch_id = mine.dispatch_id, attempt = t.attempt + mine.is_attempt::int
-           from mine
-           where t.id = mine.id
-           returning t.id, t.attempt, t.start_commit"#,
-        &claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>(),
-        &claims
-            .iter()
-            .map(|(_, dispatch, _)| *dispatch)
-            .collect::<Vec<_>>(),
-        &claims
-            .iter()
-            .map(|(.., is_attempt)| *is_attempt)
-            .collect::<Vec<_>>(),
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Claimed {
-            id: TaskId(row.id),
-            attempt: row.attempt,
-            start_commit: row.start_commit,
-        })
-        .collect())
-}
-
 /// Writes what steps change on locked tasks. Parents, counters of blockers and children stay as they are.
 pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> {
     if tasks.is_empty() {
