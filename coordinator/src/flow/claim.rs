@@ -59,6 +59,16 @@ pub struct Connections {
     pub build: PgPool,
 }
 
+impl Connections {
+    /// The same ones for all of it.
+    pub fn shared(db: &PgPool) -> Self {
+        Self {
+            take: db.clone(),
+            build: db.clone(),
+        }
+    }
+}
+
 /// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
 #[derive(Debug)]
 pub struct Answered {
@@ -79,10 +89,7 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let connections = Connections {
-        take: db.clone(),
-        build: db.clone(),
-    };
+    let connections = Connections::shared(db);
     let Answered { answers, sent, .. } = answer(&connections, settings, claims, ()).await?;
     sent.keep(db).await?;
     Ok(answers)

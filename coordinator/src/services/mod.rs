@@ -67,10 +67,7 @@ impl Ways {
     /// Everything over the same connections.
     pub fn shared(db: &PgPool) -> Self {
         Self {
-            claims: Connections {
-                take: db.clone(),
-                build: db.clone(),
-            },
+            claims: Connections::shared(db),
             reports: db.clone(),
         }
     }

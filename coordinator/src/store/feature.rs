@@ -40,11 +40,16 @@ pub struct NewFeature {
 /// Inserts a feature as a draft. `false` when its name is taken in its repository.
 pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(
-        "insert into features
-           (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
-            approve, review_rounds, merge, avoid_conflicts, dir)
-         values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12, $13, $14)
-         on conflict (repo_id, name) do nothing",
+        "with feature as (
+           insert into features
+             (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
+              approve, review_rounds, merge, avoid_conflicts, dir)
+           values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12, $13, $14)
+           on conflict (repo_id, name) do nothing
+           returning id
+         )
+         insert into feature_texts (feature_id, description, spec, plan)
+         select id, $15, $16, $17 from feature",
         new.id.0,
         new.name,
         new.repo_id,
@@ -59,22 +64,13 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         new.merge.map(MergeHow::as_str),
         new.avoid_conflicts,
         new.dir,
-    )
-    .execute(&mut *conn)
-    .await?;
-    if inserted.rows_affected() == 0 {
-        return Ok(false);
-    }
-    sqlx::query!(
-        "insert into feature_texts (feature_id, description, spec, plan) values ($1, $2, $3, $4)",
-        new.id.0,
         new.description,
         new.spec,
         new.plan,
     )
     .execute(conn)
     .await?;
-    Ok(true)
+    Ok(inserted.rows_affected() > 0)
 }
 
 /// Keeps what a feature was given for its first run.

@@ -20,6 +20,7 @@ mod rules;
 mod scene;
 mod serve;
 mod server_killed;
+mod settled;
 mod side_by_side;
 mod soak;
 mod symlinks;

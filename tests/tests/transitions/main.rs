@@ -2,6 +2,7 @@
 //! double reports, and what people do. After every step the rows agree with what a recount gives.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod asked_again;
 mod away;
 mod deaths;
 mod doors;
@@ -15,6 +16,7 @@ mod plans;
 mod poison;
 mod pool;
 mod random;
+mod rehearsal;
 mod retries;
 mod rules;
 mod scene;

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::flow::apply::{self, Fate, Incoming};
 use ralph_coordinator::flow::{claim, heartbeat, hello};
-use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::wire::{
     AgentRule, Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello,
     IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text, WRITES, Work,
@@ -117,6 +117,20 @@ impl<'a> Pool<'a> {
             }
         }
         assigned
+    }
+
+    /// Claims under these ids at once: what each gets.
+    pub async fn claim_all_as(&self, ids: &[DispatchId]) -> Vec<Option<(DispatchId, TaskId)>> {
+        let mut claims = self.requests(&vec![["default"]; ids.len()]);
+        for (claim, id) in claims.iter_mut().zip(ids) {
+            claim.claim = *id;
+        }
+        let answers = claim::claim(&self.world.db, &self.world.settings, &claims).await;
+        let given = answers.unwrap().into_iter().map(|answer| match answer {
+            ClaimAnswer::Assigned { assignment } => Some((assignment.dispatch, assignment.task)),
+            _ => None,
+        });
+        given.collect()
     }
 
     /// Claims one under this id.

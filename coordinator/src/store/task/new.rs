@@ -63,15 +63,23 @@ pub async fn insert(
             .map(|task| (task.children == 0).then_some(task.role))
             .collect();
         sqlx::query!(
-            "insert into tasks
-               (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
-                open_children, start_commit, start_ref, role)
-             select $1, t.id, t.parent_id, t.state, t.next_kind, t.verify, t.priority, t.max_retries, t.open_blockers,
-                    t.children, t.children, t.start_commit, t.start_ref, t.role
-             from unnest($2::uuid[], $3::uuid[], $4::task_state[], $5::session_kind[], $6::bool[], $7::int[],
-                         $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[])
-               as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
-                    start_commit, start_ref, role)",
+            "with inserted as (
+               insert into tasks
+                 (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
+                  open_children, start_commit, start_ref, role)
+               select $1, t.id, t.parent_id, t.state, t.next_kind, t.verify, t.priority, t.max_retries, t.open_blockers,
+                      t.children, t.children, t.start_commit, t.start_ref, t.role
+               from unnest($2::uuid[], $3::uuid[], $4::task_state[], $5::session_kind[], $6::bool[], $7::int[],
+                           $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[])
+                 as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
+                      start_commit, start_ref, role)
+             )
+             insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths)
+             select t.task_id, t.key, t.title, t.description, t.pool, t.agent, t.model, t.operation,
+                    array(select jsonb_array_elements_text(t.paths))
+             from unnest($2::uuid[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[],
+                         $20::jsonb[], $21::jsonb[])
+               as t(task_id, key, title, description, pool, agent, model, operation, paths)",
             feature.0,
             &ids,
             &chunk.iter().map(|task| task.parent.map(|p| p.0)).collect::<Vec<_>>() as &[Option<Uuid>],
@@ -85,17 +93,6 @@ pub async fn insert(
             &chunk.iter().map(|task| task.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
             &chunk.iter().map(|task| task.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
             &chunk.iter().map(|task| task.role).collect::<Vec<_>>() as &[Kind],
-        )
-        .execute(&mut *conn)
-        .await?;
-        sqlx::query!(
-            "insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths)
-             select t.task_id, t.key, t.title, t.description, t.pool, t.agent, t.model, t.operation,
-                    array(select jsonb_array_elements_text(t.paths))
-             from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                         $8::jsonb[], $9::jsonb[])
-               as t(task_id, key, title, description, pool, agent, model, operation, paths)",
-            &ids,
             &chunk.iter().map(|task| task.key.clone()).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.title.clone()).collect::<Vec<_>>(),
             &chunk

@@ -1,0 +1,82 @@
+//! Workers are told at once which of their reports are settled.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::Settings;
+use ralph_shared::wire::{Control, Settled, Settlement};
+use ralph_tests::harness::{FeatureOptions, Stub, WorkerOptions, World};
+
+use super::scene::Scene;
+
+/// Far below the pause between heartbeats here.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Nobody learns anything by heartbeats.
+async fn world() -> World {
+    World::start_with(Settings {
+        heartbeat: Duration::from_secs(300),
+        lease: Duration::from_secs(900),
+        grace: Duration::from_millis(300),
+        ..Settings::default()
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_report_is_told_whenever_it_comes() {
+    let mut world = world().await;
+    world.coordinator().await.unwrap();
+    let stub = Stub::hello(&world, "told").await.unwrap();
+    let one = "- key: only\n  title: Only one\n";
+    let scene = Scene::scratch(&world, "told", one, FeatureOptions::default()).await;
+    let mut orders = stub.link.control("told").await.unwrap();
+    let claimed = stub.claim().await.unwrap();
+    let report = stub.done(&claimed);
+    // The second one changes nothing, and is told as well: the first order may have been lost.
+    for _ in 0..2 {
+        stub.publish(&report).await.unwrap();
+        let told = tokio::time::timeout(SOON, orders.next()).await;
+        let message = told.expect("no order came").unwrap();
+        let order: Control = serde_json::from_slice(&message.payload).unwrap();
+        let settled = vec![Settled {
+            dispatch: claimed.dispatch,
+            settlement: Settlement::Applied,
+        }];
+        assert_eq!(order, Control::Settled { settled });
+    }
+    drop(scene);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_takes_it_out_of_its_spool() {
+    let mut world = world().await;
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let two = "- key: a\n  title: A\n  description: '@done'\n- key: b\n  title: B\n  description: '@done'\n";
+    let (_, run, _) = world
+        .submit("spool", None, two, &FeatureOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    let spool = world.dir().join("w1").join("spool");
+    let reports = || {
+        let entries = std::fs::read_dir(&spool).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| name.to_string_lossy().ends_with(".json"))
+            .count()
+    };
+    let empty = async {
+        while reports() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let emptied = tokio::time::timeout(SOON, empty).await;
+    emptied.expect("reports still lie in the spool");
+    drop(worker);
+    world.stop().await;
+}
