@@ -58,10 +58,10 @@ pub struct Ways {
 /// One batch takes tasks at a time, while others build their context.
 const TAKE: u32 = 1;
 const BUILD: u32 = 2;
-/// One batch of reports is applied at a time, while the next one is read.
-const REPORTS: u32 = 2;
+/// One batch of reports is applied at a time, while the next one is read and runs are looked at.
+const REPORTS: u32 = 3;
 /// With fewer connections than so many all use the same ones.
-const LEAST: u32 = 8;
+const LEAST: u32 = 10;
 
 impl Ways {
     /// Everything over the same connections.

@@ -101,7 +101,8 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
 pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
-        let (_, signals) = flow::finish::tick(&deps.db).await?;
+        // It holds a feature for which reports wait: over connections that have planned it.
+        let (_, signals) = flow::finish::tick(&deps.ways.reports).await?;
         deps.bus.emit(signals).await;
     }
     Ok(())

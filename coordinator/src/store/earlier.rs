@@ -151,10 +151,10 @@ pub async fn journal(
              from lineage l
              cross join lateral (select blocker_id from dependencies where task_id = l.id order by blocker_id) d
            ), near_entries as (
-             select q.id as of, e.id
-             from unnest($4::uuid[]) as q(id)
-             cross join lateral (
-               select d.id
+             select of, id
+             from (
+               select near.of, d.id,
+                      row_number() over (partition by near.of order by d.settled_at desc, d.id desc) as nth
                from near
                cross join lateral (
                  select id, settled_at
@@ -163,32 +163,34 @@ pub async fn journal(
                  order by settled_at desc, id desc
                  limit $2
                ) d
-               where near.of = q.id
-               order by d.settled_at desc, d.id desc
-               limit $2
-             ) e
+             ) newest
+             where nth <= $2
            ), entries as (
-             select e.id
-             from unnest($1::uuid[]) as q(id)
-             cross join lateral (
-               select id from dispatches
-               where feature_id = q.id and journal is not null
-               order by settled_at desc, id desc
-               limit $2
-             ) e
-             union
-             select id from near_entries
-             union
-             select d.id
-             from unnest($3::uuid[]) as q(named)
-             cross join lateral (select id, journal from dispatches where id = q.named limit 1) d
-             where d.journal is not null
+             select id, coalesce(array_agg(of) filter (where of is not null), '{}') as near
+             from (
+               select e.id, null::uuid as of
+               from unnest($1::uuid[]) as q(id)
+               cross join lateral (
+                 select id from dispatches
+                 where feature_id = q.id and journal is not null
+                 order by settled_at desc, id desc
+                 limit $2
+               ) e
+               union all
+               select id, of from near_entries
+               union all
+               select d.id, null
+               from unnest($3::uuid[]) as q(named)
+               cross join lateral (select id, journal from dispatches where id = q.named limit 1) d
+               where d.journal is not null
+             ) found
+             group by id
            )
-           select d.id as "id!", d.claimed_at as "claimed_at!", d.feature_id as "feature_id!", d.run_id as "run_id!", d.task_id as "task_id!", x.title,
+           select d.id as "id!", d.claimed_at as "claimed_at!", d.feature_id as "feature_id!", d.run_id as "run_id!",
+                  d.task_id as "task_id!", x.title,
                   d.kind as "kind!: Kind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
-                  r.what_tried as "what_tried?", r.why_failed as "why_failed?",
-                  array(select of from near_entries n where n.id = d.id) as "near!",
+                  r.what_tried as "what_tried?", r.why_failed as "why_failed?", entries.near as "near!",
                   -- With `exists` a plan may gather these from all dispatches that ever were.
                   coalesce((
                     select true from dispatches v

@@ -36,10 +36,10 @@ pub async fn enqueue(
                   greatest(now() + q.delay_ms * interval '1 millisecond',
                            case when t.state = 'pending' then t.not_before end)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
-           join tasks t on t.id = q.id
-           join task_texts texts on texts.task_id = t.id
-           join features f on f.id = t.feature_id
-           left join runs r on r.id = f.current_run
+           cross join lateral (select * from tasks where id = q.id limit 1) t
+           cross join lateral (select pool, agent from task_texts where task_id = t.id limit 1) texts
+           cross join lateral (select state, current_run from features where id = t.feature_id limit 1) f
+           left join lateral (select agent from runs where id = f.current_run limit 1) r on true
            where f.state = 'running' and t.children = 0 and t.next_kind is not null
              and (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held

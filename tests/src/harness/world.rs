@@ -149,7 +149,7 @@ impl World {
             .current_dir(self.dir.path())
             .env("DATABASE_URL", postgres.url())
             .env("NATS_URL", nats.url_for(Role::Coordinator))
-            .env("RALPH_DB_CONNECTIONS", "8")
+            .env("RALPH_DB_CONNECTIONS", "10")
             .env("RALPH_HEARTBEAT_MS", ms(self.settings.heartbeat))
             .env("RALPH_LEASE_MS", ms(self.settings.lease))
             .env("RALPH_GRACE_MS", ms(self.settings.grace))

@@ -170,17 +170,19 @@ pub async fn set_model(conn: &mut PgConnection, task: TaskId, model: &str) -> sq
 /// Hands the models that agents asked for on to the tasks that these ones freed.
 pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
-        "update task_texts x
-         set model = hint.model
-         from (
+        "with hinted as materialized (
+           select task_id, hinted_model from task_texts where task_id = any($1) and hinted_model is not null
+         ), hint as materialized (
            select distinct on (d.task_id) d.task_id, b.hinted_model as model
-           from task_texts b
-           join dependencies d on d.blocker_id = b.task_id
-           join tasks t on t.id = d.task_id
-           where b.task_id = any($1) and b.hinted_model is not null and t.state = 'pending' and t.open_blockers = 0
+           from hinted b
+           cross join lateral (select task_id from dependencies where blocker_id = b.task_id order by task_id) d
+           cross join lateral (select state, open_blockers from tasks where id = d.task_id limit 1) t
+           where t.state = 'pending' and t.open_blockers = 0
            order by d.task_id, b.task_id desc
-         ) hint
-         where x.task_id = hint.task_id",
+         )
+         update task_texts x
+         set model = (select model from hint where hint.task_id = x.task_id)
+         where x.task_id = any(array(select task_id from hint))",
         done,
     )
     .execute(conn)
