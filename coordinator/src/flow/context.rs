@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::claim::Opened;
 use super::laid::Laid;
-use super::memory::{Before, Remembered, remembers};
+use super::memory::{Before, Others, Remembered, remembers};
 use super::order::{assignment, integrate_order, operation_order, session_order};
 use super::sent::Sent;
 use super::{Settings, distill, survey};
@@ -31,7 +31,7 @@ use crate::store::postings::Fresh;
 /// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
 
-/// So many claims read what they need over two connections, if another one is idle.
+/// So many claims read what they need over three connections, if others are idle.
 const FEW: usize = 4;
 
 /// How many landed tasks the message of a merge names.
@@ -73,11 +73,13 @@ pub async fn build(
         return Ok((HashMap::new(), sent));
     }
     let mut conn = db.acquire().await?;
-    // For few, what counts is how soon they have it; many share their queries. Nobody waits for a second connection.
+    // For few, what counts is how soon they have it; many share their queries. Nobody waits for a second or third connection.
     let alone = opened.len() <= FEW && settings.embedder.is_none();
-    let mut other = alone.then(|| db.try_acquire()).flatten();
-    let facts = read(&mut conn, other.as_deref_mut(), settings, opened).await?;
-    drop(other);
+    let mut second = alone.then(|| db.try_acquire()).flatten();
+    let mut third = alone.then(|| db.try_acquire()).flatten();
+    let others = (second.as_deref_mut(), third.as_deref_mut());
+    let facts = read(&mut conn, others, settings, opened).await?;
+    drop((second, third));
     let mut assignments = HashMap::new();
     let mut frames: HashMap<String, String> = HashMap::new();
     for dispatch in opened {
@@ -181,7 +183,7 @@ pub(super) async fn render_one(
     settings: &Settings,
     opened: &Opened,
 ) -> sqlx::Result<Option<(prompt::Rendered, Vec<store::uses::Use>)>> {
-    let facts = read(conn, None, settings, std::slice::from_ref(opened)).await?;
+    let facts = read(conn, (None, None), settings, std::slice::from_ref(opened)).await?;
     let (Some(task), Some(run)) = (facts.tasks.get(&opened.task), facts.runs.get(&opened.run.0)) else {
         return Ok(None);
     };
@@ -221,7 +223,7 @@ async fn blockers_and_fresh(
 
 async fn read(
     conn: &mut PgConnection,
-    mut other: Option<&mut PgConnection>,
+    (mut second, third): Others<'_>,
     settings: &Settings,
     opened: &[Opened],
 ) -> sqlx::Result<Facts> {
@@ -233,10 +235,10 @@ async fn read(
         .filter(|d| SessionKind::from(d.kind).has_agent())
         .map(|d| d.task.0)
         .collect();
-    let ((tasks, runs), (prerequisites, fresh)) = match other.as_deref_mut() {
-        Some(other) => {
+    let ((tasks, runs), (prerequisites, fresh)) = match second.as_deref_mut() {
+        Some(second) => {
             let tasks = tasks_and_runs(conn, &ids, &run_ids);
-            tokio::try_join!(tasks, blockers_and_fresh(other, settings, opened, &told))?
+            tokio::try_join!(tasks, blockers_and_fresh(second, settings, opened, &told))?
         }
         None => (
             tasks_and_runs(conn, &ids, &run_ids).await?,
@@ -273,7 +275,7 @@ async fn read(
             prerequisites: &prerequisites,
             fresh: &fresh,
         };
-        Remembered::read(conn, other, settings, opened, &tasks, before).await?
+        Remembered::read(conn, (second, third), settings, opened, &tasks, before).await?
     } else {
         Remembered::default()
     };

@@ -1,23 +1,21 @@
 //! What is remembered at the moment of a claim, read for a whole batch and laid out for each prompt (SPEC 6).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::Settings;
+use super::ask::{Asking, HERE, Recalled, THERE, join, recall};
 use super::attempts::attempts;
 use super::claim::Opened;
 use super::laid::Laid;
-use super::meaning::Meaning;
-use super::pick::{Picked, pick, prompt_limit};
-use super::recall::Question;
+use super::pick::Picked;
 use super::told::{journal_entry, knowledge, learning, status};
-use crate::domain::recall::{Kind as EntryKind, Query};
+use crate::domain::recall::Kind as EntryKind;
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::prompt;
@@ -37,8 +35,6 @@ const KEPT_LEFT_OUT: usize = 5;
 const OWN_SHOWN: usize = 5;
 /// Decisions and errors together (SPEC 6.4).
 const NOTES_KEPT: usize = 50;
-/// Paths of earlier attempts that are part of a question.
-const ASKED_PATHS: usize = 20;
 
 /// The memory of a batch of claims.
 #[derive(Debug, Default)]
@@ -50,6 +46,26 @@ pub(super) struct Remembered {
     recalled: HashMap<DispatchId, Recalled>,
     /// So many failures in a row, and a task is stuck; 0 is never.
     stuck_threshold: i16,
+}
+
+/// Further connections that are idle.
+pub(super) type Others<'c> = (Option<&'c mut PgConnection>, Option<&'c mut PgConnection>);
+
+/// Whose notes and journals are read.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    features: &'a [Uuid],
+    tasks: &'a [Uuid],
+    /// Tasks that others are near to.
+    placed: &'a [Uuid],
+}
+
+impl Around<'_> {
+    async fn read(self, conn: &mut PgConnection) -> sqlx::Result<(Vec<Note>, Vec<JournalEntry>)> {
+        let notes = store::memory::notes(conn, self.features, self.tasks).await?;
+        let journal = store::earlier::journal(conn, self.features, self.placed, JOURNAL_READ, &[]).await?;
+        Ok((notes, journal))
+    }
 }
 
 /// What was read before.
@@ -67,19 +83,11 @@ pub(super) fn remembers(dispatch: &Opened) -> bool {
     begins && dispatch.kind != Kind::Distill
 }
 
-/// What other tasks left for one dispatch.
-#[derive(Debug, Default)]
-struct Recalled {
-    repo_id: String,
-    by_kind: BTreeMap<EntryKind, Picked>,
-    held_out: bool,
-}
-
 impl Remembered {
-    /// Reads it. Over `other`, where there is one, what is noted and journalled is read while the memory is asked.
+    /// Reads it. Over `others`, where there are any, parts of it are read meanwhile.
     pub(super) async fn read(
         conn: &mut PgConnection,
-        other: Option<&mut PgConnection>,
+        others: Others<'_>,
         settings: &Settings,
         opened: &[Opened],
         tasks: &[TaskFacts],
@@ -112,24 +120,39 @@ impl Remembered {
             .iter()
             .filter(|task| task.parent.is_some() || blocked.contains(&task.task));
         let placed: Vec<Uuid> = placed.map(|task| task.task.0).collect();
-        let (recalled, notes, mut journal) = match other {
-            None => {
-                let recalled = recall(conn, settings, &working, &tasks, &earlier, of.fresh).await?;
-                let notes = store::memory::notes(conn, &features, &task_ids).await?;
-                let journal = store::earlier::journal(conn, &features, &placed, JOURNAL_READ, &[]).await?;
-                (recalled, notes, journal)
+        let asking = Asking {
+            settings,
+            working: &working,
+            tasks: &tasks,
+            earlier: &earlier,
+            fresh: of.fresh,
+        };
+        let noted = Around {
+            features: &features,
+            tasks: &task_ids,
+            placed: &placed,
+        };
+        let (recalled, (notes, mut journal)) = match others {
+            (Some(second), Some(third)) => {
+                let here = recall(conn, asking, &HERE);
+                let there = recall(second, asking, &THERE);
+                let (mut recalled, more, noted) = tokio::try_join!(here, there, noted.read(third))?;
+                join(&mut recalled, more);
+                (recalled, noted)
             }
-            Some(other) => {
+            (Some(second), None) | (None, Some(second)) => {
                 let there = async {
-                    let notes = store::memory::notes(other, &features, &task_ids).await?;
-                    let journal =
-                        store::earlier::journal(other, &features, &placed, JOURNAL_READ, &[]).await?;
-                    sqlx::Result::Ok((notes, journal))
+                    let recalled = recall(second, asking, &THERE).await?;
+                    sqlx::Result::Ok((recalled, noted.read(second).await?))
                 };
-                let recalled = recall(conn, settings, &working, &tasks, &earlier, of.fresh);
-                let (recalled, (notes, journal)) = tokio::try_join!(recalled, there)?;
-                (recalled, notes, journal)
+                let (mut recalled, (more, noted)) = tokio::try_join!(recall(conn, asking, &HERE), there)?;
+                join(&mut recalled, more);
+                (recalled, noted)
             }
+            (None, None) => (
+                recall(conn, asking, &EntryKind::ALL).await?,
+                noted.read(conn).await?,
+            ),
         };
         let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
         let named: HashSet<Uuid> = recalled
@@ -358,75 +381,6 @@ impl Remembered {
             ),
         }
     }
-}
-
-/// Asks for each working dispatch what other tasks left (SPEC 6.5).
-async fn recall(
-    conn: &mut PgConnection,
-    settings: &Settings,
-    working: &[&Opened],
-    tasks: &[&TaskFacts],
-    earlier: &[Earlier],
-    fresh: &[Arc<Fresh>],
-) -> sqlx::Result<HashMap<DispatchId, Recalled>> {
-    let now = OffsetDateTime::now_utc();
-    let tasks: HashMap<TaskId, &TaskFacts> = tasks.iter().map(|task| (task.task, *task)).collect();
-    let mut questions = Vec::new();
-    let mut asked = Vec::new();
-    for dispatch in working {
-        let Some(task) = tasks.get(&dispatch.task) else {
-            continue;
-        };
-        let query = Query::new(&task.title, &task.description, &around(task, earlier));
-        if query.is_empty() {
-            continue;
-        }
-        for kind in EntryKind::ALL {
-            asked.push((*dispatch, kind));
-            questions.push(Question {
-                repo_id: task.repo_id.clone(),
-                kind,
-                query: query.clone(),
-                text: format!("{}\n{}", task.title, task.description),
-                now,
-            });
-        }
-    }
-    let picked = pick(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;
-    let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
-    for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
-        let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| Recalled {
-            repo_id: question.repo_id,
-            held_out: is_held_out(dispatch, settings.hold_out),
-            by_kind: BTreeMap::new(),
-        });
-        of_dispatch.by_kind.insert(kind, picked);
-    }
-    Ok(recalled)
-}
-
-/// What surrounds a task: its feature, its parent, and what its last attempts failed at and touched.
-fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
-    let mut text = task.feature_name.clone();
-    if let Some(parent) = &task.parent {
-        text = format!("{text} {}", parent.title);
-    }
-    for last in earlier.iter().rev().filter(|e| e.task == task.task).take(2) {
-        if let Some(report) = &last.report {
-            text = format!("{text} {} {}", report.category, report.why_failed);
-        }
-        for path in last.files_changed.iter().take(ASKED_PATHS) {
-            text = format!("{text} {path}");
-        }
-    }
-    text
-}
-
-/// First attempts of work only: what fails without memory gets it when it is tried again. By the id's random end, so that asking
-/// again gives the same answer.
-fn is_held_out(dispatch: &Opened, share: f64) -> bool {
-    let end = u64::from_be_bytes(dispatch.dispatch.0.as_u64_pair().1.to_be_bytes()) & (u64::MAX >> 2);
-    dispatch.attempt == 1 && dispatch.kind == Kind::Work && (end as f64 / (u64::MAX >> 2) as f64) < share
 }
 
 /// Attempts that ended before those that were read.

@@ -55,9 +55,9 @@ pub struct Ways {
     pub reports: PgPool,
 }
 
-/// One batch takes tasks at a time, while others build their context.
+/// One batch takes tasks at a time, while others build their context, or one that came alone over three connections.
 const TAKE: u32 = 1;
-const BUILD: u32 = 2;
+const BUILD: u32 = 3;
 /// One batch of reports is applied at a time, while the next one is read and runs are looked at.
 const REPORTS: u32 = 3;
 /// With fewer connections than so many all use the same ones.
