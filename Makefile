@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test man test-agents fuzz-api bench bench-memory fuzz soak compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test man test-agents fuzz-api bench bench-peers bench-memory fuzz soak compose-test lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -32,6 +32,10 @@ test-agents: setup ## Run the tests with real agents, which are installed from n
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)
 	@cargo build --release --bins -p ralph-bench -p ralph-coordinator -p ralph-worker -p ralph-tests
 	@target/release/ralph-bench all --runs $(or $(RUNS),1)
+
+bench-peers: setup ## Measure beside other task queues, as one more system of a harness (DIR=…; RUNS, ONLY and PEERS_DIR are its own)
+	@cargo build --release --bins -p ralph-bench -p ralph-coordinator
+	@scripts/bench-peers.py $(or $(DIR),../shared/bench/peers)
 
 bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and counted tags; EMBEDDINGS="URL MODEL"
 	@scripts/bench-memory.py $(or $(DIR),../shared/bench/memory) $(if $(EMBEDDINGS),--embeddings $(EMBEDDINGS))
