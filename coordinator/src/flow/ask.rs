@@ -87,6 +87,7 @@ pub(super) async fn recall(
             held_out: is_held_out(dispatch, settings.hold_out),
             by_kind: BTreeMap::new(),
         });
+        settings.tail.note_entries(picked.entries);
         of_dispatch.by_kind.insert(kind, picked);
     }
     Ok(recalled)

@@ -132,7 +132,12 @@ impl Remembered {
             tasks: &task_ids,
             placed: &placed,
         };
+        let large = settings.tail.is_large();
         let (recalled, (notes, mut journal)) = match others {
+            // Its kinds apart, each looks up how often words stand.
+            (Some(second), _) if !large => {
+                tokio::try_join!(recall(conn, asking, &EntryKind::ALL), noted.read(second))?
+            }
             (Some(second), Some(third)) => {
                 let here = recall(conn, asking, &HERE);
                 let there = recall(second, asking, &THERE);

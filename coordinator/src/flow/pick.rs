@@ -27,6 +27,8 @@ pub struct Picked {
     pub confidence: f64,
     /// See `confidence`.
     pub floor: f64,
+    /// How many entries it was chosen from.
+    pub entries: i64,
 }
 
 /// An entry with what speaks for it.
@@ -128,5 +130,6 @@ fn choose(answer: &Answer, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picke
         left_out,
         confidence: answer.ranking.confidence,
         floor: answer.floor.confidence(),
+        entries: answer.entries,
     }
 }

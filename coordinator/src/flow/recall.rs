@@ -58,6 +58,8 @@ pub struct Answer {
     pub ranking: Ranking,
     /// What its confidence has to reach.
     pub floor: Floor,
+    /// How many entries it was chosen from.
+    pub entries: i64,
 }
 
 impl Answer {
@@ -65,6 +67,7 @@ impl Answer {
         Self {
             ranking: Ranking::default(),
             floor: Floor::of(0, None),
+            entries: 0,
         }
     }
 
@@ -161,6 +164,7 @@ async fn recall_together(
             floor: memory_of(q).map_or(Floor::of(0, None), |memory| {
                 Floor::of(memory.stats.entries, memory.floor)
             }),
+            entries: stats_of(q).entries,
         })
         .collect();
     asked.order(conn, questions, &mut answers).await?;

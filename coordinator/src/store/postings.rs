@@ -2,6 +2,7 @@
 //! entries; what isn't in it yet is read as it is.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::recall::Posting;
@@ -26,17 +27,34 @@ pub struct Fresh {
     keys: Vec<i64>,
 }
 
-/// What was read of the entries that wait to be merged, so that it isn't read with every claim: their keys don't change.
+/// A memory of more entries takes so long to ask that its kinds had better be asked at once.
+const LARGE: i64 = 20_000;
+
+/// What this process has read of the entries that wait to be merged, so that it isn't read with every claim: their keys don't
+/// change. And how large memories are.
 #[derive(Debug, Default)]
-pub struct Tail(Mutex<Arc<HashMap<i64, Arc<Fresh>>>>);
+pub struct Tail {
+    known: Mutex<Arc<HashMap<i64, Arc<Fresh>>>>,
+    largest: AtomicI64,
+}
 
 impl Tail {
+    /// Notes how many entries a part of a memory has.
+    pub fn note_entries(&self, entries: i64) {
+        self.largest.fetch_max(entries, Ordering::Relaxed);
+    }
+
+    /// Whether a large memory was asked before.
+    pub fn is_large(&self) -> bool {
+        self.largest.load(Ordering::Relaxed) > LARGE
+    }
+
     fn known(&self) -> Arc<HashMap<i64, Arc<Fresh>>> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn keep(&self, known: HashMap<i64, Arc<Fresh>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 }
 
