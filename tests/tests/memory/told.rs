@@ -3,6 +3,7 @@
 use ralph_coordinator::flow::library;
 use ralph_coordinator::prompt::Templates;
 use ralph_coordinator::store;
+use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::World;
 use uuid::Uuid;
 
@@ -307,5 +308,46 @@ async fn the_model_that_a_done_task_asks_for_is_that_of_what_it_frees() {
         1,
         "{models:?}"
     );
+    world.stop().await;
+}
+
+/// Over how many connections the memory is asked depends on its size, and on which of them are idle; what it says doesn't.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_memory_says_the_same_over_one_connection_and_over_three() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "first", "- {key: a, title: Rebuild the search index}").await;
+    let left = "<journal>I looked at the segments of the search index.</journal>\
+                <learning category='pitfall' tags='search'>The search index is rebuilt while readers hold it.</learning>\
+                <knowledge tags='search' title='Where the search index lies'>Below the data folder.</knowledge>";
+    scene::does(&pool, left).await;
+    assert_eq!(scene::upkeep(&world).await.indexed, 1);
+    scene::submit(
+        &world,
+        "second",
+        "- {key: a, title: Rebuild the search index quicker}",
+    )
+    .await;
+    let id = DispatchId::new();
+    // Asked again, a claim isn't told any more why it got its model.
+    pool.claim_as(id).await.unwrap();
+    let small = scene::prompt(&pool.claim_as(id).await.unwrap());
+    for words in [
+        "I looked at the segments",
+        "while readers hold it",
+        "Where the search index lies",
+    ] {
+        assert!(small.contains(words), "{words}: {small}");
+    }
+    world.settings.tail.note_entries(1_000_000);
+    for held in [0, 1, 2, 6, 7] {
+        // Of eight connections so many are not idle.
+        let mut busy = Vec::new();
+        for _ in 0..held {
+            busy.push(world.db.acquire().await.unwrap());
+        }
+        let large = scene::prompt(&pool.claim_as(id).await.unwrap());
+        assert_eq!(large, small, "with {held} connections in use");
+    }
     world.stop().await;
 }
