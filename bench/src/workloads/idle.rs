@@ -8,6 +8,8 @@ use crate::process::{cpu_seconds, resident_bytes};
 use crate::servers::Servers;
 use crate::system::System;
 
+/// Pause after a start.
+const SETTLED: Duration = Duration::from_secs(3);
 /// How long the system is watched.
 const WATCHED: Duration = Duration::from_secs(20);
 const MIB: f64 = 1024.0 * 1024.0;
@@ -22,7 +24,8 @@ pub async fn idle(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()
     let worker = system.start_worker("idle", 4)?;
     let bus = system.bus().await?;
     system.until_waiting(&bus, 4).await?;
-    // The pool's spare connections are closed after a minute; a fresh coordinator never had them.
+    // What a start leaves to do is over then: connections that rehearse, above all.
+    tokio::time::sleep(SETTLED).await;
     let logged = LoggedStatements::begin(servers).await?;
     let pids = [("coordinator", coordinator, 60.0), ("worker", worker.pid(), 30.0)];
     let mut before = Vec::new();
