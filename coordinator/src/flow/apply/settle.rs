@@ -65,11 +65,15 @@ fn said(settings: &Settings, dispatch: &Dispatch, text: &str) -> Sigils {
 }
 
 /// Reads the texts of reports, which needs no lock: so the transaction that does hold some has less to do. Reports of which nothing
-/// is known yet stay as they are.
+/// is known yet stay as they are, and so do one that can't be read and those behind it: in their transaction that stops no other.
 ///
 /// # Errors
-/// When the database fails.
+/// When the database fails, or a text can't be read.
 pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
+    guarded(read_texts(db, settings, batch)).await
+}
+
+async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = batch.iter().map(|one| one.report.dispatch.0).collect();
     let named = store::dispatch::read(&mut *db.acquire().await?, &ids).await?;
     let named: HashMap<DispatchId, Dispatch> = named.into_iter().map(|d| (d.id, d)).collect();
