@@ -2,6 +2,7 @@
 //! before somebody waits for them. Planning them takes a hundred times what running them takes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, TaskId};
 use ralph_shared::wire::{
@@ -21,7 +22,6 @@ use crate::domain::run::RunSettings;
 use crate::domain::states::FailurePolicy;
 use crate::store;
 use crate::store::feature::NewFeature;
-use crate::store::postings::Tail;
 
 /// Two tasks, so that the second one finds what the first one freed and learned.
 const GRAPH: &str = r#"{"tasks": [{"key": "a", "title": "Read the table"}, {"key": "b", "title": "Read the table again", "after": ["a"]}]}"#;
@@ -32,9 +32,15 @@ const GRAPH: &str = r#"{"tasks": [{"key": "a", "title": "Read the table"}, {"key
 /// # Errors
 /// When the connection itself fails.
 pub async fn rehearse(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
+    // It asks no outside model, and what it reads is nobody else's.
+    let settings = Settings {
+        embedder: None,
+        tail: Arc::default(),
+        ..settings.clone()
+    };
     let mut tx = conn.begin().await?;
     // What it would tell hasn't happened.
-    let played = play(&mut tx, settings)
+    let played = play(&mut tx, &settings)
         .with_subscriber(NoSubscriber::default())
         .await;
     tx.rollback().await?;
@@ -84,7 +90,7 @@ async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
             sent(tx, settings, opened).await?;
             let reports = [report(&worker, opened)];
             apply::within(tx, settings, &reports, apply::Memory::Kept, &mut signals).await?;
-            store::postings::fresh(tx, &Tail::default()).await?;
+            store::postings::fresh(tx, &settings.tail).await?;
         }
     }
     Ok(())
