@@ -31,7 +31,7 @@ async fn a_settled_report_is_told_whenever_it_comes() {
     world.coordinator().await.unwrap();
     let stub = Stub::hello(&world, "told").await.unwrap();
     let one = "- key: only\n  title: Only one\n";
-    let scene = Scene::scratch(&world, "told", one, FeatureOptions::default()).await;
+    let _scene = Scene::scratch(&world, "told", one, FeatureOptions::default()).await;
     let mut orders = stub.link.control("told").await.unwrap();
     let claimed = stub.claim().await.unwrap();
     let report = stub.done(&claimed);
@@ -47,7 +47,6 @@ async fn a_settled_report_is_told_whenever_it_comes() {
         }];
         assert_eq!(order, Control::Settled { settled });
     }
-    drop(scene);
     world.stop().await;
 }
 
