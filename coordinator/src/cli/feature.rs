@@ -14,7 +14,8 @@ use super::feature_page::{page, table};
 use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::submit::RunFlags;
-use super::{branch, diff, feature_text, pager, prune, review, submit, wait};
+use super::wait::{self, Interrupts};
+use super::{branch, diff, feature_text, pager, prune, review, submit};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
@@ -266,8 +267,8 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         }
         FeatureCommand::Update { named, wait } => {
             let path = format!("/features/{}/update", escape(&named.feature));
-            let operating: Operating = client.post(&path, &Steer::default()).await?;
-            return operation(&client, format, &operating, wait).await;
+            let body = Steer::default();
+            return operation(&client, format, client.post(&path, &body), wait).await;
         }
         FeatureCommand::Merge {
             named,
@@ -276,8 +277,8 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             wait,
         } => {
             let path = format!("/features/{}/merge", escape(&named.feature));
-            let operating: Operating = client.post(&path, &Merging { how, into }).await?;
-            return operation(&client, format, &operating, wait).await;
+            let body = Merging { how, into };
+            return operation(&client, format, client.post(&path, &body), wait).await;
         }
         FeatureCommand::Prune {
             named,
@@ -305,27 +306,31 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             diff::of_feature(globals, &client, &named.feature, stat).await?
         }
         FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
-        FeatureCommand::Wait(named) => return wait::wait(&client, &named.feature, format).await,
+        FeatureCommand::Wait(named) => {
+            return wait::wait(&client, &named.feature, format, Interrupts::new()?).await;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells of tasks that change branches, and waits for them if that is wanted.
+/// Asks for tasks that change branches, tells of them, and waits for them if that is wanted.
 pub async fn operation(
     client: &Client,
     format: Format,
-    operating: &Operating,
+    request: impl Future<Output = anyhow::Result<Operating>>,
     wait: bool,
 ) -> anyhow::Result<ExitCode> {
-    if wait {
-        return wait::begun(client, &operating.feature, format).await;
+    let mut waits = Interrupts::of(wait)?;
+    let operating = wait::answer(waits.as_mut(), request).await?;
+    if let Some(interrupts) = waits {
+        return wait::begun(client, &operating.feature, format, interrupts).await;
     }
     let run = match &operating.run {
         Some(run) => format!(" ({run})"),
         None => String::new(),
     };
     match format {
-        Format::Json => output::json(operating)?,
+        Format::Json => output::json(&operating)?,
         Format::Table | Format::Wide => {
             let tasks = operating.tasks.join(", ");
             output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
@@ -345,7 +350,9 @@ async fn start(
     let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
     // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
     let wish = args.run.flags()?;
-    let started: Started = match client.post(&format!("/features/{name}/{verb}"), &wish).await {
+    let mut waits = Interrupts::of(args.wait)?;
+    let path = format!("/features/{name}/{verb}");
+    let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {
         Ok(started) => started,
         // There is nothing that could run.
         Err(error)
@@ -358,8 +365,8 @@ async fn start(
         }
         Err(error) => return Err(error),
     };
-    if args.wait {
-        return wait::wait(client, &started.feature, format).await;
+    if let Some(interrupts) = waits {
+        return wait::wait(client, &started.feature, format, interrupts).await;
     }
     told(format, &started, now)?;
     Ok(ExitCode::SUCCESS)

@@ -7,10 +7,12 @@ use ralph_shared::logging::{self, LogFormat};
 
 use super::args::{Cli, Command};
 use super::client::ApiError;
+use super::wait::Left;
 use super::{
     completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, status,
     submit, task, token, up, worker,
 };
+use crate::domain::states::RunOutcome;
 
 /// A mistake in how a command was called: exit code 2 (SPEC 3.5).
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +37,9 @@ pub async fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            if error.is::<Left>() {
+                return ExitCode::from(RunOutcome::Interrupted.exit_code());
+            }
             let usage = error.downcast_ref::<Usage>().is_some()
                 || error.downcast_ref::<ApiError>().is_some_and(ApiError::is_usage);
             ExitCode::from(if usage { USAGE } else { 1 })

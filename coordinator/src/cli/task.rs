@@ -10,7 +10,7 @@ use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
 use super::output::{self, Format};
 use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree};
-use crate::api::body::{Done, Operating, Reverting, Steer};
+use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
 
@@ -279,8 +279,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
                 reason,
             };
             let path = format!("/tasks/{}/revert", escape(&named.task));
-            let operating: Operating = client.post(&path, &wish).await?;
-            return feature::operation(&client, format, &operating, wait).await;
+            return feature::operation(&client, format, client.post(&path, &wish), wait).await;
         }
         TaskCommand::Create(args) => return submit::task(globals, *args).await,
         TaskCommand::Deps(command) => {

@@ -19,6 +19,7 @@ mod init;
 mod invariants;
 mod killed;
 mod large;
+mod leaving;
 mod logs;
 mod machine;
 mod memory;

@@ -18,6 +18,7 @@ use crate::cli::client::Client;
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
 use crate::cli::start::Usage;
+use crate::cli::wait::{self, Interrupts};
 use crate::config::Config;
 use crate::domain::graph::{self, Limits};
 use crate::domain::names;
@@ -173,8 +174,9 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         run: args.run.wish()?,
         draft: args.draft,
     };
-    let answer: Accepted = client.post("/features", &request).await?;
-    accepted(&client, globals.output, &answer, args.wait).await
+    let mut waits = Interrupts::of(args.wait)?;
+    let answer: Accepted = wait::answer(waits.as_mut(), client.post("/features", &request)).await?;
+    accepted(&client, globals.output, &answer, waits).await
 }
 
 async fn dry_run(

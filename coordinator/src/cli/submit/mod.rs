@@ -21,7 +21,7 @@ pub use task::{TaskArgs, submit as task};
 use super::args::Globals;
 use super::client::Client;
 use super::output::{self, Format};
-use super::wait;
+use super::wait::{self, Interrupts};
 use crate::api::body::Accepted;
 
 /// Submit work
@@ -52,7 +52,7 @@ async fn accepted(
     client: &Client,
     format: Format,
     accepted: &Accepted,
-    wait: bool,
+    waits: Option<Interrupts>,
 ) -> anyhow::Result<ExitCode> {
     for warning in &accepted.warnings {
         eprintln!("warning: {warning}");
@@ -67,9 +67,9 @@ async fn accepted(
         None => format!(", {}", feature.status.as_str()),
     };
     let told = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
-    if wait {
+    if let Some(interrupts) = waits {
         eprintln!("{told}");
-        return wait::begun(client, &feature.id, format).await;
+        return wait::begun(client, &feature.id, format, interrupts).await;
     }
     match format {
         Format::Json => output::json(accepted)?,

@@ -13,6 +13,7 @@ use crate::api::body::{Accepted, SubmitTask};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::start::Usage;
+use crate::cli::wait::{self, Interrupts};
 use crate::config::Config;
 
 /// Submit one task
@@ -109,6 +110,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         dir,
         run: args.run.wish()?,
     };
-    let answer: Accepted = client.post("/tasks", &request).await?;
-    accepted(&client, globals.output, &answer, args.wait).await
+    let mut waits = Interrupts::of(args.wait)?;
+    let answer: Accepted = wait::answer(waits.as_mut(), client.post("/tasks", &request)).await?;
+    accepted(&client, globals.output, &answer, waits).await
 }

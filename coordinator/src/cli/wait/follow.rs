@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::sync::mpsc;
 
-use super::{bar, ended, interrupt, lines};
+use super::interrupt::{Answer, Interrupts};
+use super::{bar, ended, lines};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::output::Format;
 use crate::domain::states::RunOutcome;
@@ -70,12 +71,17 @@ impl Screen {
 ///
 /// # Errors
 /// As [`wait`].
-pub async fn begun(client: &Client, feature: &str, format: Format) -> anyhow::Result<ExitCode> {
+pub async fn begun(
+    client: &Client,
+    feature: &str,
+    format: Format,
+    interrupts: Interrupts,
+) -> anyhow::Result<ExitCode> {
     let progress: Progress = client
         .get(&format!("/features/{}/progress", escape(feature)))
         .await?;
     if progress.is_under_way() {
-        return wait(client, feature, format).await;
+        return wait(client, feature, format, interrupts).await;
     }
     ended::waits(&progress, format)
 }
@@ -84,9 +90,13 @@ pub async fn begun(client: &Client, feature: &str, format: Format) -> anyhow::Re
 ///
 /// # Errors
 /// When the coordinator refuses; one that is away for a while is waited for.
-pub async fn wait(client: &Client, feature: &str, format: Format) -> anyhow::Result<ExitCode> {
+pub async fn wait(
+    client: &Client,
+    feature: &str,
+    format: Format,
+    mut interrupts: Interrupts,
+) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new();
-    let mut interrupts = interrupt::Interrupts::new()?;
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     let (sender, mut told) = mpsc::channel(1);
     // Ends when nobody listens any more.
@@ -105,8 +115,8 @@ pub async fn wait(client: &Client, feature: &str, format: Format) -> anyhow::Res
                 let answer = interrupts.ask(client, last.as_ref(), &screen).await?;
                 screen.hold(false);
                 match answer {
-                    interrupt::Answer::GoOn => continue,
-                    interrupt::Answer::Leave => {
+                    Answer::GoOn => continue,
+                    Answer::Leave => {
                         screen.end();
                         eprintln!(
                             "\nleft; the run goes on: `ralph-coordinator status` shows it, \

@@ -1,6 +1,7 @@
 //! What Ctrl+C offers on a command that waits (SPEC 3.6): the run goes on, unless the person says otherwise.
 
 use std::io::{BufRead as _, IsTerminal as _};
+use std::pin::pin;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,7 +18,16 @@ const QUESTION: &str =
 pub struct Interrupts {
     signal: Signal,
     interactive: bool,
+    /// It came before there was anything to wait for.
+    early: bool,
 }
+
+/// Ctrl+C, twice, before the coordinator answered.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "left before the coordinator answered; `ralph-coordinator status` shows whether it took what was asked for"
+)]
+pub struct Left;
 
 /// What the person wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +47,49 @@ impl Interrupts {
         Ok(Self {
             signal: signal(SignalKind::interrupt()).context("failed to wait for Ctrl+C")?,
             interactive: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+            early: false,
         })
     }
 
+    /// Takes Ctrl+C over if the command waits for the end of what it is about to ask for: from then on what begins is told
+    /// before the command ends.
+    ///
+    /// # Errors
+    /// As [`Interrupts::new`].
+    pub fn of(wait: bool) -> anyhow::Result<Option<Self>> {
+        wait.then(Self::new).transpose()
+    }
+
+    /// Waits for the answer to a request that begins something. Ctrl+C is kept until it is known what began; the second
+    /// ends the command.
+    ///
+    /// # Errors
+    /// [`Left`], or the request's.
+    async fn outlasts<T>(&mut self, request: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let mut request = pin!(request);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut request => return answer,
+                () = Self::of_signal(&mut self.signal) => {
+                    if std::mem::replace(&mut self.early, true) {
+                        return Err(Left.into());
+                    }
+                    eprintln!("\nwaiting for the coordinator's answer; Ctrl+C again leaves without it");
+                }
+            }
+        }
+    }
+
     /// Comes with the next one.
-    pub async fn next(&mut self) {
-        if self.signal.recv().await.is_none() {
+    pub(super) async fn next(&mut self) {
+        if !std::mem::take(&mut self.early) {
+            Self::of_signal(&mut self.signal).await;
+        }
+    }
+
+    async fn of_signal(signal: &mut Signal) {
+        if signal.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
@@ -51,7 +98,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// When the coordinator refuses what the person wants.
-    pub async fn ask(
+    pub(super) async fn ask(
         &mut self,
         client: &Client,
         last: Option<&Progress>,
@@ -105,6 +152,20 @@ impl Interrupts {
             read = read => Ok(read.context("failed to read the terminal")??),
             () = self.next() => Ok(None),
         }
+    }
+}
+
+/// The answer to what a command asks for; see [`Interrupts::of`].
+///
+/// # Errors
+/// [`Left`], or the request's.
+pub async fn answer<T>(
+    interrupts: Option<&mut Interrupts>,
+    request: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    match interrupts {
+        Some(interrupts) => interrupts.outlasts(request).await,
+        None => request.await,
     }
 }
 

@@ -10,3 +10,4 @@ mod interrupt;
 mod lines;
 
 pub use follow::{begun, wait};
+pub use interrupt::{Interrupts, Left, answer};
