@@ -52,10 +52,14 @@ impl Scene {
     }
 
     async fn prepare(&self, order: GitOrder, dispatch: &str) -> Workspace {
-        let order = WorkspaceOrder::Git(order);
-        let workspace = self.workspaces.prepare(dispatch, &order).await.unwrap();
+        let workspace = self.prepares(dispatch, &WorkspaceOrder::Git(order)).await;
         workspace.set_up(&self.settings).await.unwrap();
         workspace
+    }
+
+    async fn prepares(&self, dispatch: &str, order: &WorkspaceOrder) -> Workspace {
+        let dispatch = self.remote.dispatch(dispatch);
+        self.workspaces.prepare(&dispatch, order).await.unwrap()
     }
 
     async fn attempt(&self, dispatch: &str) -> Workspace {
@@ -131,11 +135,11 @@ async fn work_that_has_not_landed_fills_no_cache() {
 async fn a_setup_that_fails_keeps_nothing() {
     let scene = Scene::filled_by("mkdir deps.log && echo half > deps.log/installed && test -e go").await;
     let order = WorkspaceOrder::Git(scene.remote.order("t-1", "t-1"));
-    let workspace = scene.workspaces.prepare("t-1", &order).await.unwrap();
+    let workspace = scene.prepares("t-1", &order).await;
     let failed = workspace.set_up(&scene.settings).await.unwrap_err().to_string();
     assert!(failed.contains("setup failed"), "{failed}");
     workspace.remove().await.unwrap();
-    let workspace = scene.workspaces.prepare("t-2", &order).await.unwrap();
+    let workspace = scene.prepares("t-2", &order).await;
     assert!(!workspace.path().join("deps.log").exists());
     fs::write(workspace.path().join("go"), "").unwrap();
     workspace.set_up(&scene.settings).await.unwrap();

@@ -314,7 +314,8 @@ async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
     let login = format!("http://ann:{PASSWORD}@");
     order.repository.address = order.repository.address.replace("http://", &login);
     let order = WorkspaceOrder::Git(order);
-    let workspace = workspaces.prepare("t-1", &order).await.unwrap();
+    let dispatch = remote.dispatch("t-1");
+    let workspace = workspaces.prepare(&dispatch, &order).await.unwrap();
     workspace.set_up(&settings).await.unwrap();
     finish(&workspace).await;
     assert_eq!(remote.head("refs/heads/stolen"), None);

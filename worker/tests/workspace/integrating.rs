@@ -353,9 +353,10 @@ async fn an_end_from_outside_stops_the_gate() {
     };
     let (sender, end) = watch::channel(None);
     let git = remote.integration_order("t-1", "gate-4");
+    let dispatch = remote.dispatch("gate-4");
     let waiting = tokio::spawn(async move {
         workspaces
-            .integrate("gate-4", &git, &order, |_| async { Decision::Push }, end)
+            .integrate(&dispatch, &git, &order, |_| async { Decision::Push }, end)
             .await
     });
     tokio::task::spawn_blocking(move || std::fs::read(started))

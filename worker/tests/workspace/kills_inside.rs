@@ -40,7 +40,7 @@ async fn open(remote: &Remote) -> Workspaces {
 /// An attempt with a cache; it changes one file.
 async fn attempt(remote: &Remote, workspaces: &Workspaces, task: &str) -> Option<String> {
     let order = WorkspaceOrder::Git(remote.order(task, task));
-    let workspace = workspaces.prepare(task, &order).await.unwrap();
+    let workspace = workspaces.prepare(&remote.dispatch(task), &order).await.unwrap();
     workspace.set_up(&settings()).await.unwrap();
     for file in ["one", "below/two"] {
         let path = workspace.path().join("deps.log").join(file);

@@ -42,7 +42,8 @@ async fn operate_in(
     };
     let (_sender, end) = watch::channel(None);
     let decide = |_: Decided| async { Decision::Push };
-    workspaces.operate(dispatch, &git, order, decide, end).await
+    let dispatch = remote.dispatch(dispatch);
+    workspaces.operate(&dispatch, &git, order, decide, end).await
 }
 
 /// A remote whose feature has landed `new.txt`; that commit.

@@ -151,7 +151,7 @@ impl Remote {
     /// A workspace for a task, whose dispatch has the task's name.
     pub async fn prepare(&self, workspaces: &Workspaces, task: &str) -> Workspace {
         workspaces
-            .prepare(task, &WorkspaceOrder::Git(self.order(task, task)))
+            .prepare(&self.dispatch(task), &WorkspaceOrder::Git(self.order(task, task)))
             .await
             .unwrap()
     }
@@ -187,7 +187,14 @@ impl Remote {
     ) -> IntegrationEnd {
         let decide = |_: Decided| async { Decision::Push };
         let (_sender, end) = watch::channel(None);
-        workspaces.integrate(dispatch, git, order, decide, end).await
+        let dispatch = self.dispatch(dispatch);
+        workspaces.integrate(&dispatch, git, order, decide, end).await
+    }
+
+    /// A dispatch that is no other test's. Whoever runs commands ends all that carries its dispatch's mark, on the whole machine.
+    pub fn dispatch(&self, name: &str) -> String {
+        let dir = self.dir.path().file_name().unwrap().to_str().unwrap();
+        format!("{name}-{}", dir.trim_start_matches('.'))
     }
 
     /// As the coordinator orders the integration of a task's attempt.

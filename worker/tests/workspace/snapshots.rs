@@ -428,7 +428,10 @@ async fn a_record_that_is_not_understood_is_left_alone() {
     fs::write(&file, "work\n").unwrap();
     drop(workspace);
     fs::write(
-        remote.data("data/records/t-1/workspace.json"),
+        remote
+            .data("data/records")
+            .join(remote.dispatch("t-1"))
+            .join("workspace.json"),
         r#"{"state":"of a later release"}"#,
     )
     .unwrap();

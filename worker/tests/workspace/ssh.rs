@@ -222,7 +222,8 @@ async fn keys_of_the_worker_are_out_of_an_agents_reach() {
     let workspaces = Workspaces::open_with(&remote.data("data"), settings.clone()).await;
     let workspaces = workspaces.unwrap();
     let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
-    let workspace = workspaces.prepare("t-1", &order).await.unwrap();
+    let dispatch = remote.dispatch("t-1");
+    let workspace = workspaces.prepare(&dispatch, &order).await.unwrap();
     fs::rename(key.with_extension("away"), key).unwrap();
     workspace.set_up(&settings).await.unwrap();
     fs::remove_file(key).unwrap();
