@@ -40,8 +40,8 @@ pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyho
     // As upkeep would do it in some hundred steps.
     run(
         &db,
-        "insert into memory_postings (key, block, entries)
-         select key, ((n - 1) / 128)::int, array_agg(posting order by posting)
+        "insert into memory_postings (key, block, entries, stands)
+         select key, ((n - 1) / 128)::int, array_agg(posting order by posting), max(n)
          from (
            select key, memory_posting(id, created_at) as posting, row_number() over (partition by key order by id) as n,
                   count(*) over (partition by key) as of_key
@@ -49,12 +49,6 @@ pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyho
          ) p
          where (n - 1) / 128 > (of_key - 1) / 128 - 32
          group by key, (n - 1) / 128",
-    )
-    .await?;
-    run(
-        &db,
-        "insert into memory_keys (key, entries)
-         select key, count(*) from memory_docs cross join unnest(keys) as k(key) group by key",
     )
     .await?;
     run(&db, "truncate memory_unmerged").await?;

@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::domain::recall::Posting;
 use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::recall::Posting;
 
 /// Postings of a full block. Eight bytes each: a block stays in its page.
 const BLOCK: i32 = 128;
@@ -63,8 +65,18 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
     let before = tail.known();
     let known: Vec<i64> = before.keys().copied().collect();
     let rows = sqlx::query!(
-        r#"select u.doc_id, memory_posting(d.id, d.created_at) as "posting?", d.keys as "keys?"
-           from (select doc_id from memory_unmerged order by doc_id desc limit $1) u
+        r#"select u.doc_id as "doc_id!", memory_posting(d.id, d.created_at) as "posting?", d.keys as "keys?"
+           from (
+             select doc_id
+             from (
+               select docs, sum(cardinality(docs)) over (order by id desc) - cardinality(docs) as newer
+               from (select id, docs from memory_unmerged order by id desc limit $1) newest
+             ) counted
+             cross join unnest(docs) as of_batch(doc_id)
+             where newer < $1
+             order by doc_id desc
+             limit $1
+           ) u
            left join lateral (
              select id, created_at, keys from memory_docs
              where id = u.doc_id and u.doc_id not in (select unnest($2::bigint[]))
@@ -136,28 +148,27 @@ pub async fn read_counted(
         return Ok(Default::default());
     }
     let rows = sqlx::query!(
-        r#"select k.key as "key!", m.entries as "count!", p.entries as "entries?"
+        r#"select p.key as "key!", p.block as "block!", p.stands as "stands!", p.entries as "entries!"
            from unnest($1::bigint[]) as k(key)
-           cross join lateral (select entries from memory_keys where key = k.key limit 1) m
-           left join lateral (
-             select entries from memory_postings where key = k.key order by block desc limit $2
-           ) p on true"#,
+           cross join lateral (
+             select key, block, stands, entries from memory_postings where key = k.key order by block desc limit $2
+           ) p"#,
         keys,
         blocks,
     )
     .fetch_all(conn)
     .await?;
     let mut postings = Postings::new();
-    let mut counts = HashMap::new();
+    let mut newest: HashMap<i64, (i32, i64)> = HashMap::new();
     for row in rows {
-        counts.insert(row.key, row.count);
-        postings
-            .entry(row.key)
-            .or_default()
-            .extend(row.entries.into_iter().flatten().map(Posting));
+        let of_key = newest.entry(row.key).or_insert((row.block, row.stands));
+        *of_key = (*of_key).max((row.block, row.stands));
+        let of_key = postings.entry(row.key).or_default();
+        of_key.extend(row.entries.into_iter().map(Posting));
     }
     add_fresh(&mut postings, keys, fresh);
-    Ok((postings, counts))
+    let counts = newest.into_iter().map(|(key, (_, stands))| (key, stands));
+    Ok((postings, counts.collect()))
 }
 
 fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Fresh>]) {
@@ -185,38 +196,44 @@ pub async fn merge(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
 async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
     let appended = sqlx::query_scalar!(
         r#"with taken as (
-             -- Whoever removes an entry that still waits holds its row, and nobody waits for them here.
+             -- Whoever removes an entry that still waits holds its batch, and nobody waits for them here.
              delete from memory_unmerged
-             where doc_id = any(array(
-               select doc_id from memory_unmerged order by doc_id limit $1 for update skip locked
+             where id = any(array(
+               select id
+               from (
+                 select id, sum(cardinality(docs)) over (order by id) - cardinality(docs) as before
+                 from (select id, docs from memory_unmerged order by id limit $1 for update skip locked) oldest
+               ) counted
+               where before < $1
              ))
-             returning doc_id
+             returning docs
            ), docs as materialized (
              select memory_posting(id, created_at) as posting, keys
              from memory_docs
-             where id = any(array(select doc_id from taken))
+             where id = any(array(select unnest(docs) from taken))
            ), new as materialized (
-             select key, array_agg(posting order by posting) as entries, count(*) as n
+             select key, array_agg(posting order by posting) as entries
              from docs cross join unnest(docs.keys) as k(key)
              group by key
            ), placed as (
              -- The last block is filled before another begins.
-             select new.key, e.posting, (last.block * $2 + last.used + e.number - 1) / $2 as block
+             select new.key, e.posting, (last.block * $2 + last.used + e.number - 1) / $2 as block, last.stands + e.number as stands
              from new
              cross join lateral (
-               select coalesce(max(l.block), 0)::bigint as block, coalesce(max(cardinality(l.entries)), 0) as used
+               select coalesce(max(l.block), 0)::bigint as block, coalesce(max(cardinality(l.entries)), 0) as used,
+                      coalesce(max(l.stands), 0) as stands
                from (
-                 select block, entries from memory_postings p where p.key = new.key order by block desc limit 1
+                 select block, entries, stands from memory_postings p where p.key = new.key order by block desc limit 1
                ) l
              ) last
              cross join lateral unnest(new.entries) with ordinality as e(posting, number)
            ), appended as (
-             insert into memory_postings as p (key, block, entries)
-             select key, block::int, array_agg(posting order by posting)
+             insert into memory_postings as p (key, block, entries, stands)
+             select key, block::int, array_agg(posting order by posting), max(stands)
              from placed
              group by key, block
              order by key, block
-             on conflict (key, block) do update set entries = p.entries || excluded.entries
+             on conflict (key, block) do update set entries = p.entries || excluded.entries, stands = excluded.stands
              returning p.key, p.block
            ), old as (
              delete from memory_postings
@@ -227,12 +244,8 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
                  select ctid from memory_postings where key = a.key and block <= a.block - $3 order by block
                ) o
              ))
-           ), counted as (
-             insert into memory_keys as k (key, entries)
-             select key, n from new order by key
-             on conflict (key) do update set entries = k.entries + excluded.entries
            )
-           select count(*) as "taken!" from taken"#,
+           select coalesce(sum(cardinality(docs)), 0) as "taken!" from taken"#,
         most,
         BLOCK as i64,
         KEPT_BLOCKS,
@@ -240,6 +253,43 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
     .fetch_one(conn)
     .await?;
     Ok(u64::try_from(appended).unwrap_or(0))
+}
+
+/// Lets those of the entries that wait to be merged wait no longer; returns their numbers. One that is being merged is waited for.
+pub(super) async fn forget(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<Vec<i64>> {
+    let batches = sqlx::query!(
+        "select id, docs
+         from memory_unmerged
+         where docs && array(select id from memory_docs where entry = any($1))
+         order by id
+         for update",
+        entries,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    if batches.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Read after the wait, as the batches were.
+    let leaving = sqlx::query_scalar!("select id from memory_docs where entry = any($1)", entries)
+        .fetch_all(&mut *conn)
+        .await?;
+    let leaving: HashSet<i64> = leaving.into_iter().collect();
+    let waited = batches.iter().flat_map(|batch| batch.docs.iter().copied());
+    let unmerged: Vec<i64> = waited.filter(|doc| leaving.contains(doc)).collect();
+    sqlx::query!(
+        "with emptied as (
+           delete from memory_unmerged where id = any($1) and docs <@ $2
+         )
+         update memory_unmerged
+         set docs = array(select doc from unnest(docs) as doc where doc <> all($2) order by doc)
+         where id = any($1) and not docs <@ $2",
+        &batches.iter().map(|batch| batch.id).collect::<Vec<_>>(),
+        &unmerged,
+    )
+    .execute(conn)
+    .await?;
+    Ok(unmerged)
 }
 
 async fn take_out(conn: &mut PgConnection) -> sqlx::Result<u64> {
@@ -254,24 +304,23 @@ async fn take_out(conn: &mut PgConnection) -> sqlx::Result<u64> {
              select key, array_agg(posting) as entries, count(*) as n
              from gone cross join unnest(gone.keys) as k(key)
              group by key
-           ), counted as (
-             update memory_keys
-             set entries = entries - (select less.n from less where less.key = memory_keys.key)
-             where key = any(array(select key from less))
+           ), touched as materialized (
+             -- How often a key stands counts in its newest block, whichever blocks the entries leave.
+             select p.ctid, less.entries, case when p.block = newest.block then less.n else 0 end as fewer
+             from less
+             cross join lateral (
+               select block from memory_postings where key = less.key order by block desc limit 1
+             ) newest
+             cross join lateral (
+               select ctid, block, entries from memory_postings where key = less.key order by block
+             ) p
+             where p.block = newest.block or p.entries && less.entries
            ), emptied as (
-             update memory_postings
-             set entries = array(
-               select e
-               from unnest(entries) as e
-               where e <> all(array(select unnest(less.entries) from less where less.key = memory_postings.key))
-               order by e
-             )
-             where ctid = any(array(
-               select p.ctid
-               from less
-               cross join lateral (select ctid, entries from memory_postings where key = less.key order by block) p
-               where p.entries && less.entries
-             ))
+             update memory_postings p
+             set stands = p.stands - touched.fewer,
+                 entries = array(select e from unnest(p.entries) as e where e <> all(touched.entries) order by e)
+             from touched
+             where p.ctid = touched.ctid
            )
            select (select count(*) from gone) as "gone!", array(select key from less) as "keys!""#,
         REMOVED,
@@ -280,10 +329,9 @@ async fn take_out(conn: &mut PgConnection) -> sqlx::Result<u64> {
     .await?;
     if gone.gone > 0 {
         sqlx::query!(
-            "with keys as (
-               delete from memory_keys where key = any($1) and entries <= 0
-             )
-             delete from memory_postings where key = any($1) and entries = '{}'",
+            "delete from memory_postings p
+             where key = any($1) and entries = '{}'
+               and (stands <= 0 or block < (select max(block) from memory_postings newest where newest.key = p.key))",
             &gone.keys,
         )
         .execute(conn)

@@ -48,32 +48,23 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
             .collect()
     };
     sqlx::query!(
-        "with given as materialized (
-           select nextval('memory_docs_id_seq') as id, u.*
+        "with docs as (
+           insert into memory_docs
+             (entry, created_at, keys, repo_id, kind, title, body, place, tags, names, stems, files, folders)
+           select entry, created_at, keys::bigint[], repo_id, kind, title::int[], body::int[], place::int[], tags::int[],
+                  names::int[], stems::int[], files::bigint[], folders::int[]
            from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
                        $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
              as u(entry, repo_id, kind, created_at, keys, title, body, place, tags, names, stems, files, folders)
-         ), docs as (
-           insert into memory_docs (id, entry, created_at, keys) overriding system value
-           select id, entry, created_at, keys::bigint[] from given
            on conflict (entry) do nothing
-           returning id
+           returning id, repo_id, kind, title, body, place, tags
          ), unmerged as (
-           insert into memory_unmerged (doc_id) select id from docs
-         ), words as (
-           insert into memory_words
-             (doc_id, entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders)
-           select id, entry, created_at, repo_id, kind, title::int[], body::int[], place::int[], tags::int[], names::int[],
-                  stems::int[], files::bigint[], folders::int[]
-           from given
-           -- Not by a join, which would compare each with each.
-           where id = any(array(select id from docs))
-           returning repo_id, kind, title, body, place, tags
+           insert into memory_unmerged (docs) select array_agg(id order by id) from docs having count(*) > 0
          )
          insert into memory_stats as s (repo_id, kind, entries, title_words, body_words, place_words, tag_words)
          select repo_id, kind, count(*), sum(cardinality(title)), sum(cardinality(body)), sum(cardinality(place)),
                 sum(cardinality(tags))
-         from words
+         from docs
          group by repo_id, kind
          order by repo_id, kind
          on conflict (repo_id, kind) do update
@@ -107,23 +98,20 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     if entries.is_empty() {
         return Ok(());
     }
+    // Those that wait are let go first. One that is being merged is waited for, and stands in blocks then.
+    let unmerged = super::postings::forget(conn, entries).await?;
     sqlx::query!(
         "with gone as (
-           delete from memory_docs where entry = any($1) returning id, created_at, keys
-         ), unmerged as (
-           -- One that is being merged is waited for, and stands in blocks then.
-           delete from memory_unmerged u using gone where u.doc_id = gone.id returning u.doc_id
+           delete from memory_docs
+           where entry = any($1)
+           returning id, created_at, keys, repo_id, kind, title, body, place, tags
          ), removed as (
            insert into memory_removed (doc_id, posting, keys)
-           select id, memory_posting(id, created_at), keys
-           from gone
-           where id not in (select doc_id from unmerged)
-         ), words as (
-           select w.* from memory_words w join gone on gone.id = w.doc_id
+           select id, memory_posting(id, created_at), keys from gone where id <> all($2)
          ), sums as (
            select repo_id, kind, count(*) as entries, sum(cardinality(title)) as title, sum(cardinality(body)) as body,
                   sum(cardinality(place)) as place, sum(cardinality(tags)) as tags
-           from words
+           from gone
            group by repo_id, kind
          )
          update memory_stats s
@@ -133,6 +121,7 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
          from sums
          where s.repo_id = sums.repo_id and s.kind = sums.kind",
         entries,
+        &unmerged,
     )
     .execute(conn)
     .await?;
@@ -160,9 +149,11 @@ pub async fn lookup(
            from memory_stats
            where repo_id = any($1) and entries > 0
            union all
-           select null, null, entries, null, null, null, null, null, key
-           from memory_keys
-           where key = any($2)"#,
+           select null, null, newest.stands, null, null, null, null, null, k.key
+           from unnest($2::bigint[]) as k(key)
+           cross join lateral (
+             select stands from memory_postings where key = k.key order by block desc limit 1
+           ) newest"#,
         repos,
         keys,
     )
@@ -199,9 +190,9 @@ pub async fn lookup(
 /// The candidates of these numbers in the index; those that left it meanwhile are missing.
 pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64, Doc)>> {
     let rows = sqlx::query!(
-        "select doc_id, entry, created_at, title, body, place, tags, names, stems, files, folders
-         from memory_words
-         where doc_id = any($1)",
+        "select id, entry, created_at, title, body, place, tags, names, stems, files, folders
+         from memory_docs
+         where id = any($1)",
         ids,
     )
     .fetch_all(conn)
@@ -223,7 +214,7 @@ pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64
                     folders: unsigned(row.folders),
                 },
             };
-            (row.doc_id, doc)
+            (row.id, doc)
         })
         .collect())
 }
@@ -232,15 +223,19 @@ pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64
 /// for a twentieth of the entries: to a memory that wasn't counted every word is rare, and its floor would be none.
 pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<Vec<(String, Kind)>> {
     let rows = sqlx::query!(
-        r#"select repo_id, kind as "kind: Kind"
+        r#"with waiting as materialized (
+             select d.repo_id, d.kind, count(*) as entries
+             from memory_unmerged u
+             cross join unnest(u.docs) as of_batch(id)
+             cross join lateral (select repo_id, kind from memory_docs where id = of_batch.id limit 1) d
+             group by d.repo_id, d.kind
+           )
+           select repo_id, kind as "kind: Kind"
            from memory_stats s
            where entries >= $1 and entries >= calibrated_at_entries * 5 / 4
-             and entries >= 20 * (
-               select count(*)
-               from memory_unmerged u
-               join memory_words w on w.doc_id = u.doc_id
-               where w.repo_id = s.repo_id and w.kind = s.kind
-             )
+             and entries >= 20 * coalesce((
+               select w.entries from waiting w where w.repo_id = s.repo_id and w.kind = s.kind
+             ), 0)
            order by entries
            limit 10"#,
         least,
@@ -254,15 +249,13 @@ pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<V
 pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i64) -> sqlx::Result<Vec<Doc>> {
     let rows = sqlx::query!(
         r#"with numbered as (
-             select w.doc_id, row_number() over (order by d.created_at, d.id) as number, count(*) over () as entries
-             from memory_words w
-             join memory_docs d on d.id = w.doc_id
-             where w.repo_id = $1 and w.kind = $2
+             select id, row_number() over (order by created_at, id) as number, count(*) over () as entries
+             from memory_docs
+             where repo_id = $1 and kind = $2
            )
-           select d.entry, d.created_at, w.title, w.body, w.names
+           select d.entry, d.created_at, d.title, d.body, d.names
            from numbered n
-           join memory_docs d on d.id = n.doc_id
-           join memory_words w on w.doc_id = n.doc_id
+           join memory_docs d on d.id = n.id
            where n.number > n.entries / 3 and n.number % greatest(1, n.entries * 2 / 3 / $3) = 0
            order by n.number desc
            limit $3"#,

@@ -21,8 +21,8 @@ async fn no_floor_is_found_while_an_import_is_under_way() {
     // As it stands between an import's transactions and the count of its words.
     for forget in [
         "update memory_stats set floor = null, calibrated_at_entries = 0",
-        "truncate memory_keys, memory_postings",
-        "insert into memory_unmerged select id from memory_docs",
+        "truncate memory_postings",
+        "insert into memory_unmerged (docs) select array_agg(id) from memory_docs",
     ] {
         sqlx::query(forget).execute(&world.db).await.unwrap();
     }

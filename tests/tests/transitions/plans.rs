@@ -78,16 +78,18 @@ async fn what_has_grown_is_planned_anew() {
     sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 0);
     assert_eq!(of_another.follow(&mut conn).await.unwrap(), 0);
-    let lookup = "select d.id from memory_unmerged u join memory_docs d on d.id = u.doc_id";
+    let lookup = "select d.id from memory_removed r join memory_docs d on d.id = r.doc_id";
     let scans = async |conn: &mut PgConnection| {
         let plan = plan(conn, lookup).await.unwrap().to_string();
         plan.matches("Index Cond").count()
     };
     assert_eq!(scans(&mut conn).await, 0, "nobody knows yet which way to go");
     sqlx::raw_sql(
-        "insert into memory_docs (entry, created_at, keys)
-         select gen_random_uuid(), now(), '{1,2,3}' from generate_series(1, 20000);
-         insert into memory_unmerged select id from memory_docs",
+        "insert into memory_docs
+           (entry, created_at, keys, repo_id, kind, title, body, place, tags, names, stems, files, folders)
+         select gen_random_uuid(), now(), '{1,2,3}', 'r', 'learning', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
+         from generate_series(1, 20000);
+         insert into memory_removed (doc_id, posting, keys) select id, id, '{}' from memory_docs",
     )
     .execute(&mut *conn)
     .await

@@ -314,9 +314,9 @@ pub async fn memory_sizes(conn: &mut PgConnection) -> sqlx::Result<MemorySizes> 
     .fetch_all(&mut *conn)
     .await?;
     let uncounted = sqlx::query_scalar!(
-        r#"select count(*) as "n!"
+        r#"select least(coalesce(sum(cardinality(docs)), 0), 10000) as "n!"
            from (
-             select from memory_unmerged limit 10000
+             select docs from memory_unmerged limit 10000
            ) u"#
     )
     .fetch_one(conn)
