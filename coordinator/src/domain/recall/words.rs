@@ -4,6 +4,8 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 /// Words of a text that count; what stands further down is not looked at.
 pub const MAX_WORDS: usize = 400;
+/// As git abbreviates a commit.
+const SHORT_HASH: usize = 7;
 /// Names are looked for so far. Bytes.
 const MAX_NAMES_BYTES: usize = 20_000;
 
@@ -33,7 +35,7 @@ pub fn hash(text: &str) -> Word {
     })
 }
 
-/// The stems of a text in its order: camelCase, snake_case, kebab-case and paths cut, stop words and long numbers dropped.
+/// The stems of a text in its order: camelCase, snake_case, kebab-case and paths cut, stop words, long numbers and hashes dropped.
 pub fn words(text: &str) -> Vec<Word> {
     let stemmer = Stemmer::create(Algorithm::English);
     plain_words(text)
@@ -45,16 +47,18 @@ pub fn words(text: &str) -> Vec<Word> {
 /// As [`words`], neither stemmed nor hashed.
 fn plain_words(text: &str) -> impl Iterator<Item = String> {
     pieces(text)
+        .filter(|piece| !is_hash(piece))
         .flat_map(cut_case)
         .map(str::to_lowercase)
         .filter(|word| is_telling(word))
 }
 
-/// Names of several words as one: `parse_bulk_edit`, `parseBulkEdit` and `parse-bulk-edit` are the same name.
+/// Names of several words as one: `parse_bulk_edit`, `parseBulkEdit` and `parse-bulk-edit` are the same name. One with a hash in it is
+/// an id.
 pub fn names(text: &str) -> Vec<Word> {
     let mut names: Vec<Word> = text[..text.floor_char_boundary(MAX_NAMES_BYTES)]
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
-        .filter(|name| pieces(name).flat_map(cut_case).nth(1).is_some())
+        .filter(|name| pieces(name).flat_map(cut_case).nth(1).is_some() && !pieces(name).any(is_hash))
         .map(joined)
         .collect();
     names.sort_unstable();
@@ -83,6 +87,15 @@ fn joined(name: &str) -> Word {
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|piece| !piece.is_empty())
+}
+
+/// A commit, an id of a task or a part of one: no other text is about it.
+fn is_hash(piece: &str) -> bool {
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    piece.len() >= SHORT_HASH
+        && piece.bytes().all(hex)
+        && piece.bytes().any(|b| b.is_ascii_digit())
+        && piece.bytes().any(|b| b.is_ascii_lowercase())
 }
 
 /// `HTTPServerError` → `HTTP`, `Server`, `Error`.
@@ -126,6 +139,10 @@ mod tests {
             ),
             ("the parser is not for 123456 or 42", vec!["parser", "42"]),
             ("Über-Größe", vec!["über", "größe"]),
+            (
+                "t-1d910d868f10 undid 39a9580 in e2e, a facade of sha256",
+                vec!["undid", "e2e", "facade", "sha256"],
+            ),
             ("", vec![]),
         ] {
             assert_eq!(plain_words(text).collect::<Vec<_>>(), expected, "{text}");
@@ -144,6 +161,8 @@ mod tests {
             assert!(names(text).contains(&name), "{text}");
         }
         assert!(names("parse bulk edit").is_empty());
+        assert!(names("seen at t-1d910d868f10, 5b1f1b9e-0c1d-4a5e-9b1e-2c3d4e5f6a7b").is_empty());
+        assert_eq!(file_name("app.3fa9b2c1"), hash("app"));
     }
 
     #[test]
