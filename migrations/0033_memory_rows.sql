@@ -26,7 +26,8 @@ drop table memory_words;
 alter table memory_docs
   alter column repo_id set not null,
   alter column kind set not null,
-  alter column keys set storage external,
+  -- They follow from the words.
+  drop column keys,
   alter column title set not null,
   alter column title set storage external,
   alter column body set not null,

@@ -29,6 +29,11 @@ const REPO: &str = "bench.example/memory";
 pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyhow::Result<(System, Side)> {
     let system = System::fresh(servers, name).await?;
     let db = system.pool(2).await?;
+    run(
+        &db,
+        "create unlogged table bench_keys (entry uuid, keys bigint[])",
+    )
+    .await?;
     let mut text = Text(1);
     journal(&db, &mut text, JOURNAL / fewer).await?;
     for (kind, entries) in [
@@ -43,15 +48,15 @@ pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyho
         "insert into memory_postings (key, block, entries, stands)
          select key, ((n - 1) / 128)::int, array_agg(posting order by posting), max(n)
          from (
-           select key, memory_posting(id, created_at) as posting, row_number() over (partition by key order by id) as n,
+           select key, memory_posting(d.id, d.created_at) as posting, row_number() over (partition by key order by d.id) as n,
                   count(*) over (partition by key) as of_key
-           from memory_docs cross join unnest(keys) as k(key)
+           from bench_keys b join memory_docs d using (entry) cross join unnest(b.keys) as k(key)
          ) p
          where (n - 1) / 128 > (of_key - 1) / 128 - 32
          group by key, (n - 1) / 128",
     )
     .await?;
-    run(&db, "truncate memory_unmerged").await?;
+    run(&db, "truncate memory_unmerged; drop table bench_keys").await?;
     library::settle(&db).await?;
     run(
         &db,
@@ -248,7 +253,7 @@ async fn journal(db: &PgPool, text: &mut Text, entries: usize) -> anyhow::Result
             });
             if rows.len() == CHUNK || number + 1 == here {
                 settled(db, feature, run_id, &rows).await?;
-                recall::insert(&mut *db.acquire().await?, &docs).await?;
+                index(db, &docs).await?;
                 rows.clear();
                 docs.clear();
             }
@@ -299,8 +304,29 @@ async fn learned(db: &PgPool, text: &mut Text, kind: EntryKind, entries: usize) 
             .bind(&times)
             .execute(db)
             .await?;
-        recall::insert(&mut *db.acquire().await?, &docs).await?;
+        index(db, &docs).await?;
     }
+    Ok(())
+}
+
+/// Indexes entries, and notes their keys for the index of words, which is made as a whole.
+async fn index(db: &PgPool, docs: &[NewDoc]) -> anyhow::Result<()> {
+    recall::insert(&mut *db.acquire().await?, docs).await?;
+    let keys = docs.iter().map(|doc| {
+        let keys = doc.words.keys(Scope::new(&doc.repo_id, doc.kind));
+        format!(
+            "{{{}}}",
+            keys.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
+        )
+    });
+    sqlx::query(
+        "insert into bench_keys (entry, keys)
+         select e.entry, e.keys::bigint[] from unnest($1::uuid[], $2::text[]) as e(entry, keys)",
+    )
+    .bind(docs.iter().map(|doc| doc.entry).collect::<Vec<_>>())
+    .bind(keys.collect::<Vec<_>>())
+    .execute(db)
+    .await?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use crate::domain::recall::{Kind as EntryKind, Query};
 use crate::domain::states::Kind;
 use crate::store::context::TaskFacts;
 use crate::store::earlier::Earlier;
-use crate::store::postings::Fresh;
+use crate::store::recall::Indexed;
 
 /// Paths of earlier attempts that are part of a question.
 const ASKED_PATHS: usize = 20;
@@ -32,7 +32,7 @@ pub(super) struct Asking<'a> {
     pub working: &'a [&'a Opened],
     pub tasks: &'a [&'a TaskFacts],
     pub earlier: &'a [Earlier],
-    pub fresh: &'a [Arc<Fresh>],
+    pub fresh: &'a [Arc<Indexed>],
 }
 
 /// What other tasks left for one dispatch.

@@ -26,7 +26,7 @@ use crate::prompt;
 use crate::store;
 use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::integration::Integration;
-use crate::store::postings::Fresh;
+use crate::store::recall::Indexed;
 
 /// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
@@ -207,7 +207,7 @@ async fn blockers_and_fresh(
     settings: &Settings,
     opened: &[Opened],
     told: &[Uuid],
-) -> sqlx::Result<(Vec<Prerequisite>, Vec<Arc<Fresh>>)> {
+) -> sqlx::Result<(Vec<Prerequisite>, Vec<Arc<Indexed>>)> {
     let prerequisites = if told.is_empty() {
         Vec::new()
     } else {

@@ -24,7 +24,7 @@ use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::earlier::{Earlier, JournalEntry};
 use crate::store::library::Stored;
 use crate::store::memory::{Note, Own};
-use crate::store::postings::Fresh;
+use crate::store::recall::Indexed;
 
 /// Journal entries of this run that are read, and shown (SPEC 6.5).
 const JOURNAL_READ: i64 = 10;
@@ -74,7 +74,7 @@ pub(super) struct Before<'a> {
     /// What the tasks waited for.
     pub prerequisites: &'a [Prerequisite],
     /// Entries that wait to be merged into the index.
-    pub fresh: &'a [Arc<Fresh>],
+    pub fresh: &'a [Arc<Indexed>],
 }
 
 /// Whether it is told what others left. One that merges learnings is told what to merge, and nothing else.

@@ -11,7 +11,7 @@ use super::recall::{Answer, Question, recall};
 use crate::domain::recall::{Dropped, Entry, Kind, Parts, select};
 use crate::store;
 use crate::store::library::Stored;
-use crate::store::postings::Fresh;
+use crate::store::recall::Indexed;
 
 /// Hits of a question whose texts are read.
 const READ: usize = 12;
@@ -47,7 +47,7 @@ pub async fn pick(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
-    fresh: &[Arc<Fresh>],
+    fresh: &[Arc<Indexed>],
     limit: impl Fn(Kind) -> usize,
 ) -> sqlx::Result<Vec<Picked>> {
     let answers = recall(conn, meaning, questions, fresh).await?;

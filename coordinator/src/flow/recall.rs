@@ -14,7 +14,8 @@ use crate::domain::recall::{
     candidates, first_hits, quantile_floor, rank,
 };
 use crate::store;
-use crate::store::postings::{Fresh, Tail};
+use crate::store::postings::Tail;
+use crate::store::recall::Indexed;
 
 /// Candidates of a question by its words, and further ones by files.
 const BY_WORDS: usize = 80;
@@ -83,7 +84,7 @@ pub async fn recall(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
-    fresh: &[Arc<Fresh>],
+    fresh: &[Arc<Indexed>],
 ) -> sqlx::Result<Vec<Answer>> {
     let mut answers = Vec::with_capacity(questions.len());
     for together in questions.chunks(TOGETHER) {
@@ -96,7 +97,7 @@ async fn recall_together(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
-    fresh: &[Arc<Fresh>],
+    fresh: &[Arc<Indexed>],
 ) -> sqlx::Result<Vec<Answer>> {
     let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();

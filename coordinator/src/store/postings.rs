@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::Posting;
+use super::recall::{self, Indexed};
+use crate::domain::recall::{Kind, Posting};
 
 /// Postings of a full block. Eight bytes each: a block stays in its page.
 const BLOCK: i32 = 128;
@@ -22,13 +23,6 @@ const REMOVED: i64 = 500;
 /// Postings by key.
 pub type Postings = HashMap<i64, Vec<Posting>>;
 
-/// An entry that is not in the index yet.
-#[derive(Debug, Clone)]
-pub struct Fresh {
-    posting: Posting,
-    keys: Vec<i64>,
-}
-
 /// A memory of more entries takes so long to ask that its kinds had better be asked at once.
 const LARGE: i64 = 20_000;
 
@@ -36,7 +30,7 @@ const LARGE: i64 = 20_000;
 /// change. And how large memories are.
 #[derive(Debug, Default)]
 pub struct Tail {
-    known: Mutex<Arc<HashMap<i64, Arc<Fresh>>>>,
+    known: Mutex<Arc<HashMap<i64, Arc<Indexed>>>>,
     largest: AtomicI64,
 }
 
@@ -51,36 +45,36 @@ impl Tail {
         self.largest.load(Ordering::Relaxed) > LARGE
     }
 
-    fn known(&self) -> Arc<HashMap<i64, Arc<Fresh>>> {
+    fn known(&self) -> Arc<HashMap<i64, Arc<Indexed>>> {
         Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn keep(&self, known: HashMap<i64, Arc<Fresh>>) {
+    fn keep(&self, known: HashMap<i64, Arc<Indexed>>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 }
 
 /// The newest entries that wait to be merged. Those that `tail` doesn't know are read.
-pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc<Fresh>>> {
+pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc<Indexed>>> {
     let before = tail.known();
     let known: Vec<i64> = before.keys().copied().collect();
     let rows = sqlx::query!(
-        r#"select u.doc_id as "doc_id!", memory_posting(d.id, d.created_at) as "posting?", d.keys as "keys?"
+        r#"select u.doc as "doc!", d.id as "id?", d.entry as "entry?", d.created_at as "created_at?", d.repo_id as "repo_id?",
+                  d.kind as "kind?: Kind", d.title as "title?", d.body as "body?", d.place as "place?", d.tags as "tags?",
+                  d.names as "names?", d.stems as "stems?", d.files as "files?", d.folders as "folders?"
            from (
-             select doc_id
+             select doc
              from (
                select docs, sum(cardinality(docs)) over (order by id desc) - cardinality(docs) as newer
                from (select id, docs from memory_unmerged order by id desc limit $1) newest
              ) counted
-             cross join unnest(docs) as of_batch(doc_id)
+             cross join unnest(docs) as of_batch(doc)
              where newer < $1
-             order by doc_id desc
+             order by doc desc
              limit $1
            ) u
            left join lateral (
-             select id, created_at, keys from memory_docs
-             where id = u.doc_id and u.doc_id not in (select unnest($2::bigint[]))
-             limit 1
+             select * from memory_docs where id = u.doc and u.doc not in (select unnest($2::bigint[])) limit 1
            ) d on true"#,
         FRESH,
         &known,
@@ -89,22 +83,32 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
     .await?;
     let mut fresh = HashMap::with_capacity(rows.len());
     for row in rows {
-        let one = match row.posting.zip(row.keys) {
-            Some((posting, keys)) => Arc::new(Fresh {
-                posting: Posting(posting),
-                keys,
-            }),
-            // One that is neither known nor there leaves just now.
-            None => match before.get(&row.doc_id) {
-                Some(known) => Arc::clone(known),
-                None => continue,
-            },
-        };
-        fresh.insert(row.doc_id, one);
+        let new = (|| {
+            let row = recall::Row {
+                id: row.id?,
+                entry: row.entry?,
+                created_at: row.created_at?,
+                repo_id: row.repo_id?,
+                kind: row.kind?,
+                title: row.title?,
+                body: row.body?,
+                place: row.place?,
+                tags: row.tags?,
+                names: row.names?,
+                stems: row.stems?,
+                files: row.files?,
+                folders: row.folders?,
+            };
+            Some(Arc::new(row.indexed()))
+        })();
+        // One that is neither known nor there leaves just now.
+        if let Some(one) = new.or_else(|| before.get(&row.doc).cloned()) {
+            fresh.insert(row.doc, one);
+        }
     }
-    let read = fresh.values().cloned().collect();
+    let all = fresh.values().cloned().collect();
     tail.keep(fresh);
-    Ok(read)
+    Ok(all)
 }
 
 /// The newest postings of keys, at most `blocks` blocks of each. `fresh` was read before.
@@ -112,7 +116,7 @@ pub async fn read(
     conn: &mut PgConnection,
     keys: &[i64],
     blocks: i64,
-    fresh: &[Arc<Fresh>],
+    fresh: &[Arc<Indexed>],
 ) -> sqlx::Result<Postings> {
     if keys.is_empty() {
         return Ok(Postings::new());
@@ -142,7 +146,7 @@ pub async fn read_counted(
     conn: &mut PgConnection,
     keys: &[i64],
     blocks: i64,
-    fresh: &[Arc<Fresh>],
+    fresh: &[Arc<Indexed>],
 ) -> sqlx::Result<(Postings, HashMap<i64, i64>)> {
     if keys.is_empty() {
         return Ok(Default::default());
@@ -171,7 +175,7 @@ pub async fn read_counted(
     Ok((postings, counts.collect()))
 }
 
-fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Fresh>]) {
+fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Indexed>]) {
     let wanted: HashSet<&i64> = keys.iter().collect();
     for one in fresh {
         for key in one.keys.iter().filter(|key| wanted.contains(key)) {
@@ -194,30 +198,39 @@ pub async fn merge(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
 }
 
 async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
-    let appended = sqlx::query_scalar!(
-        r#"with taken as (
-             -- Whoever removes an entry that still waits holds its batch, and nobody waits for them here.
-             delete from memory_unmerged
-             where id = any(array(
-               select id
-               from (
-                 select id, sum(cardinality(docs)) over (order by id) - cardinality(docs) as before
-                 from (select id, docs from memory_unmerged order by id limit $1 for update skip locked) oldest
-               ) counted
-               where before < $1
-             ))
-             returning docs
-           ), docs as materialized (
-             select memory_posting(id, created_at) as posting, keys
-             from memory_docs
-             where id = any(array(select unnest(docs) from taken))
-           ), new as materialized (
+    let taken = sqlx::query_scalar!(
+        r#"-- Whoever removes an entry that still waits holds its batch, and nobody waits for them here.
+           delete from memory_unmerged
+           where id = any(array(
+             select id
+             from (
+               select id, sum(cardinality(docs)) over (order by id) - cardinality(docs) as before
+               from (select id, docs from memory_unmerged order by id limit $1 for update skip locked) oldest
+             ) counted
+             where before < $1
+           ))
+           returning docs"#,
+        most,
+    )
+    .fetch_all(&mut *conn)
+    .await?
+    .concat();
+    if taken.is_empty() {
+        return Ok(0);
+    }
+    let (mut keys, mut postings) = (Vec::new(), Vec::new());
+    for one in recall::indexed(conn, &taken).await? {
+        postings.extend(one.keys.iter().map(|_| one.posting.0));
+        keys.extend(one.keys);
+    }
+    sqlx::query!(
+        r#"with new as materialized (
              select key, array_agg(posting order by posting) as entries
-             from docs cross join unnest(docs.keys) as k(key)
+             from unnest($1::bigint[], $2::bigint[]) as given(key, posting)
              group by key
            ), placed as (
              -- The last block is filled before another begins.
-             select new.key, e.posting, (last.block * $2 + last.used + e.number - 1) / $2 as block, last.stands + e.number as stands
+             select new.key, e.posting, (last.block * $3 + last.used + e.number - 1) / $3 as block, last.stands + e.number as stands
              from new
              cross join lateral (
                select coalesce(max(l.block), 0)::bigint as block, coalesce(max(cardinality(l.entries)), 0) as used,
@@ -235,24 +248,41 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
              order by key, block
              on conflict (key, block) do update set entries = p.entries || excluded.entries, stands = excluded.stands
              returning p.key, p.block
-           ), old as (
-             delete from memory_postings
-             where ctid = any(array(
-               select o.ctid
-               from (select key, max(block) as block from appended group by key having max(block) >= $3) a
-               cross join lateral (
-                 select ctid from memory_postings where key = a.key and block <= a.block - $3 order by block
-               ) o
-             ))
            )
-           select coalesce(sum(cardinality(docs)), 0) as "taken!" from taken"#,
-        most,
-        BLOCK as i64,
+           delete from memory_postings
+           where ctid = any(array(
+             select o.ctid
+             from (select key, max(block) as block from appended group by key having max(block) >= $4) a
+             cross join lateral (
+               select ctid from memory_postings where key = a.key and block <= a.block - $4 order by block
+             ) o
+           ))"#,
+        &keys,
+        &postings,
+        i64::from(BLOCK),
         KEPT_BLOCKS,
     )
-    .fetch_one(conn)
+    .execute(conn)
     .await?;
-    Ok(u64::try_from(appended).unwrap_or(0))
+    Ok(taken.len() as u64)
+}
+
+/// Notes entries that left and stand in blocks, to be taken out.
+pub(super) async fn note_removed(
+    conn: &mut PgConnection,
+    gone: impl Iterator<Item = Indexed>,
+) -> sqlx::Result<()> {
+    for one in gone {
+        sqlx::query!(
+            "insert into memory_removed (doc_id, posting, keys) values ($1, $2, $3)",
+            one.id,
+            one.posting.0,
+            &one.keys,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
 }
 
 /// Lets those of the entries that wait to be merged wait no longer; returns their numbers. One that is being merged is waited for.
@@ -349,7 +379,8 @@ mod tests {
     #[test]
     fn fresh_entries_are_found_once() {
         let at = OffsetDateTime::UNIX_EPOCH;
-        let fresh = [Arc::new(Fresh {
+        let fresh = [Arc::new(Indexed {
+            id: 5,
             posting: Posting::new(5, at),
             keys: vec![1, 2, 3],
         })];

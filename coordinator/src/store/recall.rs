@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::recall::{Analysed, Doc, Kind, Scope, Stats};
+use crate::domain::recall::{Analysed, Doc, Kind, Posting, Scope, Stats};
 
 /// An entry to index.
 #[derive(Debug, Clone)]
@@ -50,12 +50,12 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
     sqlx::query!(
         "with docs as (
            insert into memory_docs
-             (entry, created_at, keys, repo_id, kind, title, body, place, tags, names, stems, files, folders)
-           select entry, created_at, keys::bigint[], repo_id, kind, title::int[], body::int[], place::int[], tags::int[],
+             (entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders)
+           select entry, created_at, repo_id, kind, title::int[], body::int[], place::int[], tags::int[],
                   names::int[], stems::int[], files::bigint[], folders::int[]
            from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
-                       $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
-             as u(entry, repo_id, kind, created_at, keys, title, body, place, tags, names, stems, files, folders)
+                       $9::text[], $10::text[], $11::text[], $12::text[])
+             as u(entry, repo_id, kind, created_at, title, body, place, tags, names, stems, files, folders)
            on conflict (entry) do nothing
            returning id, repo_id, kind, title, body, place, tags
          ), unmerged as (
@@ -75,10 +75,6 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
         &docs.iter().map(|doc| doc.repo_id.clone()).collect::<Vec<_>>(),
         &docs.iter().map(|doc| doc.kind).collect::<Vec<_>>() as &[Kind],
         &docs.iter().map(|doc| doc.created_at).collect::<Vec<_>>(),
-        &docs
-            .iter()
-            .map(|doc| array(doc.words.keys(Scope::new(&doc.repo_id, doc.kind))))
-            .collect::<Vec<_>>(),
         &words(|w| &w.title),
         &words(|w| &w.body),
         &words(|w| &w.place),
@@ -100,32 +96,93 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     }
     // Those that wait are let go first. One that is being merged is waited for, and stands in blocks then.
     let unmerged = super::postings::forget(conn, entries).await?;
-    sqlx::query!(
-        "with gone as (
-           delete from memory_docs
-           where entry = any($1)
-           returning id, created_at, keys, repo_id, kind, title, body, place, tags
-         ), removed as (
-           insert into memory_removed (doc_id, posting, keys)
-           select id, memory_posting(id, created_at), keys from gone where id <> all($2)
-         ), sums as (
-           select repo_id, kind, count(*) as entries, sum(cardinality(title)) as title, sum(cardinality(body)) as body,
-                  sum(cardinality(place)) as place, sum(cardinality(tags)) as tags
+    let gone = sqlx::query_as!(
+        Row,
+        r#"with gone as (
+             delete from memory_docs
+             where entry = any($1)
+             returning id, entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders
+           ), sums as (
+             select repo_id, kind, count(*) as entries, sum(cardinality(title)) as title, sum(cardinality(body)) as body,
+                    sum(cardinality(place)) as place, sum(cardinality(tags)) as tags
+             from gone
+             group by repo_id, kind
+           ), stats as (
+             update memory_stats s
+             set entries = s.entries - sums.entries, title_words = s.title_words - sums.title,
+                 body_words = s.body_words - sums.body, place_words = s.place_words - sums.place,
+                 tag_words = s.tag_words - sums.tags
+             from sums
+             where s.repo_id = sums.repo_id and s.kind = sums.kind
+           )
+           select id, entry, created_at, repo_id, kind as "kind: Kind", title, body, place, tags, names, stems, files, folders
            from gone
-           group by repo_id, kind
-         )
-         update memory_stats s
-         set entries = s.entries - sums.entries, title_words = s.title_words - sums.title,
-             body_words = s.body_words - sums.body, place_words = s.place_words - sums.place,
-             tag_words = s.tag_words - sums.tags
-         from sums
-         where s.repo_id = sums.repo_id and s.kind = sums.kind",
+           where id <> all($2)"#,
         entries,
         &unmerged,
     )
-    .execute(conn)
+    .fetch_all(&mut *conn)
     .await?;
-    Ok(())
+    super::postings::note_removed(conn, gone.into_iter().map(Row::indexed)).await
+}
+
+/// An entry of the index.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub id: i64,
+    pub entry: Uuid,
+    pub created_at: OffsetDateTime,
+    pub repo_id: String,
+    pub kind: Kind,
+    pub title: Vec<i32>,
+    pub body: Vec<i32>,
+    pub place: Vec<i32>,
+    pub tags: Vec<i32>,
+    pub names: Vec<i32>,
+    pub stems: Vec<i32>,
+    pub files: Vec<i64>,
+    pub folders: Vec<i32>,
+}
+
+/// Where the index has an entry.
+#[derive(Debug, Clone)]
+pub struct Indexed {
+    /// Its number.
+    pub id: i64,
+    /// What stands in the blocks of its keys.
+    pub posting: Posting,
+    /// Under which it is found.
+    pub keys: Vec<i64>,
+}
+
+impl Row {
+    pub(super) fn indexed(self) -> Indexed {
+        let scope = Scope::new(&self.repo_id, self.kind);
+        let (id, doc) = self.doc();
+        Indexed {
+            id,
+            posting: Posting::new(id, doc.created_at),
+            keys: doc.words.keys(scope),
+        }
+    }
+
+    fn doc(self) -> (i64, Doc) {
+        let doc = Doc {
+            entry: self.entry,
+            created_at: self.created_at,
+            words: Analysed {
+                title: unsigned(self.title),
+                body: unsigned(self.body),
+                place: unsigned(self.place),
+                tags: unsigned(self.tags),
+                names: unsigned(self.names),
+                stems: unsigned(self.stems),
+                files: self.files,
+                folders: unsigned(self.folders),
+            },
+        };
+        (self.id, doc)
+    }
 }
 
 /// What is known of a memory as a whole.
@@ -189,34 +246,24 @@ pub async fn lookup(
 
 /// The candidates of these numbers in the index; those that left it meanwhile are missing.
 pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64, Doc)>> {
-    let rows = sqlx::query!(
-        "select id, entry, created_at, title, body, place, tags, names, stems, files, folders
-         from memory_docs
-         where id = any($1)",
+    Ok(rows(conn, ids).await?.into_iter().map(Row::doc).collect())
+}
+
+/// Where the index has these entries; those that left it meanwhile are missing.
+pub async fn indexed(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Indexed>> {
+    Ok(rows(conn, ids).await?.into_iter().map(Row::indexed).collect())
+}
+
+async fn rows(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Row>> {
+    sqlx::query_as!(
+        Row,
+        r#"select id, entry, created_at, repo_id, kind as "kind: Kind", title, body, place, tags, names, stems, files, folders
+           from memory_docs
+           where id = any($1)"#,
         ids,
     )
     .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            let doc = Doc {
-                entry: row.entry,
-                created_at: row.created_at,
-                words: Analysed {
-                    title: unsigned(row.title),
-                    body: unsigned(row.body),
-                    place: unsigned(row.place),
-                    tags: unsigned(row.tags),
-                    names: unsigned(row.names),
-                    stems: unsigned(row.stems),
-                    files: row.files,
-                    folders: unsigned(row.folders),
-                },
-            };
-            (row.id, doc)
-        })
-        .collect())
+    .await
 }
 
 /// Memories that grew by a quarter since their floor was found, have enough entries for one, and whose words are counted but

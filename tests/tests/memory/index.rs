@@ -1,5 +1,7 @@
 //! The index of what is remembered: appended to behind the entries, and true to them however they come and go.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::library::{self, QueryLine};
 use ralph_coordinator::flow::meaning::Meaning;
@@ -51,28 +53,41 @@ async fn merge(world: &World, most: i64) -> u64 {
 }
 
 /// Keys whose count or whose postings are not what the entries say.
-async fn wrong_keys(world: &World) -> i64 {
-    sqlx::query_scalar(
-        "with true_ones as (
-           select key, count(*) as n, array_agg(memory_posting(id, created_at) order by id) as postings
-           from memory_docs cross join unnest(keys) as k(key)
-           group by key
-         ), indexed as (
-           select key, array_agg(p order by block, p) filter (where p is not null) as postings
-           from memory_postings left join lateral unnest(entries) as p on true
-           group by key
-         )
-         select count(*)
-         from true_ones t
-         full join indexed i using (key)
-         full join (
-           select distinct on (key) key, stands from memory_postings order by key, block desc
-         ) newest using (key)
-         where coalesce(t.n, 0) <> coalesce(newest.stands, 0) or t.postings is distinct from i.postings",
-    )
-    .fetch_one(&world.db)
-    .await
-    .unwrap()
+async fn wrong_keys(world: &World) -> usize {
+    let mut conn = world.db.acquire().await.unwrap();
+    let ids: Vec<i64> = sqlx::query_scalar("select id from memory_docs order by id")
+        .fetch_all(&mut *conn)
+        .await
+        .unwrap();
+    let mut said: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for one in store::recall::indexed(&mut conn, &ids).await.unwrap() {
+        for key in one.keys {
+            said.entry(key).or_default().push(one.posting.0);
+        }
+    }
+    // The newest block's count comes last.
+    let blocks: Vec<(i64, Vec<i64>, i64)> =
+        sqlx::query_as("select key, entries, stands from memory_postings order by key, block")
+            .fetch_all(&mut *conn)
+            .await
+            .unwrap();
+    let mut indexed: BTreeMap<i64, (Vec<i64>, i64)> = BTreeMap::new();
+    for (key, mut entries, stands) in blocks {
+        // One that was committed late stands behind later ones.
+        entries.sort_unstable();
+        let of_key = indexed.entry(key).or_default();
+        of_key.0.extend(entries);
+        of_key.1 = stands;
+    }
+    let keys: BTreeSet<i64> = said.keys().chain(indexed.keys()).copied().collect();
+    let mut wrong = 0;
+    for key in keys {
+        let mut postings = said.remove(&key).unwrap_or_default();
+        postings.sort_unstable();
+        let stands = i64::try_from(postings.len()).unwrap();
+        wrong += usize::from(indexed.remove(&key) != Some((postings, stands)));
+    }
+    wrong
 }
 
 /// The index as it was before anything was merged, each entry written by a transaction of its own.
