@@ -38,7 +38,7 @@ pub struct ServeArgs {
     /// File with a token that may do everything
     #[arg(long, env = "RALPH_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Connections to Postgres, at most
+    /// Connections to Postgres, at most; from 10 on claims and reports have some of their own
     #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 16, value_name = "N")]
     pub db_connections: u32,
     /// Prefix of all NATS names, so that two systems can share a server

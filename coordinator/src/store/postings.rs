@@ -268,20 +268,23 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
 }
 
 /// Notes entries that left and stand in blocks, to be taken out.
-pub(super) async fn note_removed(
-    conn: &mut PgConnection,
-    gone: impl Iterator<Item = Indexed>,
-) -> sqlx::Result<()> {
-    for one in gone {
-        sqlx::query!(
-            "insert into memory_removed (doc_id, posting, keys) values ($1, $2, $3)",
-            one.id,
-            one.posting.0,
-            &one.keys,
-        )
-        .execute(&mut *conn)
-        .await?;
+pub(super) async fn note_removed(conn: &mut PgConnection, gone: &[Indexed]) -> sqlx::Result<()> {
+    if gone.is_empty() {
+        return Ok(());
     }
+    sqlx::query!(
+        "insert into memory_removed (doc_id, posting, keys)
+         select doc_id, posting, keys::bigint[]
+         from unnest($1::bigint[], $2::bigint[], $3::text[]) as gone(doc_id, posting, keys)",
+        &gone.iter().map(|one| one.id).collect::<Vec<_>>(),
+        &gone.iter().map(|one| one.posting.0).collect::<Vec<_>>(),
+        &gone
+            .iter()
+            .map(|one| recall::array(&one.keys))
+            .collect::<Vec<_>>(),
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

@@ -32,7 +32,7 @@ fn unsigned(words: Vec<i32>) -> Vec<u32> {
 }
 
 /// As Postgres writes an array: a row's array can't travel as one inside an array of rows.
-fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
+pub(super) fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
     let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     format!("{{{}}}", values.join(","))
 }
@@ -123,7 +123,8 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     )
     .fetch_all(&mut *conn)
     .await?;
-    super::postings::note_removed(conn, gone.into_iter().map(Row::indexed)).await
+    let gone: Vec<Indexed> = gone.into_iter().map(Row::indexed).collect();
+    super::postings::note_removed(conn, &gone).await
 }
 
 /// An entry of the index.

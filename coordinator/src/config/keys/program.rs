@@ -45,7 +45,7 @@ pub(super) const KEYS: &[Key] = &[
         "db_connections",
         Toml("16"),
         Coordinator,
-        "Connections to Postgres, at most",
+        "Connections to Postgres, at most; from 10 on claims and reports have some of their own",
     )
     .var("RALPH_DB_CONNECTIONS")
     .flag("db-connections"),
