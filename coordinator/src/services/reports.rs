@@ -11,7 +11,6 @@ use ralph_shared::subjects::is_label;
 use ralph_shared::wire::{Control, Settled, Settlement};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -24,10 +23,6 @@ use crate::store;
 
 /// Reports of one transaction.
 const MAX_BATCH: usize = 128;
-/// Under load batches begin no sooner one after the other: what comes meanwhile is one batch, which costs less than two.
-const PACE: Duration = Duration::from_millis(20);
-/// Reports of a batch under load.
-const LOAD: usize = 16;
 /// How long a report rests that can't be read or applied now.
 const HAND_BACK: Duration = Duration::from_secs(2);
 /// After so many deliveries a report whose text never came is applied without it.
@@ -44,18 +39,13 @@ struct Taken {
 
 /// Applies reports until `shutdown`. While one batch is applied, the next one is read.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
-    let (sender, mut batches) = mpsc::channel::<Taken>(1);
+    let (sender, mut batches) = mpsc::channel(1);
     let mut applying = JoinSet::new();
     applying.spawn({
         let deps = deps.clone();
         async move {
             while let Some(taken) = batches.recv().await {
-                let next = Instant::now() + PACE;
-                let loaded = taken.reports.len() >= LOAD;
                 settle(&deps, taken).await;
-                if loaded {
-                    sleep_until(next).await;
-                }
             }
         }
     });
