@@ -130,16 +130,17 @@ impl Life {
     /// When the broker doesn't take it.
     pub async fn report(&self, report: &Report) -> anyhow::Result<()> {
         let body = Bytes::from(serde_json::to_vec(report)?);
-        self.jetstream
-            .publish(self.subjects.reports(), body)
-            .await?
-            .await?;
+        // As a worker's report is on its disk before it is sent: it may be settled before the broker's word of it comes.
         let unsettled = {
             let mut held = self.held();
             held.running.remove(&report.dispatch);
             held.spooled.insert(report.dispatch);
             held.spooled.len()
         };
+        self.jetstream
+            .publish(self.subjects.reports(), body)
+            .await?
+            .await?;
         if unsettled >= MAX_UNSETTLED {
             self.beat_now.notify_one();
         }
