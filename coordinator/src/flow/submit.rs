@@ -263,7 +263,7 @@ pub(super) async fn begin(
     store::run::insert(conn, run, held.id, settings).await?;
     held.state = FeatureState::Running;
     held.current_run = Some(run);
-    signals.got_work(store::ready::enqueue_feature(conn, held.id).await?);
+    signals.got_work(store::ready::enqueue_feature(conn, held.id, Some(run)).await?);
     Ok(run)
 }
 

@@ -53,9 +53,13 @@ pub async fn enqueue(
     .await
 }
 
-/// Fills the queue for a feature that starts or goes on; what has a live dispatch or an integration that is not its turn
-/// stays out.
-pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<String>> {
+/// Fills the queue for a feature whose `run` starts or goes on; what has a live dispatch or an integration that is not its turn
+/// stays out. The feature's row may name another run still.
+pub async fn enqueue_feature(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    run: Option<RunId>,
+) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
         r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
@@ -63,8 +67,7 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
                                     else t.priority end
            from tasks t
            join task_texts texts on texts.task_id = t.id
-           join features f on f.id = t.feature_id
-           left join runs r on r.id = f.current_run
+           left join runs r on r.id = $2
            where t.feature_id = $1 and t.children = 0
              and (t.state = 'in_progress' and t.next_kind = 'verify'
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
@@ -74,6 +77,7 @@ pub async fn enqueue_feature(conn: &mut PgConnection, feature: FeatureId) -> sql
            on conflict (task_id) do nothing
            returning pool"#,
         feature.0,
+        run.map(|run| run.0),
     )
     .fetch_all(conn)
     .await

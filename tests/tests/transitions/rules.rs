@@ -105,3 +105,22 @@ async fn what_a_closed_agent_is_taken_for_waits_and_the_rest_goes_on() {
     assert_eq!(fourth[0].kind, SessionKind::Verify);
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_waits_for_the_agent_that_its_run_names() {
+    let world = World::calm().await.unwrap();
+    let mut pool = Pool::join_with(&world, &["default", "named"], Vec::new()).await;
+    let mut options = FeatureOptions::default();
+    options.run.agent = Some("named".to_owned());
+    world
+        .submit("f", None, "- {key: a, title: A}", &options)
+        .await
+        .unwrap();
+    // Whoever hasn't got it is not even looked at: the task is not put off for those who have.
+    pool.open = vec!["default".to_owned()];
+    assert_eq!(pool.claim_once(&[&["default"]]).await.len(), 0);
+    pool.open.push("named".to_owned());
+    let assigned = pool.claim_once(&[&["default"]]).await;
+    assert_eq!(agents(&assigned), expected(&[("A", "named")]));
+    world.stop().await;
+}

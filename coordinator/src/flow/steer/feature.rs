@@ -92,8 +92,9 @@ pub async fn feature_by(
         }
         FeatureCommand::Resume if held.state == FeatureState::Paused => {
             held.state = FeatureState::Running;
+            let run = held.current_run;
             cascade::save_features(&mut tx, &features, &mut signals).await?;
-            signals.got_work(store::ready::enqueue_feature(&mut tx, id).await?);
+            signals.got_work(store::ready::enqueue_feature(&mut tx, id, run).await?);
             integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
             finish::check(&mut tx, &mut features, &mut signals).await?;
             cascade::save_features(&mut tx, &features, &mut signals).await?;
