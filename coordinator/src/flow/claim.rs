@@ -395,18 +395,13 @@ async fn dispatch(
             agent: chosen.agent.clone(),
         });
     }
-    let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
-    let missing = new.iter().map(|new| new.id.0);
-    let missing: Vec<Uuid> = missing
-        .filter(|id| !attempts.contains_key(&DispatchId(*id)))
-        .collect();
-    // A task may be gone. What stands already is another matter.
-    if !missing.is_empty() && !store::dispatch::read(conn, &missing).await?.is_empty() {
+    let Some(attempts) = store::dispatch::open(conn, &new, settings.lease_ms()).await? else {
         return Ok(None);
-    }
+    };
     let mut opened = Vec::with_capacity(fresh.len());
     let mut turns = (Vec::new(), Vec::new());
     for (dealt, new) in fresh.iter().zip(new) {
+        // Its task may be gone.
         let Some(&attempt) = attempts.get(&new.id) else {
             continue;
         };

@@ -30,27 +30,28 @@ pub struct NewDispatch {
     pub agent: Option<String>,
 }
 
-/// Moves the fences of tasks that were taken out of the queue, locked in the order of their ids, and opens their dispatches with a
-/// lease of `lease_ms`. Returns the number of the attempt of each that was opened: an id that exists opens nothing.
+/// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their dispatches with a lease of
+/// `lease_ms`. Returns the number of the attempt of each that was opened; `None` when one of these dispatches stands already: then
+/// the transaction has failed and can only be taken back.
 pub async fn open(
     conn: &mut PgConnection,
     new: &[NewDispatch],
     lease_ms: i64,
-) -> sqlx::Result<HashMap<DispatchId, i32>> {
-    let rows = sqlx::query!(
-        r#"with mine as (
-             select g.*
-             from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
-                         $9::text[], $10::text[], $11::uuid[], $12::text[])
-               as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
-                    agent)
-             join tasks t on t.id = g.task_id
-             order by t.id
-             for no key update of t
-           ), moved as (
+) -> sqlx::Result<Option<HashMap<DispatchId, i32>>> {
+    let opened = sqlx::query!(
+        r#"-- The update locks the rows as it meets them; locking them before would write each once more. Nor does an arbiter of
+           -- conflicts look each id up and confirm it: hardly any stands already.
+           with moved as (
              update tasks t
              set state = 'in_progress', dispatch_id = mine.id, attempt = t.attempt + mine.begins_attempt::int
-             from mine
+             from (
+               select *
+               from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
+                           $9::text[], $10::text[], $11::uuid[], $12::text[])
+                 as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
+                      agent)
+               order by task_id
+             ) mine
              where t.id = mine.task_id
              returning mine.*, t.attempt, t.start_commit
            )
@@ -60,7 +61,6 @@ pub async fn open(
            select id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
                   prompts_id, agent, now() + $13 * interval '1 millisecond'
            from moved
-           on conflict (id) do nothing
            returning id, attempt"#,
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.task.0).collect::<Vec<_>>(),
@@ -77,11 +77,18 @@ pub async fn open(
         lease_ms as f64,
     )
     .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (DispatchId(row.id), row.attempt))
-        .collect())
+    .await;
+    let stands = |error: &sqlx::Error| {
+        let refused = error.as_database_error().and_then(|error| error.constraint());
+        refused == Some("dispatches_pkey")
+    };
+    match opened {
+        Err(error) if stands(&error) => Ok(None),
+        opened => {
+            let attempts = opened?.into_iter().map(|row| (DispatchId(row.id), row.attempt));
+            Ok(Some(attempts.collect()))
+        }
+    }
 }
 
 /// A dispatch's row as steps need it.
@@ -127,7 +134,7 @@ pub enum DispatchState {
     Superseded,
 }
 
-/// Reads dispatches without a lock.
+/// Reads dispatches without a lock. Where they stand changes only under the lock of their feature; leases are renewed meanwhile.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
     let rows = sqlx::query_as!(
         Row,
@@ -187,24 +194,6 @@ impl From<Row> for Dispatch {
             pushed: row.pushed,
         }
     }
-}
-
-/// Reads and locks dispatches in the order of their ids; features and tasks are locked before.
-pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
-    let rows = sqlx::query_as!(
-        Row,
-        r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
-                  duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
-           from dispatches
-           where id = any($1)
-           order by id
-           for no key update"#,
-        ids,
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(Dispatch::from).collect())
 }
 
 /// Notes that the work of a dispatch was pushed after it was over.
@@ -279,11 +268,13 @@ pub struct End {
 /// Separates paths in one column of the statement below; a path can hold neither.
 const PATHS: char = '\0';
 
-/// Writes how dispatches ended.
+/// Writes how dispatches ended, in the order of their ids.
 pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     if ends.is_empty() {
         return Ok(());
     }
+    let mut ends: Vec<&End> = ends.iter().collect();
+    ends.sort_by_key(|end| end.id);
     debug_assert!(
         ends.iter()
             .flat_map(|e| &e.files_changed)

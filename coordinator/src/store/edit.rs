@@ -65,7 +65,25 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
     sqlx::query!("delete from ready_tasks where feature_id = $1", id.0)
         .execute(&mut *conn)
         .await?;
+    let tasks = sqlx::query_scalar!("delete from tasks where feature_id = $1 returning id", id.0)
+        .fetch_all(&mut *conn)
+        .await?;
+    forget_tasks(conn, &tasks).await?;
     sqlx::query!("delete from features where id = $1", id.0)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// What no foreign key does when tasks are deleted: checking it with each claim and report would cost more than all that they write.
+async fn forget_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update learnings set task_id = null where task_id = any($1)",
+        tasks
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!("delete from dispatches where task_id = any($1)", tasks)
         .execute(conn)
         .await?;
     Ok(())
@@ -99,6 +117,7 @@ pub async fn delete_task(
     sqlx::query!("delete from tasks where id = $1", id.0)
         .execute(&mut *conn)
         .await?;
+    forget_tasks(conn, &[id.0]).await?;
     if let Some(parent) = parent {
         sqlx::query!("update tasks set children = children - 1 where id = $1", parent.0)
             .execute(conn)

@@ -168,6 +168,13 @@ const RULES: &[(&str, &str)] = &[
          group by task_id having count(*) > 1",
     ),
     (
+        "dispatches and learnings name tasks that stand",
+        "select 'dispatch ' || d.id::text from dispatches d where not exists (select from tasks t where t.id = d.task_id)
+         union all
+         select 'learning ' || l.id::text from learnings l
+         where l.task_id is not null and not exists (select from tasks t where t.id = l.task_id)",
+    ),
+    (
         "a running feature has an open run, and no other has",
         "select f.name || ' is ' || f.state::text
          from features f left join runs r on r.id = f.current_run and r.ended_at is null

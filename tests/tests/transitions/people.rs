@@ -15,6 +15,7 @@ use ralph_shared::ids::TaskId;
 use ralph_tests::harness::FeatureOptions;
 use rand::Rng as _;
 
+use super::invariants;
 use super::random::History;
 
 impl History<'_> {
@@ -240,6 +241,7 @@ impl History<'_> {
         store::edit::delete_feature(&mut conn, self.feature)
             .await
             .unwrap();
+        invariants::check(&self.world.db).await.unwrap();
     }
 
     /// Ends the feature with what runs; nothing of it can be begun or landed any more.

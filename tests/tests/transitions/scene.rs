@@ -161,6 +161,7 @@ impl<'a> Scene<'a> {
         store::edit::delete_feature(&mut conn, self.feature)
             .await
             .unwrap();
+        invariants::check(&self.world.db).await.unwrap();
     }
 
     /// The rows agree with what a recount gives.

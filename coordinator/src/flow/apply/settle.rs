@@ -308,7 +308,7 @@ pub(in super::super) async fn within(
     let features = cascade::lock_features(tx, &features).await?;
     let task_ids: Vec<Uuid> = named.iter().map(|d| d.task.0).collect();
     let tasks = store::task::lock(tx, &task_ids).await?;
-    let mut dispatches: HashMap<DispatchId, Dispatch> = store::dispatch::lock(tx, &ids)
+    let mut dispatches: HashMap<DispatchId, Dispatch> = store::dispatch::read(tx, &ids)
         .await?
         .into_iter()
         .map(|d| (d.id, d))
