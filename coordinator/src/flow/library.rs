@@ -1,5 +1,7 @@
 //! What people do with the memory: fill it, search it (SPEC 6.5, 9.1).
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -267,6 +269,8 @@ pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
 /// Indexes entries that were let in before. They are no news: they take nobody's place.
 pub(super) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let released = store::takeback::to_index(conn, ids).await?;
+    let repos: BTreeSet<String> = released.iter().map(|one| one.repo_id.clone()).collect();
+    lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
     capture::make_findable(conn, &released).await
 }
 

@@ -1,5 +1,7 @@
 //! What keeps the memory in order in the background: each step idempotent, safe to die half-way (SPEC 6.7).
 
+use std::collections::BTreeSet;
+
 use ralph_shared::ids::TaskId;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -108,6 +110,8 @@ async fn index(db: &PgPool) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
     let ended = store::recall::ended_entries(&mut tx, ENTRIES).await?;
     let docs: Vec<NewDoc> = ended.iter().map(journal_doc).collect();
+    let repos: BTreeSet<&str> = docs.iter().map(|doc| doc.repo_id.as_str()).collect();
+    store::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
     store::recall::insert(&mut tx, &docs).await?;
     tx.commit().await?;
     Ok(docs.len())

@@ -1,6 +1,7 @@
 //! The index of keys: blocks of postings, and how often keys stand (SPEC 6.5). One writer at a time appends to it, behind the
 //! entries; what isn't in it yet is read as it is.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,51 +60,60 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
     let before = tail.known();
     let known: Vec<i64> = before.keys().copied().collect();
     let rows = sqlx::query!(
-        r#"select u.doc as "doc!", d.id as "id?", d.entry as "entry?", d.created_at as "created_at?", d.repo_id as "repo_id?",
-                  d.kind as "kind?: Kind", d.title as "title?", d.body as "body?", d.place as "place?", d.tags as "tags?",
-                  d.names as "names?", d.stems as "stems?", d.files as "files?", d.folders as "folders?"
-           from (
-             select doc
+        r#"with newest as materialized (
+             select id, docs from memory_unmerged order by id desc limit $1
+           ), waiting as materialized (
+             select docs
              from (
-               select docs, sum(cardinality(docs)) over (order by id desc) - cardinality(docs) as newer
-               from (select id, docs from memory_unmerged order by id desc limit $1) newest
+               select docs, sum(cardinality(docs)) over (order by id desc) - cardinality(docs) as newer from newest
              ) counted
-             cross join unnest(docs) as of_batch(doc)
              where newer < $1
+           ), unknown as materialized (
+             select doc
+             from waiting cross join unnest(docs) as of_batch(doc)
+             where doc not in (select unnest($2::bigint[]))
              order by doc desc
              limit $1
-           ) u
-           left join lateral (
-             select * from memory_docs where id = u.doc and u.doc not in (select unnest($2::bigint[])) limit 1
-           ) d on true"#,
+           )
+           select docs, null::bigint as "id?", null::uuid as "entry?", null::timestamptz as "created_at?", null as "repo_id?",
+                  null::memory_kind as "kind?: Kind", null::bytea as "words?"
+           from waiting
+           union all
+           select null, d.id, d.entry, d.created_at, d.repo_id, d.kind, d.words
+           from unknown
+           cross join lateral (select * from memory_docs where id = unknown.doc limit 1) d"#,
         FRESH,
         &known,
     )
     .fetch_all(conn)
     .await?;
-    let mut fresh = HashMap::with_capacity(rows.len());
+    let mut waiting: Vec<i64> = Vec::new();
+    let mut fresh = HashMap::new();
     for row in rows {
+        if let Some(docs) = row.docs {
+            waiting.extend(docs);
+            continue;
+        }
         let new = (|| {
-            let row = recall::Row {
+            Some(recall::Row {
                 id: row.id?,
                 entry: row.entry?,
                 created_at: row.created_at?,
                 repo_id: row.repo_id?,
                 kind: row.kind?,
-                title: row.title?,
-                body: row.body?,
-                place: row.place?,
-                tags: row.tags?,
-                names: row.names?,
-                stems: row.stems?,
-                files: row.files?,
-                folders: row.folders?,
-            };
-            Some(Arc::new(row.indexed()))
+                words: row.words?,
+            })
         })();
-        // One that is neither known nor there leaves just now.
-        if let Some(one) = new.or_else(|| before.get(&row.doc).cloned()) {
-            fresh.insert(row.doc, one);
+        if let Some(new) = new {
+            fresh.insert(new.id, Arc::new(new.indexed()));
+        }
+    }
+    waiting.sort_unstable_by_key(|&doc| Reverse(doc));
+    waiting.truncate(usize::try_from(FRESH).unwrap_or(usize::MAX));
+    // One that is neither known nor there leaves just now.
+    for doc in waiting {
+        if let Some(one) = before.get(&doc) {
+            fresh.insert(doc, Arc::clone(one));
         }
     }
     let all = fresh.values().cloned().collect();

@@ -19,52 +19,39 @@ pub struct NewDoc {
     pub words: Analysed,
 }
 
-/// Words are 32 unsigned bits here and 32 signed ones there.
-fn signed(word: u32) -> i32 {
-    i32::from_le_bytes(word.to_le_bytes())
-}
-
-fn unsigned(words: Vec<i32>) -> Vec<u32> {
-    words
-        .into_iter()
-        .map(|word| u32::from_le_bytes(word.to_le_bytes()))
-        .collect()
-}
-
 /// As Postgres writes an array: a row's array can't travel as one inside an array of rows.
 pub(super) fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
     let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     format!("{{{}}}", values.join(","))
 }
 
-/// Indexes entries; those that are indexed already stay as they are.
+/// Indexes entries; those that are indexed already stay as they are. The caller holds their memories
+/// ([`super::library::lock`]), so that nobody indexes the same ones at once.
 pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()> {
     if docs.is_empty() {
         return Ok(());
     }
-    let words = |of: fn(&Analysed) -> &Vec<u32>| -> Vec<String> {
-        docs.iter()
-            .map(|doc| array(of(&doc.words).iter().copied().map(signed)))
-            .collect()
+    let lengths = |of: fn(&Analysed) -> &Vec<u32>| -> Vec<i32> {
+        let len = |doc: &NewDoc| i32::try_from(of(&doc.words).len()).unwrap_or(i32::MAX);
+        docs.iter().map(len).collect()
     };
     sqlx::query!(
-        "with docs as (
-           insert into memory_docs
-             (entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders)
-           select entry, created_at, repo_id, kind, title::int[], body::int[], place::int[], tags::int[],
-                  names::int[], stems::int[], files::bigint[], folders::int[]
-           from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
-                       $9::text[], $10::text[], $11::text[], $12::text[])
-             as u(entry, repo_id, kind, created_at, title, body, place, tags, names, stems, files, folders)
-           on conflict (entry) do nothing
-           returning id, repo_id, kind, title, body, place, tags
+        "with given as materialized (
+           select *
+           from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::bytea[], $6::int[], $7::int[], $8::int[],
+                       $9::int[])
+             as u(entry, repo_id, kind, created_at, words, title, body, place, tags)
+           where entry <> all(array(select entry from memory_docs where entry = any($1)))
+         ), docs as (
+           insert into memory_docs (entry, created_at, repo_id, kind, words)
+           select entry, created_at, repo_id, kind, words from given
+           returning id
          ), unmerged as (
            insert into memory_unmerged (docs) select array_agg(id order by id) from docs having count(*) > 0
          )
          insert into memory_stats as s (repo_id, kind, entries, title_words, body_words, place_words, tag_words)
-         select repo_id, kind, count(*), sum(cardinality(title)), sum(cardinality(body)), sum(cardinality(place)),
-                sum(cardinality(tags))
-         from docs
+         select repo_id, kind, count(*), sum(title), sum(body), sum(place), sum(tags)
+         from given
          group by repo_id, kind
          order by repo_id, kind
          on conflict (repo_id, kind) do update
@@ -75,14 +62,11 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
         &docs.iter().map(|doc| doc.repo_id.clone()).collect::<Vec<_>>(),
         &docs.iter().map(|doc| doc.kind).collect::<Vec<_>>() as &[Kind],
         &docs.iter().map(|doc| doc.created_at).collect::<Vec<_>>(),
-        &words(|w| &w.title),
-        &words(|w| &w.body),
-        &words(|w| &w.place),
-        &words(|w| &w.tags),
-        &words(|w| &w.names),
-        &words(|w| &w.stems),
-        &docs.iter().map(|doc| array(&doc.words.files)).collect::<Vec<_>>(),
-        &words(|w| &w.folders),
+        &docs.iter().map(|doc| doc.words.pack()).collect::<Vec<_>>(),
+        &lengths(|words| &words.title),
+        &lengths(|words| &words.body),
+        &lengths(|words| &words.place),
+        &lengths(|words| &words.tags),
     )
     .execute(conn)
     .await?;
@@ -98,33 +82,56 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     let unmerged = super::postings::forget(conn, entries).await?;
     let gone = sqlx::query_as!(
         Row,
-        r#"with gone as (
-             delete from memory_docs
-             where entry = any($1)
-             returning id, entry, created_at, repo_id, kind, title, body, place, tags, names, stems, files, folders
-           ), sums as (
-             select repo_id, kind, count(*) as entries, sum(cardinality(title)) as title, sum(cardinality(body)) as body,
-                    sum(cardinality(place)) as place, sum(cardinality(tags)) as tags
-             from gone
-             group by repo_id, kind
-           ), stats as (
-             update memory_stats s
-             set entries = s.entries - sums.entries, title_words = s.title_words - sums.title,
-                 body_words = s.body_words - sums.body, place_words = s.place_words - sums.place,
-                 tag_words = s.tag_words - sums.tags
-             from sums
-             where s.repo_id = sums.repo_id and s.kind = sums.kind
-           )
-           select id, entry, created_at, repo_id, kind as "kind: Kind", title, body, place, tags, names, stems, files, folders
-           from gone
-           where id <> all($2)"#,
+        r#"delete from memory_docs
+           where entry = any($1)
+           returning id, entry, created_at, repo_id, kind as "kind: Kind", words"#,
         entries,
-        &unmerged,
     )
     .fetch_all(&mut *conn)
     .await?;
+    let (gone, waited): (Vec<Row>, Vec<Row>) = gone.into_iter().partition(|row| !unmerged.contains(&row.id));
+    discount(conn, gone.iter().chain(&waited)).await?;
     let gone: Vec<Indexed> = gone.into_iter().map(Row::indexed).collect();
     super::postings::note_removed(conn, &gone).await
+}
+
+/// Takes entries that left out of what is known of their memories.
+async fn discount(conn: &mut PgConnection, gone: impl Iterator<Item = &Row>) -> sqlx::Result<()> {
+    let (mut repos, mut kinds) = (Vec::new(), Vec::new());
+    let mut lengths: [Vec<i32>; 4] = Default::default();
+    for row in gone {
+        repos.push(row.repo_id.clone());
+        kinds.push(row.kind);
+        let words = row.words();
+        let fields = [&words.title, &words.body, &words.place, &words.tags];
+        for (lengths, field) in lengths.iter_mut().zip(fields) {
+            lengths.push(i32::try_from(field.len()).unwrap_or(i32::MAX));
+        }
+    }
+    let [title, body, place, tags] = lengths;
+    sqlx::query!(
+        "with sums as (
+           select repo_id, kind, count(*) as entries, sum(title) as title, sum(body) as body, sum(place) as place, sum(tags) as tags
+           from unnest($1::text[], $2::memory_kind[], $3::int[], $4::int[], $5::int[], $6::int[])
+             as gone(repo_id, kind, title, body, place, tags)
+           group by repo_id, kind
+           order by repo_id, kind
+         )
+         update memory_stats s
+         set entries = s.entries - sums.entries, title_words = s.title_words - sums.title, body_words = s.body_words - sums.body,
+             place_words = s.place_words - sums.place, tag_words = s.tag_words - sums.tags
+         from sums
+         where s.repo_id = sums.repo_id and s.kind = sums.kind",
+        &repos,
+        &kinds as &[Kind],
+        &title,
+        &body,
+        &place,
+        &tags,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// An entry of the index.
@@ -135,14 +142,8 @@ pub(super) struct Row {
     pub created_at: OffsetDateTime,
     pub repo_id: String,
     pub kind: Kind,
-    pub title: Vec<i32>,
-    pub body: Vec<i32>,
-    pub place: Vec<i32>,
-    pub tags: Vec<i32>,
-    pub names: Vec<i32>,
-    pub stems: Vec<i32>,
-    pub files: Vec<i64>,
-    pub folders: Vec<i32>,
+    /// Packed.
+    pub words: Vec<u8>,
 }
 
 /// Where the index has an entry.
@@ -171,18 +172,14 @@ impl Row {
         let doc = Doc {
             entry: self.entry,
             created_at: self.created_at,
-            words: Analysed {
-                title: unsigned(self.title),
-                body: unsigned(self.body),
-                place: unsigned(self.place),
-                tags: unsigned(self.tags),
-                names: unsigned(self.names),
-                stems: unsigned(self.stems),
-                files: self.files,
-                folders: unsigned(self.folders),
-            },
+            words: self.words(),
         };
         (self.id, doc)
+    }
+
+    /// Its words; none where the row holds something else, which nothing finds then.
+    fn words(&self) -> Analysed {
+        Analysed::unpack(&self.words).unwrap_or_default()
     }
 }
 
@@ -258,9 +255,7 @@ pub async fn indexed(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<I
 async fn rows(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Row>> {
     sqlx::query_as!(
         Row,
-        r#"select id, entry, created_at, repo_id, kind as "kind: Kind", title, body, place, tags, names, stems, files, folders
-           from memory_docs
-           where id = any($1)"#,
+        r#"select id, entry, created_at, repo_id, kind as "kind: Kind", words from memory_docs where id = any($1)"#,
         ids,
     )
     .fetch_all(conn)
@@ -301,7 +296,7 @@ pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i6
              from memory_docs
              where repo_id = $1 and kind = $2
            )
-           select d.entry, d.created_at, d.title, d.body, d.names
+           select d.entry, d.created_at, d.words
            from numbered n
            join memory_docs d on d.id = n.id
            where n.number > n.entries / 3 and n.number % greatest(1, n.entries * 2 / 3 / $3) = 0
@@ -315,15 +310,18 @@ pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i6
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Doc {
-            entry: row.entry,
-            created_at: row.created_at,
-            words: Analysed {
-                title: unsigned(row.title),
-                body: unsigned(row.body),
-                names: unsigned(row.names),
-                ..Analysed::default()
-            },
+        .map(|row| {
+            let words = Analysed::unpack(&row.words).unwrap_or_default();
+            Doc {
+                entry: row.entry,
+                created_at: row.created_at,
+                words: Analysed {
+                    title: words.title,
+                    body: words.body,
+                    names: words.names,
+                    ..Analysed::default()
+                },
+            }
         })
         .collect())
 }

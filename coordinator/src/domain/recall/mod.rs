@@ -25,6 +25,7 @@ mod key;
 mod lift;
 mod meaning;
 mod merge;
+mod packed;
 mod posting;
 mod query;
 mod rank;
