@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::submit::{TaskDefaults, rows};
-use super::{Signals, cascade, circle};
+use super::{Signals, agent_graph, cascade, circle};
 use crate::domain::graph::Graph;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
@@ -90,6 +90,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
         store::task::become_parent(&mut tx, parent.id, 1).await?;
     }
     held.counts.add(state, 1);
+    agent_graph::allow(&mut tx, feature, 1).await?;
     if matches!(
         held.state,
         FeatureState::Draft | FeatureState::Planned | FeatureState::Done

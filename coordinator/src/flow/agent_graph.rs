@@ -49,8 +49,8 @@ async fn too_deep(conn: &mut PgConnection, parent: &Task) -> sqlx::Result<Option
 /// Splits below splits go no deeper: a task that is still too large there is for a person. Levels.
 const MOST_DEPTH: i32 = 8;
 
-/// The graph that a session of `task` sent, with what its tasks get that don't say otherwise. Its pools must exist
-/// (SPEC 2.6), and what `task` has verified its parts have as well.
+/// The graph that a session of `task` sent, with what its tasks get that don't say otherwise. Its pools and agents must
+/// exist (SPEC 2.6), and what `task` has verified its parts have as well.
 async fn from_agent(
     conn: &mut PgConnection,
     task: &Task,
@@ -65,6 +65,7 @@ async fn from_agent(
     pools.insert(pool.clone());
     let limits = Limits {
         pools: Some(pools),
+        agents: Some(store::worker::known_agents(conn).await?),
         ..Limits::agent()
     };
     let graph = match load(text, &limits) {
@@ -109,7 +110,7 @@ pub const ITERATIONS_A_TASK: usize = 5;
 /// Beyond this a limit that nobody chose doesn't grow with the tasks that agents add: they may split for ever.
 const MOST_GROWN_ITERATIONS: i32 = 5_000;
 
-async fn allow(conn: &mut PgConnection, feature: FeatureId, tasks: usize) -> sqlx::Result<()> {
+pub(super) async fn allow(conn: &mut PgConnection, feature: FeatureId, tasks: usize) -> sqlx::Result<()> {
     let more = i32::try_from(tasks.saturating_mul(ITERATIONS_A_TASK)).unwrap_or(i32::MAX);
     store::run::allow(conn, feature, more, MOST_GROWN_ITERATIONS).await
 }
@@ -121,6 +122,7 @@ pub struct Child {
     pub id: TaskId,
     pub state: TaskState,
     pub ready: bool,
+    pub parent: Option<TaskId>,
 }
 
 impl Child {
@@ -129,6 +131,7 @@ impl Child {
             id: task.id,
             state: task.state(),
             ready: task.open_blockers == 0 && task.children == 0,
+            parent: task.parent,
         }
     }
 }
@@ -147,12 +150,16 @@ pub async fn split(
         Err(problem) => return Ok(Err(problem)),
     };
     let top = i32::try_from(tasks.iter().filter(|task| task.parent.is_none()).count()).unwrap_or(i32::MAX);
+    // Where work begins it goes on from what the attempt left, however deep that part lies (SPEC 4.1).
+    for task in tasks
+        .iter_mut()
+        .filter(|task| task.open_blockers == 0 && task.children == 0)
+    {
+        task.start_commit = parent.start_commit.clone();
+        task.start_ref = parent.start_ref.clone();
+    }
     for task in tasks.iter_mut().filter(|task| task.parent.is_none()) {
         task.parent = Some(parent.id);
-        if task.open_blockers == 0 {
-            task.start_commit = parent.start_commit.clone();
-            task.start_ref = parent.start_ref.clone();
-        }
     }
     store::task::insert(conn, parent.feature, &tasks, &edges).await?;
     store::task::become_parent(conn, parent.id, top).await?;

@@ -44,9 +44,10 @@ pub async fn task(
         return Ok((Steered::Refused(why.to_owned()), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
-    // The queue holds pool and priority as they were, and what it is held for may be none of its paths any more.
-    let queued = task.state == TaskState::Pending
-        && (edit.pool.is_some() || edit.priority.is_some() || edit.paths.is_some());
+    // The queue holds pool, agent and priority as they were, and what it is held for may be none of its paths any more.
+    let changes_queue =
+        edit.pool.is_some() || edit.agent.is_some() || edit.priority.is_some() || edit.paths.is_some();
+    let queued = task.state == TaskState::Pending && changes_queue;
     if queued {
         let delay_ms = store::ready::delay_ms(&mut tx, id).await?;
         store::ready::withdraw(&mut tx, &[id.0]).await?;
@@ -205,7 +206,9 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered>
         );
         return Ok(Steered::Refused(why));
     }
-    store::edit::delete_feature(&mut tx, id).await?;
+    let entries = store::edit::delete_feature(&mut tx, id).await?;
+    store::library::lock(&mut tx, &[feature.repo_id.as_str()]).await?;
+    store::recall::remove(&mut tx, &entries).await?;
     tx.commit().await?;
     Ok(Steered::Done(1))
 }

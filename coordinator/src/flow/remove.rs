@@ -52,8 +52,14 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Steered
         };
         held.counts.add(state, -1);
     }
-    let entries = store::edit::delete_task(&mut tx, id, task.parent).await?;
-    store::recall::remove(&mut tx, &entries).await?;
+    let deleted = store::edit::delete_task(&mut tx, id, task.parent).await?;
+    if let Some(held) = features.get(&feature) {
+        store::library::lock(&mut tx, &[held.repo_id.as_str()]).await?;
+    }
+    store::recall::remove(&mut tx, &deleted.entries).await?;
+    // Those that wait for other paths still are held again by the next look.
+    let delays = vec![0; deleted.waited.len()];
+    signals.got_work(store::ready::enqueue(&mut tx, &deleted.waited, &delays).await?);
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     tx.commit().await?;

@@ -51,8 +51,9 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
     Ok(())
 }
 
-/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC 2.2).
-pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<()> {
+/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC 2.2). Returns what of it
+/// the memory may have indexed.
+pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
         "delete from prompts p using dispatches d where d.feature_id = $1 and p.id in (d.prompts_id, d.id)",
         id.0,
@@ -68,43 +69,53 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
     let tasks = sqlx::query_scalar!("delete from tasks where feature_id = $1 returning id", id.0)
         .fetch_all(&mut *conn)
         .await?;
-    forget_tasks(conn, &tasks).await?;
+    let dispatches = forget_dispatches(conn, &tasks).await?;
     sqlx::query!("delete from features where id = $1", id.0)
         .execute(conn)
         .await?;
-    Ok(())
+    Ok(dispatches)
 }
 
-/// What no foreign key does when tasks are deleted: checking it with each claim and report would cost more than all that they write.
-async fn forget_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+/// What no foreign key does when tasks are deleted: checking it with each claim and report would cost too much. Returns the dispatches.
+async fn forget_dispatches(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
-        "update learnings set task_id = null where task_id = any($1)",
-        tasks
+        "update learnings
+         set task_id = null
+         where dispatch_id = any(array(select id from dispatches where task_id = any($1)))",
+        tasks,
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query!("delete from dispatches where task_id = any($1)", tasks)
-        .execute(conn)
-        .await?;
-    Ok(())
+    sqlx::query_scalar!(
+        "delete from dispatches where task_id = any($1) returning id",
+        tasks
+    )
+    .fetch_all(conn)
+    .await
 }
 
-/// Deletes a resolved task with its dispatches and outcomes; its parent has a child less. Returns what of it the memory may
-/// have indexed.
+/// What a task left when it was deleted.
+#[derive(Debug, Clone, Default)]
+pub struct Deleted {
+    /// What of it the memory may have indexed.
+    pub entries: Vec<Uuid>,
+    /// Tasks that waited for its paths: nobody else queues them.
+    pub waited: Vec<Uuid>,
+}
+
+/// Deletes a resolved task with its dispatches and outcomes; its parent has a child less.
 pub async fn delete_task(
     conn: &mut PgConnection,
     id: TaskId,
     parent: Option<TaskId>,
-) -> sqlx::Result<Vec<Uuid>> {
+) -> sqlx::Result<Deleted> {
     let dispatches = sqlx::query_scalar!("select id from dispatches where task_id = $1", id.0)
         .fetch_all(&mut *conn)
         .await?;
-    sqlx::query!(
-        "delete from prompts p using dispatches d where d.task_id = $1 and p.id in (d.prompts_id, d.id)",
-        id.0,
-    )
-    .execute(&mut *conn)
-    .await?;
+    for &dispatch in &dispatches {
+        // Prompts of other tasks lie in one row with its own.
+        super::prompt::forget(conn, dispatch).await?;
+    }
     sqlx::query!(
         "update features f
          set landed_commit = i.landed_commit, landed_task = i.task_id
@@ -114,16 +125,22 @@ pub async fn delete_task(
     )
     .execute(&mut *conn)
     .await?;
+    let waited = sqlx::query_scalar!(
+        "delete from path_holds where by_task = $1 and released_at is null returning task_id",
+        id.0,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
     sqlx::query!("delete from tasks where id = $1", id.0)
         .execute(&mut *conn)
         .await?;
-    forget_tasks(conn, &[id.0]).await?;
+    let entries = forget_dispatches(conn, &[id.0]).await?;
     if let Some(parent) = parent {
         sqlx::query!("update tasks set children = children - 1 where id = $1", parent.0)
             .execute(conn)
             .await?;
     }
-    Ok(dispatches)
+    Ok(Deleted { entries, waited })
 }
 
 /// Adds a paragraph to what a task's agents are told.

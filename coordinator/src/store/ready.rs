@@ -8,7 +8,7 @@ use crate::domain::offer::Offer;
 use crate::domain::states::Kind;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
-// of branches without an agent (-2^31 + 1).
+// of branches without an agent (-2^31 + 1). A task's own priority never reaches theirs, whatever its agent asked for.
 
 /// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
 /// feature, no sooner than `delays_ms` from now. What verifies or integrates an attempt ends what was begun, and waits for
@@ -32,7 +32,7 @@ pub async fn enqueue(
            insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    else t.priority end,
+                                    else greatest(t.priority, -2147483646) end,
                   greatest(now() + q.delay_ms * interval '1 millisecond',
                            case when t.state = 'pending' then t.not_before end)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
@@ -64,7 +64,7 @@ pub async fn enqueue_feature(
         r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    else t.priority end
+                                    else greatest(t.priority, -2147483646) end
            from tasks t
            join task_texts texts on texts.task_id = t.id
            left join runs r on r.id = $2
@@ -222,7 +222,8 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
             max_parallel: row.max_parallel,
             running: row.running,
             working: row.working,
-            follow_ups: row.follow_ups,
+            // The run ends as soon as nothing is live: what is begun now would be ended at once, again and again.
+            follow_ups: if row.over_limit { 0 } else { row.follow_ups },
             iterations_left: row.iterations_left,
             over_limit: row.over_limit,
             avoid_conflicts: row.avoid_conflicts,
@@ -337,19 +338,27 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
     .await
 }
 
-/// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`.
+/// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`. Who takes one out of the queue for
+/// good holds its row and waits for the claim's: a deadlock then, after which the claim begins anew and doesn't see it.
 pub async fn put_back(conn: &mut PgConnection, tasks: &[Uuid], pause_ms: i64) -> sqlx::Result<()> {
     sqlx::query!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+        r#"with held as materialized (
+             select id
+             from tasks
+             where id = any($1) and (state = 'pending' or state = 'in_progress' and next_kind in ('verify', 'integrate'))
+             order by id
+             for no key update
+           )
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    else t.priority end,
+                                    else greatest(t.priority, -2147483646) end,
                   now() + $2 * interval '1 millisecond'
            from tasks t
            join task_texts texts on texts.task_id = t.id
            join features f on f.id = t.feature_id
            left join runs r on r.id = f.current_run
-           where t.id = any($1) and t.next_kind is not null
+           where t.id = any(array(select id from held)) and t.next_kind is not null
            on conflict (task_id) do nothing"#,
         tasks,
         pause_ms as f64,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::{AgentRule, ClosedDoor, Heartbeat, Hello};
+use ralph_shared::wire::{AgentRule, ClosedDoor, DEFAULT_AGENT, Heartbeat, Hello};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use time::OffsetDateTime;
@@ -226,6 +226,14 @@ pub async fn pools(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<(
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| (row.pool, row.slots)).collect())
+}
+
+/// The agents that workers have, or had since this database began, and the default one.
+pub async fn known_agents(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<String>> {
+    let agents = sqlx::query_scalar!(r#"select distinct unnest(agents) as "agent!" from workers"#)
+        .fetch_all(conn)
+        .await?;
+    Ok(agents.into_iter().chain([DEFAULT_AGENT.to_owned()]).collect())
 }
 
 /// The pools that workers serve, or served since this database began.

@@ -1,7 +1,8 @@
 //! Tasks that are kept apart, when what they wait for goes back into the queue.
 
 use ralph_coordinator::flow::steer::{self, TaskCommand};
-use ralph_coordinator::flow::{finish, rescue};
+use ralph_coordinator::flow::{finish, remove, rescue};
+use ralph_coordinator::store;
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -62,5 +63,55 @@ async fn what_waits_for_a_task_that_is_lost_begins_at_once() {
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1);
     assert_eq!(next[0].task, other(tasks, &running));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_task_that_is_deleted_is_queued() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let (running, tasks) = one_runs(&world, &pool).await;
+    // Another one that waits, for the one that waits now.
+    let held = other(tasks, &running);
+    sqlx::query(
+        "insert into path_holds (task_id, feature_id, by_task, path)
+         select $1, feature_id, $2, 'f' from tasks where id = $1",
+    )
+    .bind(running.task.0)
+    .bind(held.0)
+    .execute(&world.db)
+    .await
+    .unwrap();
+    steer::task(&world.db, running.task, TaskCommand::Release, "test", None)
+        .await
+        .unwrap();
+    sqlx::query("delete from ready_tasks where task_id = $1")
+        .bind(running.task.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let (steered, _) = remove::task(&world.db, held, "test").await.unwrap();
+    assert_eq!(steered, steer::Steered::Done(1));
+    let next = pool.claim(1).await;
+    assert_eq!(next.len(), 1, "{}", world.tell().await);
+    assert_eq!(next[0].task, running.task);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_taken_from_everybody_is_not_put_back() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let (_, _, tasks) = world
+        .submit("f", None, "- {key: a, title: A}", &FeatureOptions::default())
+        .await
+        .unwrap();
+    steer::task(&world.db, tasks[0], TaskCommand::Cancel, "test", None)
+        .await
+        .unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    store::ready::put_back(&mut conn, &[tasks[0].0], 0).await.unwrap();
+    drop(conn);
+    assert!(pool.claim(1).await.is_empty());
     world.stop().await;
 }

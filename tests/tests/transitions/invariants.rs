@@ -175,6 +175,10 @@ const RULES: &[(&str, &str)] = &[
          where l.task_id is not null and not exists (select from tasks t where t.id = l.task_id)",
     ),
     (
+        "what is done waits for no verification",
+        "select id::text from tasks where state = 'done' and verification = 'pending'",
+    ),
+    (
         "a running feature has an open run, and no other has",
         "select f.name || ' is ' || f.state::text
          from features f left join runs r on r.id = f.current_run and r.ended_at is null

@@ -1,5 +1,8 @@
 //! Agents that are taken by kind of session, pool and tier where nobody names one (SPEC 8).
 
+use ralph_coordinator::flow::edit;
+use ralph_coordinator::flow::steer::Steered;
+use ralph_coordinator::store::edit::TaskEdit;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{AgentRule, Assignment, SessionOrder, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
@@ -122,5 +125,58 @@ async fn a_task_waits_for_the_agent_that_its_run_names() {
     pool.open.push("named".to_owned());
     let assigned = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&assigned), expected(&[("A", "named")]));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agents_graph_names_agents_that_exist() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join_with(&world, &["default", "named"], Vec::new()).await;
+    let graph = "- {key: a, title: A}\n- {key: b, title: B}";
+    world
+        .submit("f", None, graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    for (agent, outcome) in [("nobodys", "failed"), ("named", "split")] {
+        let of = pool.claim_once(&[&["default"]]).await.remove(0);
+        let text = format!("<task-graph>- {{key: x, title: X, agent: {agent}}}</task-graph>");
+        pool.report(vec![pool.session(&of, turn(), &text, 1)]).await;
+        let (ended, reason): (String, Option<String>) =
+            sqlx::query_as("select outcome::text, reason from dispatches where id = $1")
+                .bind(of.dispatch.0)
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+        assert_eq!(ended, outcome, "{reason:?}");
+        let says_which = reason.is_some_and(|reason| reason.contains("nobodys") && reason.contains("named"));
+        assert_eq!(says_which, agent == "nobodys");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let (_, _, tasks) = world
+        .submit(
+            "f",
+            None,
+            "- {key: a, title: A, agent: nobodys}",
+            &FeatureOptions::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(pool.claim_once(&[&["default"]]).await.len(), 0);
+    let change = TaskEdit {
+        agent: Some("default".to_owned()),
+        ..TaskEdit::default()
+    };
+    let (steered, _) = edit::task(&world.db, tasks[0], &change, None, "test")
+        .await
+        .unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    let assigned = pool.claim_once(&[&["default"]]).await;
+    assert_eq!(agents(&assigned), expected(&[("A", "default")]));
     world.stop().await;
 }

@@ -185,3 +185,61 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
     );
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_a_task_that_waits_again_wait_with_it() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: b, title: B}\n- {key: d, title: D, after: [b]}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let [b, d] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Skip).await;
+    let of_d = scene.claim().await;
+    assert_eq!(of_d.task, d);
+    scene.steer(b, TaskCommand::Retry).await;
+    let text = "<task-graph>- {key: x, title: X}\n- {key: y, title: Y, parent: x}</task-graph>";
+    let split = scene.pool.session(&of_d, turn(), text, 1);
+    scene.pool.report(vec![split]).await;
+    scene.holds().await;
+    let again = scene.claim().await;
+    assert_eq!(again.task, b);
+    scene.nothing_is_ready().await;
+    scene.done(&again).await;
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    scene.holds().await;
+    let part = scene.claim().await;
+    assert_eq!(part.task_title, "Y");
+    // It goes on from what the attempt left, though it isn't a root of the graph that was sent.
+    let starts: Vec<Option<String>> =
+        sqlx::query_scalar("select start_commit from tasks where id = any($1) order by id = $2")
+            .bind([part.task.0, d.0])
+            .bind(d.0)
+            .fetch_all(&world.db)
+            .await
+            .unwrap();
+    assert!(starts[0].is_some() && starts[0] == starts[1], "{starts:?}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_verified_beyond_a_limit() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::set(&world, "- {key: a, title: A}\n- {key: b, title: B}", &options).await;
+    let (first, _runs) = (scene.claim().await, scene.claim().await);
+    scene.done(&first).await;
+    sqlx::query("update runs set max_cost_usd = 1, cost_usd = 2")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    scene.nothing_is_ready().await;
+    sqlx::query("update runs set cost_usd = 0.5")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(scene.claim().await.task, first.task, "its verification");
+    world.stop().await;
+}

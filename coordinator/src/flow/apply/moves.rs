@@ -187,8 +187,16 @@ impl Batch<'_> {
 
     pub(super) fn land(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::Done);
+        // Why it once failed or needed a person; what landed at once never did.
+        if task.attempt > 1 || task.trouble != Trouble::default() {
+            self.explained.push((task.id, None));
+        }
         task.trouble = Trouble::default();
         task.next_kind = Some(task.role);
+        // In a folder of the user's what passed lands without an integration.
+        if task.verification == Verification::Pending {
+            task.verification = Verification::Passed;
+        }
         self.landed.push(task.id);
         if task.role == Kind::Review {
             self.reviewed.push(task.id);
@@ -196,7 +204,6 @@ impl Batch<'_> {
         if task.role == Kind::Git {
             self.operated.push(task.id);
         }
-        self.explained.push((task.id, None));
         self.tasks.insert(task.id, task);
     }
 

@@ -58,8 +58,8 @@ impl Batch<'_> {
             distill::take(conn, answer).await?;
         }
         for (task, reason) in &self.explained {
+            store::task::explain(conn, *task, reason.as_deref()).await?;
             if let Some(reason) = reason {
-                store::task::explain(conn, *task, Some(reason)).await?;
                 store::notice::person_needed(conn, *task, reason).await?;
             }
         }
@@ -186,6 +186,12 @@ impl Batch<'_> {
                         .filter(|c| c.ready)
                         .map(|c| (c.id, Duration::ZERO)),
                 );
+                if task.open_blockers > 0 {
+                    // What it waited for was opened again while it ran: its parts wait for that (SPEC 2.3).
+                    let parts = children.iter().filter(|child| child.parent == Some(id));
+                    let parts = parts.map(|child| child.id.0).collect();
+                    cascade::closed(conn, &mut self.features, parts).await?;
+                }
                 self.tasks.insert(id, task);
             }
             Err(problem) => self.refuse_graph(task, problem),

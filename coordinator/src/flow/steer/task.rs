@@ -128,9 +128,8 @@ pub(in crate::flow) async fn task_in(
         moved(&mut features, feature, from, to);
         task.state = to;
         task.next_kind = (task.children == 0).then_some(task.role);
-        if to == TaskState::Failed {
-            store::task::explain(tx, id, Some(why.unwrap_or("a person failed it"))).await?;
-        }
+        let reason = (to == TaskState::Failed).then_some(why.unwrap_or("a person failed it"));
+        store::task::explain(tx, id, reason).await?;
         store::task::save(tx, &[&task]).await?;
         if from == TaskState::Failed {
             cascade::forgiven(tx, &mut features, feature, &[], &mut signals).await?;

@@ -136,7 +136,7 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
 /// Says on screens why a task failed or needs a person.
 pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>) -> sqlx::Result<()> {
     sqlx::query!(
-        "update task_texts set reason = $2 where task_id = $1",
+        "update task_texts set reason = $2 where task_id = $1 and reason is distinct from $2",
         task.0,
         reason
     )
