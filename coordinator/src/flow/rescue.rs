@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::cascade::{self, Features, moved};
@@ -30,24 +31,41 @@ const REASON: &str = "the worker was not heard of until the lease ended";
 /// no longer has the dispatch. A feature whose leases can't be taken back keeps no other from it. Returns how many dispatches
 /// were lost.
 pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
+    let (_, lost) = rescue_after(db, lease_ms, only_ended, (None, 0)).await?;
+    Ok(lost)
+}
+
+/// The same, and the database's time. Only leases that were ended on purpose count as well when `gap_ms` lie between that and the time
+/// that this gave `before`.
+pub async fn rescue_after(
+    db: &PgPool,
+    lease_ms: i64,
+    only_ended: bool,
+    before: (Option<OffsetDateTime>, i64),
+) -> sqlx::Result<(OffsetDateTime, (usize, Signals))> {
     let mut conn = db.acquire().await?;
-    let expired = store::lease::expired(&mut conn, lease_ms, only_ended, BATCH).await?;
+    let (now, expired) = store::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
     drop(conn);
-    if expired.is_empty() {
-        return Ok((0, Signals::default()));
-    }
-    let error = match at_once(db, &expired, &expired).await {
+    let lost = match expired[..] {
+        [] => (0, Signals::default()),
+        _ => take_all_back(db, &expired).await?,
+    };
+    Ok((now, lost))
+}
+
+async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    let error = match at_once(db, expired, expired).await {
         Err(error) if !is_away(&error) => error,
         done => return done,
     };
     tracing::warn!(%error, leases = expired.len(), "leases could not be taken back at once; feature by feature");
     let mut by_feature: BTreeMap<FeatureId, Vec<Expired>> = BTreeMap::new();
-    for one in &expired {
+    for one in expired {
         by_feature.entry(one.feature).or_default().push(one.clone());
     }
     let (mut lost, mut signals) = (0, Signals::default());
     for (feature, of_feature) in by_feature {
-        match at_once(db, &of_feature, &expired).await {
+        match at_once(db, &of_feature, expired).await {
             Ok((n, more)) => {
                 lost += n;
                 signals.merge(more);

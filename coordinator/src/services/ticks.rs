@@ -78,17 +78,25 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     let mut seconds = every(SECOND);
     let mut patient_until = Instant::now() + deps.settings.lease;
     let mut last_good = Instant::now();
+    let gap_ms = i64::try_from(GAP.as_millis()).unwrap_or(i64::MAX);
+    let mut database_time = None;
     while tick(&mut seconds, shutdown).await {
         let connected = deps.bus.client.connection_state() == State::Connected;
         if !connected || last_good.elapsed() > GAP {
             patient_until = Instant::now() + deps.settings.lease;
         }
         let only_ended = Instant::now() < patient_until;
-        match flow::rescue::rescue(&deps.db, deps.settings.lease_ms(), only_ended).await {
-            Ok((_, signals)) => {
+        let before = (database_time, gap_ms);
+        match flow::rescue::rescue_after(&deps.db, deps.settings.lease_ms(), only_ended, before).await {
+            Ok((now, (_, signals))) => {
                 if connected {
                     last_good = Instant::now();
                 }
+                // This clock stands still while the machine sleeps, and doesn't know when the database stood still.
+                if database_time.is_some_and(|before| now - before > GAP) {
+                    patient_until = Instant::now() + deps.settings.lease;
+                }
+                database_time = Some(now);
                 deps.bus.emit(signals).await;
             }
             Err(error) => tracing::warn!(%error, "leases could not be looked at"),

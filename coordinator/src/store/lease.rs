@@ -2,6 +2,7 @@
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, TaskId};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dispatch::DispatchState;
@@ -82,13 +83,16 @@ pub struct Expired {
     pub worker_died: bool,
 }
 
-/// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose.
+/// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose, and the time that
+/// the database has. It is the same when more than `gap_ms` lie between that and `before`, what this gave last: while a machine sleeps,
+/// a server stands still or a clock is set, nobody could renew a lease.
 pub async fn expired(
     conn: &mut PgConnection,
     lease_ms: i64,
     only_ended: bool,
     limit: i64,
-) -> sqlx::Result<Vec<Expired>> {
+    (before, gap_ms): (Option<OffsetDateTime>, i64),
+) -> sqlx::Result<(OffsetDateTime, Vec<Expired>)> {
     let rows = sqlx::query!(
         r#"with too_long as materialized (
              select id
@@ -102,32 +106,42 @@ pub async fn expired(
              from too_long
              where d.id = too_long.id
            )
-           select d.id, d.task_id, d.feature_id, d.worker,
-                  not exists (
-                    select 1 from workers w
-                    where w.name = d.worker and w.incarnation = d.incarnation
-                      and w.seen_at > now() - $3 * interval '1 millisecond'
-                  ) as "worker_died!"
-           from dispatches d
-           where d.state = 'live' and d.lease_until < now() and (not $1 or d.lease_until = '-infinity')
-           order by d.id
-           limit $2"#,
+           select clock.now as "now!", d.id as "id?", d.task_id as "task_id?", d.feature_id as "feature_id?", d.worker as "worker?",
+                  d.worker_died as "worker_died?"
+           from (select now() as now) clock
+           left join lateral (
+             select id, task_id, feature_id, worker,
+                    not exists (
+                      select 1 from workers w
+                      where w.name = of.worker and w.incarnation = of.incarnation
+                        and w.seen_at > now() - $3 * interval '1 millisecond'
+                    ) as worker_died
+             from dispatches of
+             where state = 'live' and lease_until < now()
+               and (lease_until = '-infinity'
+                    or not $1 and coalesce(clock.now - $4 <= $5 * interval '1 millisecond', true))
+             order by id
+             limit $2
+           ) d on true"#,
         only_ended,
         limit,
         lease_ms as f64,
+        before,
+        gap_ms as f64,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Expired {
-            id: DispatchId(row.id),
-            task: TaskId(row.task_id),
-            feature: FeatureId(row.feature_id),
-            worker: row.worker,
-            worker_died: row.worker_died,
+    let now = rows.first().map_or(OffsetDateTime::UNIX_EPOCH, |row| row.now);
+    let expired = rows.into_iter().filter_map(|row| {
+        Some(Expired {
+            id: DispatchId(row.id?),
+            task: TaskId(row.task_id?),
+            feature: FeatureId(row.feature_id?),
+            worker: row.worker?,
+            worker_died: row.worker_died?,
         })
-        .collect())
+    });
+    Ok((now, expired.collect()))
 }
 
 /// Which of `ids` are still live with an ended lease, locked: nobody renewed them in between.

@@ -39,3 +39,40 @@ async fn a_lease_from_the_future_ends_one_lease_from_now() {
     );
     world.stop().await;
 }
+
+/// The machine slept, the server stood still, or its clock was set: nobody could renew a lease meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_that_ended_while_time_was_missing_are_left_to_their_workers() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit(
+            "f",
+            None,
+            "- {key: a, title: A}\n- {key: b, title: B}",
+            &FeatureOptions::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(pool.claim(2).await.len(), 2);
+    sqlx::query(
+        "update dispatches
+         set lease_until = case when id = (select id from dispatches order by id limit 1) then '-infinity' else now() - interval '1 s' end",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let lease_ms = world.settings.lease_ms();
+    let after = async |before| {
+        let (now, (lost, _)) = rescue::rescue_after(&world.db, lease_ms, false, (before, 3_000))
+            .await
+            .unwrap();
+        (now, lost)
+    };
+    let slept = time::OffsetDateTime::now_utc() - Duration::from_secs(60);
+    let (now, lost) = after(Some(slept)).await;
+    assert_eq!(lost, 1, "only what its own worker gave up");
+    assert!(now > slept + Duration::from_secs(30));
+    assert_eq!(after(Some(now)).await.1, 1, "nobody was heard of since");
+    world.stop().await;
+}
