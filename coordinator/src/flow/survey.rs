@@ -68,7 +68,9 @@ pub async fn take(db: &PgPool, feature: Uuid, survey: &Survey) -> sqlx::Result<S
         renamed: rename(&mut tx, repo, survey).await?,
         ..Surveyed::default()
     };
-    let back = store::survey::present(&mut tx, repo, &survey.present).await?;
+    let renamed = survey.renamed.iter().map(|rename| &rename.to);
+    let present: Vec<String> = survey.present.iter().chain(renamed).cloned().collect();
+    let back = store::survey::present(&mut tx, repo, &present).await?;
     let gone = store::survey::missing(&mut tx, repo, &survey.missing, &survey.deleted).await?;
     if !gone.is_empty() {
         let stale = store::survey::mark_stale(&mut tx, repo, &gone).await?;

@@ -108,10 +108,14 @@ async fn release_together(db: &PgPool, tasks: &[Uuid]) -> sqlx::Result<()> {
 
 async fn index(db: &PgPool) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
-    let ended = store::recall::ended_entries(&mut tx, ENTRIES).await?;
-    let docs: Vec<NewDoc> = ended.iter().map(journal_doc).collect();
-    let repos: BTreeSet<&str> = docs.iter().map(|doc| doc.repo_id.as_str()).collect();
+    let (runs, repos) = store::recall::ended_runs(&mut tx).await?;
+    if runs.is_empty() {
+        return Ok(0);
+    }
+    let repos: BTreeSet<&str> = repos.iter().map(String::as_str).collect();
     store::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let ended = store::recall::ended_entries(&mut tx, &runs, ENTRIES).await?;
+    let docs: Vec<NewDoc> = ended.iter().map(journal_doc).collect();
     store::recall::insert(&mut tx, &docs).await?;
     tx.commit().await?;
     Ok(docs.len())

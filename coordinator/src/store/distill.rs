@@ -24,13 +24,14 @@ pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Groups of more than `above` live learnings, the largest first, of repositories where no session merges now. A tag that an
-/// index has no room for makes none.
+/// Groups of more than `above` live learnings that agents left, the largest first, of repositories where no session merges now. A tag
+/// that an index has no room for makes none.
 pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Result<Vec<Tagged>> {
     let rows = sqlx::query!(
         r#"with live as (
              select repo_id, tags from learnings
              where released_at is not null and pruned_at is null and superseded_by is null and stale_since is null
+               and origin in ('attempt', 'distilled')
                and not exists (
                  select from distillations d where d.repo_id = learnings.repo_id and d.ended_at is null
                )
@@ -100,7 +101,7 @@ pub struct Mergeable {
     pub live: bool,
 }
 
-/// The oldest live learnings with a tag.
+/// The oldest live learnings with a tag that agents left: what people gave is never replaced by them.
 pub async fn with_tag(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -112,7 +113,7 @@ pub async fn with_tag(
         r#"select id, category, tags, title, body, paths, true as "live!"
            from learnings
            where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
-             and stale_since is null and $2 in (select lower(tag) from unnest(tags) as u(tag))
+             and stale_since is null and origin in ('attempt', 'distilled') and $2 in (select lower(tag) from unnest(tags) as u(tag))
            order by id
            limit $3"#,
         repo_id,

@@ -319,8 +319,8 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes entries, and the prompts that showed them to attempts that have ended, with those that lie in one row with them;
-/// returns how many entries, and how many prompts showed them.
+/// Deletes entries, and the prompts that showed them, with those that lie in one row with them: a worker has what it was sent, and a
+/// claim that comes again gets a new one. Returns how many entries, and how many prompts showed them.
 pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     // What stays behind them would else stand alone, as if it were live.
     sqlx::query!(
@@ -338,7 +338,7 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
              select d.id, d.prompts_id
              from memory_uses u
              join dispatches d on d.id = u.dispatch_id
-             where u.entry = any($1) and u.left_out is null and d.state <> 'live'
+             where u.entry = any($1) and u.left_out is null
            ), kept as (
              delete from prompts p using shown s where p.id in (s.prompts_id, s.id)
            ), sources as (

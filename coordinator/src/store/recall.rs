@@ -360,16 +360,31 @@ pub struct EndedEntry {
     pub settled_at: OffsetDateTime,
 }
 
-/// Journal entries of ended runs that are not indexed yet, at most `most`. Runs without any such entry are marked.
-pub async fn ended_entries(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<EndedEntry>> {
-    let runs = sqlx::query_scalar!(
-        "select id from runs where ended_at is not null and journal_indexed_at is null order by ended_at limit 20"
+/// Runs that have ended, with all of their sessions, whose journal isn't indexed yet, and the repositories that they worked on.
+pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<(Vec<Uuid>, Vec<String>)> {
+    let runs = sqlx::query!(
+        "select r.id, f.repo_id
+         from runs r
+         join features f on f.id = r.feature_id
+         where r.ended_at is not null and r.journal_indexed_at is null
+           and not exists (
+             select from dispatches d where d.feature_id = r.feature_id and d.state = 'live' and d.run_id = r.id
+           )
+         order by r.ended_at
+         limit 20"
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    if runs.is_empty() {
-        return Ok(Vec::new());
-    }
+    Ok(runs.into_iter().map(|run| (run.id, run.repo_id)).unzip())
+}
+
+/// Journal entries of these runs that are not indexed yet, at most `most`. Runs without any such entry are marked. Their repositories are
+/// held ([`super::library::lock`]), so that nobody takes them back meanwhile.
+pub async fn ended_entries(
+    conn: &mut PgConnection,
+    runs: &[Uuid],
+    most: i64,
+) -> sqlx::Result<Vec<EndedEntry>> {
     let entries = sqlx::query_as!(
         EndedEntry,
         r#"select r.id as run, d.id as dispatch, f.repo_id, x.title, d.journal as "journal!",
@@ -383,7 +398,7 @@ pub async fn ended_entries(conn: &mut PgConnection, most: i64) -> sqlx::Result<V
            where r.id = any($1) and d.journal is not null and (d.journal <> '' or fr.dispatch_id is not null)
              and not exists (select from memory_docs m where m.entry = d.id)
            limit $2"#,
-        &runs,
+        runs,
         most,
     )
     .fetch_all(&mut *conn)
@@ -393,7 +408,7 @@ pub async fn ended_entries(conn: &mut PgConnection, most: i64) -> sqlx::Result<V
     if whole {
         sqlx::query!(
             "update runs set journal_indexed_at = now() where id = any($1) and id <> all($2)",
-            &runs,
+            runs,
             &open,
         )
         .execute(conn)

@@ -324,7 +324,8 @@ pub async fn rename(conn: &mut PgConnection, repo_id: &str, from: &str, to: &str
              returning id
            ), new as (
              insert into memory_paths (repo_id, path, seen, checked_at) values ($1, $3, true, now())
-             on conflict (repo_id, path) do update set seen = true, missing_since = null, checked_at = now()
+             -- One that was missing is found again by whoever looks for those ([`present`]).
+             on conflict (repo_id, path) do update set seen = true, checked_at = now()
            )
            select id as "id!" from learned union all select id from known"#,
         repo_id,

@@ -75,13 +75,17 @@ pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> 
              from memory_trials m
              join dispatches d on d.id = m.dispatch_id
              join tasks t on t.id = d.task_id
+             join features f on f.id = t.feature_id
              cross join lateral (
                select coalesce(bool_or(v.outcome = 'failed'), false) as refused,
                       coalesce(bool_or(v.outcome = 'conflict'), false) as conflicted
                from dispatches v
                where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
              ) judged
+             -- What isn't decided yet must not take the place of what is. A cancelled feature decides nothing any more.
              where m.outcome is null and d.state <> 'live'
+               and not (d.outcome = 'done' and t.state in ('pending', 'in_progress') and t.attempt = d.attempt
+                        and f.state not in ('done', 'cancelled') and not judged.refused and not judged.conflicted)
              order by m.dispatch_id
              limit $1
              for update of m skip locked
@@ -91,15 +95,13 @@ pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> 
                        when refused or outcome in ('failed', 'error') or outcome = 'no_sigil' and not changed then 'failed'
                        when conflicted then 'neutral'
                        when outcome = 'done' and task_state = 'done' and task_attempt = attempt then 'landed'
-                       when outcome = 'done' and task_state in ('pending', 'in_progress') and task_attempt = attempt
-                         then null
                        else 'neutral'
                      end)::memory_outcome as outcome
              from open
            ), trials as (
              update memory_trials m set outcome = e.outcome
              from ended e
-             where m.dispatch_id = e.dispatch_id and e.outcome is not null
+             where m.dispatch_id = e.dispatch_id
              returning m.dispatch_id, m.outcome
            ), uses as (
              update memory_uses u set outcome = t.outcome

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::trust::settings;
 
-const ABOVE: Distill = Distill {
+pub const ABOVE: Distill = Distill {
     above: 3,
     usd_a_day: 1.0,
 };

@@ -4,6 +4,7 @@
 
 mod at_once;
 mod bounds;
+mod deleted;
 mod distill;
 mod embeddings;
 mod floor;

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::flow::apply::Fate;
 use ralph_coordinator::flow::library::{self, ImportLine};
-use ralph_coordinator::store::view;
+use ralph_coordinator::store::{self, view};
 use ralph_shared::wire::{Assignment, Ended, Finished, IntegrationEnd};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 use time::OffsetDateTime;
@@ -212,5 +212,41 @@ async fn a_conflict_weighs_nothing() {
         .await
         .unwrap();
     assert!((weight - 1.0).abs() < 1e-6, "{weight}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_decided_keeps_nothing_from_being_weighed() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    let repository = Repository::create(world.dir(), &[("README.md", "begin\n")]).unwrap();
+    let graph = "- {key: a, title: Boil the kettle}\n- {key: b, title: Boil the kettle again}";
+    world
+        .submit("kettle", Some(&repository), graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    sqlx::query("update features set repo_id = 'r'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    teach(&world).await;
+    let both = pool.claim_once(&[["default"], ["default"]]).await;
+    let says = |of: &Assignment, word: &str| format!("<task-{word}>{}</task-{word}>", of.task);
+    // The first one waits to land.
+    scene::says(&pool, &both[0], &says(&both[0], "done")).await;
+    scene::says(&pool, &both[1], &says(&both[1], "failed")).await;
+    let weigh = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        store::uses::weigh(&mut conn, 1).await.unwrap().attempts
+    };
+    assert_eq!(weigh().await, 1);
+    assert_eq!(outcomes(&world).await, [None, Some("failed".to_owned())]);
+    assert_eq!(weigh().await, 0);
+    sqlx::query("update features set state = 'cancelled'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(weigh().await, 1);
+    assert_eq!(outcomes(&world).await[0].as_deref(), Some("neutral"));
     world.stop().await;
 }

@@ -51,7 +51,7 @@ pub enum MemoryCommand {
   ralph-coordinator memory prune l-9f2c k-41aa
   ralph-coordinator memory prune --unused-days 180 --dry-run")]
     Prune(put::PruneArgs),
-    /// Delete entries for good, with the prompts of ended attempts that showed them: a leaked secret, say
+    /// Delete entries for good, with the prompts that showed them: a leaked secret, say
     #[command(
         after_help = "Transcripts of the attempt that wrote it keep it until their retention ends.
 

@@ -1,0 +1,152 @@
+//! What the memory keeps of tasks and features that end early or are deleted.
+
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::steer::Steered;
+use ralph_coordinator::flow::{distill, edit, finish, library, remove};
+use ralph_coordinator::store;
+use ralph_shared::wire::{Assignment, EndReason, Ended};
+use ralph_tests::harness::World;
+use uuid::Uuid;
+
+use super::distill::ABOVE;
+use super::pool::Pool;
+use super::scene;
+
+const NOTED: &str = "<journal>The kettle boils over when it is full.</journal>";
+
+/// Journals that the index holds.
+async fn journals(world: &World) -> (i64, i64) {
+    sqlx::query_as(
+        "select (select count(*) from memory_docs where kind = $1),
+                coalesce((select sum(entries) from memory_stats where kind = $1), 0)::bigint",
+    )
+    .bind(Kind::Journal)
+    .fetch_one(&world.db)
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_of_a_feature_leave_the_index_with_it() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    let feature = scene::submit(
+        &world,
+        "kettle",
+        "- {key: a, title: Boil}\n- {key: b, title: Pour}",
+    )
+    .await;
+    scene::does(&pool, NOTED).await;
+    scene::does(&pool, NOTED).await;
+    finish::tick(&world.db).await.unwrap();
+    scene::upkeep(&world).await;
+    assert_eq!(journals(&world).await, (2, 2));
+    let steered = edit::delete_feature(&world.db, feature).await.unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(journals(&world).await, (0, 0));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    let feature = scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let of = scene::claims(&pool).await;
+    let (steered, ..) = finish::stop(&world.db, feature).await.unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    scene::upkeep(&world).await;
+    assert_eq!(journals(&world).await, (0, 0));
+    let ended = Ended::Told {
+        reason: EndReason::Interrupted,
+    };
+    pool.report(vec![pool.session(&of, ended, NOTED, 0)]).await;
+    scene::upkeep(&world).await;
+    assert_eq!(journals(&world).await, (1, 1));
+    world.stop().await;
+}
+
+async fn prompt_of(world: &World, of: &Assignment) -> Option<(String, String)> {
+    let mut conn = world.db.acquire().await.unwrap();
+    store::prompt::read(&mut conn, of.dispatch.0).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prompts_that_were_sent_with_those_of_a_deleted_task_stay() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(
+        &world,
+        "kettle",
+        "- {key: a, title: Boil}\n- {key: b, title: Pour}",
+    )
+    .await;
+    let both = pool.claim_once(&[["default"], ["default"]]).await;
+    for of in &both {
+        let text = format!("<task-done>{}</task-done>", of.task);
+        scene::says(&pool, of, &text).await;
+        assert!(prompt_of(&world, of).await.is_some());
+    }
+    let (steered, _) = remove::task(&world.db, both[0].task, "test").await.unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    assert!(prompt_of(&world, &both[1]).await.is_some());
+    world.stop().await;
+}
+
+fn given(number: usize) -> library::ImportLine {
+    library::ImportLine {
+        id: format!("e{number}"),
+        date: time::OffsetDateTime::now_utc() - time::Duration::days(3),
+        title: format!("The kettle boils over, {number}"),
+        body: "Fill it to two thirds.".to_owned(),
+        paths: Vec::new(),
+        tags: vec!["kettle".to_owned()],
+        kind: Kind::Learning,
+        category: None,
+        feature: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_gave_is_not_merged_by_sessions() {
+    let world = scene::world().await;
+    let lines: Vec<_> = (0..9).map(given).collect();
+    library::import(&world.db, "kettle", &lines).await.unwrap();
+    let (begun, _) = distill::begin(&world.db, ABOVE).await.unwrap();
+    assert_eq!(begun, 0);
+    sqlx::query("update learnings set origin = 'attempt'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let (begun, _) = distill::begin(&world.db, ABOVE).await.unwrap();
+    assert_eq!(begun, 1);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_shows_what_is_purged_goes_while_its_session_runs() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(
+        &world,
+        "kettle",
+        "- {key: a, title: Boil a kettle}\n- {key: b, title: Boil a kettle again, after: [a]}",
+    )
+    .await;
+    scene::does(
+        &pool,
+        "<knowledge tags='kettle' title='The kettle boils'>The code is 4711.</knowledge>",
+    )
+    .await;
+    scene::upkeep(&world).await;
+    let of = scene::claims(&pool).await;
+    assert!(scene::prompt(&of).contains("4711"), "{}", scene::prompt(&of));
+    assert!(prompt_of(&world, &of).await.is_some());
+    let entry: Uuid = sqlx::query_scalar("select id from knowledge")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 1));
+    assert_eq!(prompt_of(&world, &of).await, None);
+    world.stop().await;
+}
