@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
 
-use crate::life::Life;
+use crate::life::{Hearing, Life};
 use crate::outgoing;
 
 /// Renewals go on until the process ends, drain included.
@@ -99,9 +99,15 @@ async fn beat(life: &Life) {
                 tracing::info!("the coordinator doesn't know this worker; saying hello");
             }
             life.heard(false);
-            if let Err(error) = life.hello_once(&[]).await {
-                tracing::error!(error = format!("{error:#}"), "refused; draining");
-                life.draining.cancel();
+            match life.hello_once(&[]).await {
+                Ok(Hearing::Later { reason, .. }) => {
+                    tracing::warn!(reason, "not welcome yet; saying hello again")
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::error!(error = format!("{error:#}"), "refused; draining");
+                    life.draining.cancel();
+                }
             }
         }
         Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),

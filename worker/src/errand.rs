@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
@@ -31,6 +31,9 @@ use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, Transcr
 use crate::workspace::{CommitMessage, Workspace};
 pub use left::{held_by_earlier_life, push_what_is_left, report_earlier_life};
 use patience::Patience;
+
+/// How long a session's report waits for its transcript.
+const PUBLISH: Duration = Duration::from_secs(30);
 
 /// Runs a dispatch and leaves its report in the spool. Returns what it told of its agent's door.
 pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
@@ -225,7 +228,17 @@ async fn session(
             );
         }
     };
-    if let Err(error) = workspace.set_up(life.workspaces.settings()).await {
+    let mut waits = end.clone();
+    let set_up = tokio::select! {
+        biased;
+        // Its commands may take half an hour.
+        told = waits.wait_for(Option::is_some) => {
+            let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
+            return (unstarted(Ended::Told { reason }, Snapshot::default()), Some(workspace));
+        }
+        done = workspace.set_up(life.workspaces.settings()) => done,
+    };
+    if let Err(error) = set_up {
         let snapshot = Snapshot::default();
         let ended = Ended::Workspace {
             message: error.to_string(),
@@ -242,15 +255,12 @@ async fn session(
     let secrets = session::login_secrets(&agent.files);
     let redactor = life.redactor.with(secrets);
     let (sender, receiver) = session::channel(redactor.clone());
-    let publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
+    let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
     let mut told = end.clone();
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
-    if let Err(error) = publisher.await {
-        tracing::warn!(%error, "the transcript's publisher failed");
-    }
     if assignment.kind == SessionKind::Verify
         && let Ok(changed) = workspace.changed_tracked_files().await
         && !changed.is_empty()
@@ -272,6 +282,15 @@ async fn session(
     let mut snapshot = workspace.finish(&message).await;
     while workspace.is_away() && patience.after_work(&mut told).await {
         snapshot = workspace.finish(&message).await;
+    }
+    // What the session did is safe; its transcript must not hold it up for long.
+    match tokio::time::timeout(PUBLISH, &mut publisher).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the transcript's publisher failed"),
+        Err(_) => {
+            tracing::warn!(dispatch = %assignment.dispatch, "the broker doesn't take the transcript; its end is missing");
+            publisher.abort();
+        }
     }
     let pushed = snapshot.is_pushed();
     match pushed {

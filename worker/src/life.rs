@@ -32,8 +32,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(10);
 /// From the order to end a session to giving up on it: its own graces, the push, and more.
 const END: Duration = Duration::from_secs(120);
-/// How often work of an earlier life that could not be pushed is tried again.
+/// After this work that could not be pushed is tried again, then after twice as long each time: it may be large, and refused for good.
 const UNPUSHED: Duration = Duration::from_secs(60);
+/// The longest such pause.
+const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
 /// What one incarnation's loops share.
 #[derive(Debug)]
@@ -458,11 +460,19 @@ async fn settle(life: &Life) {
 
 /// Pushes, from time to time and when another push went well, what could not be pushed when its session ended.
 async fn push_what_is_left(life: Arc<Life>) {
+    let mut pause = UNPUSHED;
     loop {
         tokio::select! {
-            () = tokio::time::sleep(UNPUSHED) => {}
+            () = tokio::time::sleep(pause) => {}
             () = life.push_now.notified() => {}
         }
+        life.unpushed.store(false, Ordering::Relaxed);
         errand::push_what_is_left(&life).await;
+        let left = life.unpushed.load(Ordering::Relaxed);
+        pause = if left {
+            (pause * 2).min(UNPUSHED_MOST)
+        } else {
+            UNPUSHED
+        };
     }
 }

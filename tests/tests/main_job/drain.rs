@@ -1,5 +1,7 @@
 //! SIGTERM of a worker: what runs may end, within a bound; then it is ended, pushed and reported.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use ralph_tests::harness::{WorkerOptions, World};
 
@@ -126,6 +128,62 @@ async fn worker_told_twice_leaves_at_once_and_takes_its_agents_along() {
     assert_eq!(told.wait().await.code(), Some(130), "{}", told.output());
     assert_eq!(world.session_processes(), []);
     let _again = world.worker(&options("told")).unwrap();
+    scene.completes().await;
+    world.stop().await;
+}
+
+/// Waits until a file of that name is somewhere below the world's folder.
+async fn appears(world: &World, name: &str) {
+    let found = async || {
+        let find = tokio::process::Command::new("find")
+            .arg(world.dir())
+            .args(["-name", name, "-print", "-quit"])
+            .output()
+            .await
+            .unwrap();
+        !find.stdout.is_empty()
+    };
+    for _ in 0..600 {
+        if found().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("there is no {name}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_ends_a_session_that_is_still_set_up() {
+    let mut world = World::calm().await.unwrap();
+    let config = world.dir().join(".ralph.toml");
+    std::fs::write(
+        &config,
+        "[workspace]\nsetup = [\"touch setting-up; sleep 600\"]\n",
+    )
+    .unwrap();
+    world.coordinator().await.unwrap();
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 0,
+        ..WorkerOptions::named(name).pool("setup")
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let graph =
+        "- key: a\n  title: Work in what was set up\n  description: |\n    @write a.txt a\n    @done\n";
+    let scene = Scene::submit(&world, "setup", graph).await;
+    appears(&world, "setting-up").await;
+    drained.signal(Signal::SIGTERM);
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    assert_eq!(
+        scene.attempts().await,
+        [(
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )]
+    );
+    world.check_processes().await.unwrap();
+    std::fs::write(&config, "[workspace]\nsetup = [\"true\"]\n").unwrap();
+    let _next = world.worker(&options("next")).unwrap();
     scene.completes().await;
     world.stop().await;
 }

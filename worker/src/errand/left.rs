@@ -1,6 +1,7 @@
 //! Work whose session is over but that has not reached its server yet, or that nobody was told of: of an earlier life of the
 //! worker, or of a push that failed.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use ralph_shared::ids::DispatchId;
@@ -75,8 +76,11 @@ pub async fn push_what_is_left(life: &Life) {
         subject: "Work that could not be pushed at once".to_owned(),
         body: String::new(),
     };
-    let waiting = life.spool.dispatches();
-    for workspace in life.workspaces.unpushed().await {
+    let unpushed = life.workspaces.unpushed().await;
+    // Looked at afterwards: one is under way until its report is spooled, and its workspace is free before.
+    let mut waiting: BTreeSet<DispatchId> = life.running().into_iter().collect();
+    waiting.extend(life.spool.dispatches());
+    for workspace in unpushed {
         let dispatch = uuid::Uuid::parse_str(workspace.dispatch()).map(DispatchId);
         // What the session itself reported comes first.
         if dispatch.as_ref().is_ok_and(|dispatch| waiting.contains(dispatch)) {

@@ -49,7 +49,9 @@ fn is_empty(dir: &Path) -> bool {
             .flatten()
             .flatten()
     };
-    entries("objects/pack").next().is_none()
+    // A fetch that was broken off leaves `tmp_pack_…`, and nothing that it could build on.
+    let is_partial = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("tmp_");
+    entries("objects/pack").all(is_partial)
         && entries("objects").all(|entry| matches!(entry.file_name().to_str(), Some("info" | "pack")))
 }
 
