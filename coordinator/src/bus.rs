@@ -95,6 +95,9 @@ pub struct TranscriptReader {
     consumer: PullConsumer,
 }
 
+/// How long one look at a transcript may take.
+const READ: Duration = Duration::from_secs(10);
+
 impl TranscriptReader {
     /// What came since the last call, some hundred messages at most; empty when there is nothing now.
     ///
@@ -102,13 +105,16 @@ impl TranscriptReader {
     /// When JetStream can't be asked; a new reader begins from the start.
     pub async fn more(&self) -> anyhow::Result<Vec<Bytes>> {
         use futures::TryStreamExt as _;
-        let batch = self
-            .consumer
-            .fetch()
-            .max_messages(READER_BATCH)
-            .messages()
-            .await?;
-        let messages: Vec<_> = batch.try_collect().await.map_err(anyhow::Error::from_boxed)?;
+        let fetch = async {
+            let fetch = self.consumer.fetch().max_messages(READER_BATCH);
+            let batch = fetch.messages().await?;
+            let messages: Vec<_> = batch.try_collect().await.map_err(anyhow::Error::from_boxed)?;
+            anyhow::Ok(messages)
+        };
+        // A request that was lost with its connection is never answered.
+        let messages = tokio::time::timeout(READ, fetch)
+            .await
+            .context("JetStream gave no answer in time")??;
         Ok(messages
             .into_iter()
             .map(|message| message.message.payload)

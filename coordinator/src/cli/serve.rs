@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -127,12 +128,20 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let (api, loops) = tokio::join!(api, loops);
     stop.abort();
-    deps.ways.close().await;
-    deps.db.close().await;
+    // A statement that hangs is cut off: the server takes its transaction back.
+    let close = async { tokio::join!(deps.ways.close(), deps.db.close()) };
+    if tokio::time::timeout(CLOSE, close).await.is_err() {
+        tracing::warn!("connections to the database did not close in time; cut off");
+    }
     tracing::info!("stopped");
     api.and(loops)?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// How long connections to the database may take to close.
+const CLOSE: Duration = Duration::from_secs(5);
+/// Signals that come within this time are one.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let mut terminate = signal(SignalKind::terminate()).context("failed to wait for SIGTERM")?;
@@ -144,6 +153,20 @@ fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<tokio::task::Joi
         }
         tracing::info!("stopping");
         shutdown.cancel();
+        // Everything is safe to cut (DESIGN 1.6): a second signal doesn't wait for what is under way. A terminal and a supervisor may
+        // both tell of the first one.
+        tokio::time::sleep(ONE_SIGNAL).await;
+        let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return;
+        };
+        let number = tokio::select! {
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = interrupt.recv() => SignalKind::interrupt(),
+        };
+        tracing::warn!("told to stop again; stopping at once");
+        std::process::exit(128 + number.as_raw_value());
     }))
 }
 

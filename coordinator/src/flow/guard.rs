@@ -29,10 +29,13 @@ pub(super) fn is_away(error: &sqlx::Error) -> bool {
 /// (57014) or too much memory (53200) may do so again each time.
 fn says_away(code: &str) -> bool {
     // 08: the connection broke; 57P0x: the server shuts down or starts; 53100, 53300: out of disk or connections; 40: others
-    // were at the same rows, again and again; 25P0x: this session's transaction was ended, since it stood still.
-    ["08", "57P0", "53100", "53300", "40", "25P0"]
-        .iter()
-        .any(|class| code.starts_with(class))
+    // were at the same rows, again and again; 25P0x: this session's transaction was ended, since it stood still; 42703, 42P01, 42883:
+    // a later release has changed the schema, and its coordinators do what this one can't.
+    [
+        "08", "57P0", "53100", "53300", "40", "25P0", "42703", "42P01", "42883",
+    ]
+    .iter()
+    .any(|class| code.starts_with(class))
 }
 
 #[cfg(test)]
@@ -51,6 +54,8 @@ mod tests {
             ("53300", true),
             ("40P01", true),
             ("25P03", true),
+            ("42703", true),
+            ("42P01", true),
             ("22012", false),
             ("P0001", false),
         ] {

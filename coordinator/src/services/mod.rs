@@ -112,6 +112,9 @@ impl Ways {
 /// A drain that takes longer is cut off: everything is safe to cut (DESIGN 1.6).
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// How long the last messages may take to leave.
+const FLUSH: Duration = Duration::from_secs(2);
+
 /// Pause before a loop that failed as a whole is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
@@ -158,6 +161,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
         tracing::warn!("services did not end in time; cut off");
         loops.abort_all();
     }
-    let _ = deps.bus.client.flush().await;
+    // While the broker is away this would wait for it.
+    let _ = tokio::time::timeout(FLUSH, deps.bus.client.flush()).await;
     Ok(())
 }

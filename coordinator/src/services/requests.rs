@@ -1,6 +1,7 @@
 //! Requests that are answered one by one: hello, heartbeat, decide, blob, check, prune.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_nats::Message;
 use base64::Engine as _;
@@ -26,6 +27,9 @@ const IN_FLIGHT: usize = 16;
 /// Heartbeats and hellos under way at once. They wait for no other request: a lease must not end because decisions or checks
 /// take long.
 const BEATS_IN_FLIGHT: usize = 8;
+
+/// How long the answer to a hello waits for the consumers of its pools: claims need none, and heartbeats wait behind it.
+const CONSUMERS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -96,6 +100,14 @@ async fn answer_all(
     Ok(())
 }
 
+async fn ensure_consumers(bus: &Bus, pools: &[String]) {
+    for pool in pools {
+        if let Err(error) = bus.ensure_ticket_consumer(pool).await {
+            tracing::warn!(error = format!("{error:#}"), pool, "no tickets for this pool yet");
+        }
+    }
+}
+
 async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
     let Deps {
         db, bus, settings, ..
@@ -104,16 +116,12 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         Kind::Hello => {
             if let Some(hello) = read::<Hello>(message) {
                 let answered = flow::hello::hello(db, settings, &hello).await?;
-                if matches!(answered, HelloAnswer::Welcome { .. }) {
-                    for pool in &hello.pools {
-                        if let Err(error) = bus.ensure_ticket_consumer(pool).await {
-                            tracing::warn!(
-                                error = format!("{error:#}"),
-                                pool,
-                                "no tickets for this pool yet"
-                            );
-                        }
-                    }
+                if matches!(answered, HelloAnswer::Welcome { .. })
+                    && tokio::time::timeout(CONSUMERS, ensure_consumers(bus, &hello.pools))
+                        .await
+                        .is_err()
+                {
+                    tracing::warn!("no tickets for a worker's pools yet: JetStream gives no answer");
                 }
                 answer(bus, message, &answered).await;
             }
