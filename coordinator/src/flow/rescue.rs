@@ -3,6 +3,7 @@
 //! The fence stays where it is until the task is claimed again: a report that comes before is still accepted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Instant;
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::{PgConnection, PgPool};
@@ -35,7 +36,7 @@ pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Resul
     Ok(lost)
 }
 
-/// The same, and the database's time. Only leases that were ended on purpose count as well when `gap_ms` lie between that and the time
+/// The same, and the database's time at its end. Only leases that were ended on purpose count as well when `gap_ms` lie between that and the time
 /// that this gave `before`.
 pub async fn rescue_after(
     db: &PgPool,
@@ -46,11 +47,13 @@ pub async fn rescue_after(
     let mut conn = db.acquire().await?;
     let (now, expired) = store::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
     drop(conn);
+    // What this takes itself is no gap. This clock stands still while the machine sleeps.
+    let looked = Instant::now();
     let lost = match expired[..] {
         [] => (0, Signals::default()),
         _ => take_all_back(db, &expired).await?,
     };
-    Ok((now, lost))
+    Ok((now + looked.elapsed(), lost))
 }
 
 async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
