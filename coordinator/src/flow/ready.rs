@@ -91,7 +91,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
 async fn startable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<i64> {
     let features = store::ready::claimable(conn, offer).await?;
     let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();
-    slots::one_a_folder(&mut features);
+    slots::keep_within(&mut features);
     let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);
     let most: Vec<_> = features
         .values()

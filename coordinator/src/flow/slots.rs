@@ -29,7 +29,7 @@ pub(super) async fn take(
         .map(|feature| (feature.feature, feature))
         .collect();
     count(&mut features, before);
-    one_a_folder(&mut features);
+    keep_within(&mut features);
     let mut left = u32::try_from(slots).unwrap_or(u32::MAX);
     let follow_ups: Vec<Share> = features
         .values()
@@ -63,9 +63,18 @@ pub(super) async fn take(
         .collect())
 }
 
+/// Leaves out what nobody may begin now, however much room there is.
+pub(super) fn keep_within(features: &mut BTreeMap<FeatureId, Claimable>) {
+    // Beyond a limit a run ends as soon as nothing is live: what is begun would be ended at once, again and again.
+    for feature in features.values_mut().filter(|feature| feature.over_limit) {
+        feature.follow_ups = 0;
+    }
+    one_a_folder(features);
+}
+
 /// Leaves of the features that work in the same folder the one that may begin a session in it: none while one runs there, else
 /// the one that has something to finish, else the oldest. Another session would hold a slot, waiting for the folder.
-pub(super) fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
+fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
     let mut chosen: HashMap<String, (bool, FeatureId)> = HashMap::new();
     let taken: HashSet<String> = features
         .values()

@@ -222,8 +222,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
             max_parallel: row.max_parallel,
             running: row.running,
             working: row.working,
-            // The run ends as soon as nothing is live: what is begun now would be ended at once, again and again.
-            follow_ups: if row.over_limit { 0 } else { row.follow_ups },
+            follow_ups: row.follow_ups,
             iterations_left: row.iterations_left,
             over_limit: row.over_limit,
             avoid_conflicts: row.avoid_conflicts,
