@@ -170,27 +170,27 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
     world.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_weighs_nothing() {
-    let world = scene::world().await;
-    let pool = Pool::join(&world).await;
+/// A feature about kettles whose work lands in a repository; the memory knows something of them.
+async fn boil(world: &World, graph: &str) {
     let mut options = FeatureOptions::default();
     options.run.backoff_ms = 0;
     let repository = Repository::create(world.dir(), &[("README.md", "begin\n")]).unwrap();
     world
-        .submit(
-            "kettle",
-            Some(&repository),
-            "- {key: a, title: Boil the kettle}",
-            &options,
-        )
+        .submit("kettle", Some(&repository), graph, &options)
         .await
         .unwrap();
     sqlx::query("update features set repo_id = 'r'")
         .execute(&world.db)
         .await
         .unwrap();
-    teach(&world).await;
+    teach(world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_weighs_nothing() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    boil(&world, "- {key: a, title: Boil the kettle}").await;
     scene::does(&pool, "").await;
     let turn = scene::claims(&pool).await;
     let conflict = IntegrationEnd::Conflict {
@@ -219,17 +219,8 @@ async fn a_conflict_weighs_nothing() {
 async fn what_is_not_decided_keeps_nothing_from_being_weighed() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
-    let repository = Repository::create(world.dir(), &[("README.md", "begin\n")]).unwrap();
     let graph = "- {key: a, title: Boil the kettle}\n- {key: b, title: Boil the kettle again}";
-    world
-        .submit("kettle", Some(&repository), graph, &FeatureOptions::default())
-        .await
-        .unwrap();
-    sqlx::query("update features set repo_id = 'r'")
-        .execute(&world.db)
-        .await
-        .unwrap();
-    teach(&world).await;
+    boil(&world, graph).await;
     let both = pool.claim_once(&[["default"], ["default"]]).await;
     let says = |of: &Assignment, word: &str| format!("<task-{word}>{}</task-{word}>", of.task);
     // The first one waits to land.

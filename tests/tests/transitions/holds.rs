@@ -103,7 +103,12 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (_, _, tasks) = world
-        .submit("f", None, "- {key: a, title: A}", &FeatureOptions::default())
+        .submit(
+            "f",
+            None,
+            "- {key: a, title: A}\n- {key: b, title: B}",
+            &FeatureOptions::default(),
+        )
         .await
         .unwrap();
     steer::task(&world.db, tasks[0], TaskCommand::Cancel, "test", None)
@@ -112,6 +117,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
     let mut conn = world.db.acquire().await.unwrap();
     store::ready::put_back(&mut conn, &[tasks[0].0], 0).await.unwrap();
     drop(conn);
-    assert!(pool.claim(1).await.is_empty());
+    let given: Vec<TaskId> = pool.claim(2).await.iter().map(|of| of.task).collect();
+    assert_eq!(given, [tasks[1]]);
     world.stop().await;
 }
