@@ -26,7 +26,7 @@ fn collision(gate: &std::path::Path, resolve: &str) -> String {
     @on-attempt 1 @write a.txt right
     @on-attempt 1 @write more.txt more
     @on-attempt 2 @effect right
-    @on-attempt 2 @expect-pass git status --porcelain | tr '\n' ' ' | grep -qx 'AA a.txt ?? more.txt '
+    @on-attempt 2 @expect-pass git status --porcelain | tr '\n' ' ' | grep -qx 'AA a.txt A  more.txt '
     @on-attempt 2 @expect-pass grep -q '^<<<<<<< ' a.txt
 {resolve}
     @done

@@ -33,7 +33,7 @@ pub(super) async fn check_out(
     start: &Start,
     base: &str,
     objects: &Path,
-) -> Result<Option<Conflict>, WorkspaceError> {
+) -> Result<CheckedOut, WorkspaceError> {
     let Start { commit, brings } = start;
     gitdir::make(
         git.dir(),
@@ -49,21 +49,33 @@ pub(super) async fn check_out(
     if gitdir::is_partial(objects) {
         // As the mirror, so that what is missing is fetched at once, and into what the agent's clone borrows from.
         let mirror = objects.parent().unwrap_or(objects);
+        // The mirror's configuration doesn't say which server of Git LFS is asked.
         let read = git.run("read-tree").args(["--reset", "-u", commit]);
+        let read = read.configured(lfs::settled(git).await?);
         read.variable("GIT_DIR", mirror).remote().output().await?;
     }
     let Some(brings) = brings else {
         read_tree(git, commit).await?;
-        return Ok(None);
+        return Ok(CheckedOut {
+            tree: commit.clone(),
+            conflict: None,
+        });
     };
     let (tree, conflict) = match rebase::rebase(git, commit, brings).await? {
         Rebased::Clean { tree, .. } => (tree, None),
         Rebased::Conflict(conflict) => (conflict.tree.clone(), Some(conflict)),
     };
+    // What it brings stays in the index: ignored files, and where submodules stand, would be missing in what the session leaves.
     read_tree(git, &tree).await?;
-    // What it brings is a change that nobody has committed yet.
-    git.run("read-tree").args(["-m", commit]).output().await?;
-    Ok(conflict)
+    Ok(CheckedOut { tree, conflict })
+}
+
+/// What was checked out.
+pub(super) struct CheckedOut {
+    /// A tree, or the commit whose tree it is.
+    pub tree: String,
+    /// What is to be brought together in it.
+    pub conflict: Option<Conflict>,
 }
 
 /// Checks `start` out with a git directory that is there.

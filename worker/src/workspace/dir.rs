@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ignore::WalkBuilder;
@@ -19,6 +21,8 @@ use super::workspaces::Workspaces;
 
 /// How often a folder is looked at that another session works in.
 const LOOK: Duration = Duration::from_millis(500);
+/// The largest `.gitignore` that is read. Bytes.
+const MAX_RULES_BYTES: u64 = 1024 * 1024;
 /// Files beyond which it is not told what changed: comparing them would take longer than the work.
 const MAX_FILES: usize = 1_000_000;
 /// How many changed paths a snapshot names.
@@ -148,11 +152,23 @@ fn listing(path: &Path) -> Option<Listing> {
     let is_repository = path.join(".git").exists();
     // What the worker itself lays down for the session.
     let context = path.join(CONTEXT_DIR);
+    let odd = Arc::new(AtomicBool::new(is_repository && has_odd_rules(path)));
+    if odd.load(Ordering::Relaxed) {
+        return None;
+    }
+    let found = Arc::clone(&odd);
     let walk = WalkBuilder::new(path)
         .standard_filters(false)
         .git_ignore(is_repository)
         .follow_links(false)
-        .filter_entry(move |entry| entry.file_name() != ".git" && entry.path() != context)
+        .filter_entry(move |entry| {
+            let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+            if is_repository && is_dir && has_odd_rules(entry.path()) {
+                found.store(true, Ordering::Relaxed);
+                return false;
+            }
+            entry.file_name() != ".git" && entry.path() != context
+        })
         .build();
     let mut listing = Listing::default();
     // What can't be read can't be compared; the agent's own sandbox may be able to no more.
@@ -168,12 +184,33 @@ fn listing(path: &Path) -> Option<Listing> {
         let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
         listing.files.insert(name.to_owned(), seen);
     }
-    Some(listing)
+    (!odd.load(Ordering::Relaxed)).then_some(listing)
+}
+
+/// Whether what a folder ignores can't be read: a pipe is waited for without an end, and a device has none.
+fn has_odd_rules(folder: &Path) -> bool {
+    let rules = fs::metadata(folder.join(".gitignore"));
+    rules.is_ok_and(|rules| !rules.is_file() || rules.len() > MAX_RULES_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_whose_rules_have_no_end_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join(".git")).unwrap();
+        let below = folder.path().join("a/b");
+        fs::create_dir_all(&below).unwrap();
+        assert!(listing(folder.path()).is_some());
+        let rules = below.join(".gitignore");
+        std::os::unix::fs::symlink("/dev/zero", &rules).unwrap();
+        assert!(listing(folder.path()).is_none());
+        fs::remove_file(&rules).unwrap();
+        nix::unistd::mkfifo(&rules, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(listing(folder.path()).is_none());
+    }
 
     #[test]
     fn differences_are_what_was_written_made_or_removed_and_nothing_ignored() {

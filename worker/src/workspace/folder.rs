@@ -311,9 +311,17 @@ impl Workspace {
             .accept(&[0, 1])
             .output()
             .await?;
+        // In submodules git would look with the filters that stand in their configuration, which a session may have written: where
+        // they stand is all that counts of them.
         let changed = git
             .run("diff-index")
-            .args(["-z", "--name-only", "--no-renames", start])
+            .args([
+                "-z",
+                "--name-only",
+                "--no-renames",
+                "--ignore-submodules=dirty",
+                start,
+            ])
             .output()
             .await?;
         let paths = changed

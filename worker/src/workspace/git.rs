@@ -158,6 +158,7 @@ impl Git {
             accepted: &[0],
             stdout_bytes: STDOUT_BYTES,
             variables: Vec::new(),
+            configured: Vec::new(),
             remote: false,
         }
     }
@@ -176,7 +177,11 @@ impl Git {
         let remote_url = format!("remote.{REMOTE}.url");
         let address = (remote_url.as_str(), self.address.as_str());
         let lfs = self.environment.lfs.iter().copied();
-        let settings = SETTINGS.iter().copied().chain([address]).chain(lfs);
+        let own = run
+            .configured
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings = SETTINGS.iter().copied().chain([address]).chain(lfs).chain(own);
         let mut count = 0;
         for (key, value) in settings {
             command
@@ -198,6 +203,8 @@ pub(super) struct Run<'a> {
     accepted: &'a [i32],
     stdout_bytes: usize,
     variables: Vec<(&'a str, OsString)>,
+    /// Settings of this run alone.
+    configured: Vec<(String, String)>,
     remote: bool,
 }
 
@@ -215,6 +222,12 @@ impl<'a> Run<'a> {
     /// Exit codes that are an answer.
     pub(super) fn accept(mut self, codes: &'a [i32]) -> Self {
         self.accepted = codes;
+        self
+    }
+
+    /// With these settings, over all others.
+    pub(super) fn configured(mut self, settings: Vec<(String, String)>) -> Self {
+        self.configured = settings;
         self
     }
 

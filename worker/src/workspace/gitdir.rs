@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::environment::Identity;
 
@@ -91,16 +92,36 @@ pub(super) fn is_partial(objects: &Path) -> bool {
 
 /// Lets the git directory find objects in the object folder `objects`, which must stay, up to where its history ends.
 pub(super) fn borrow(dir: &Path, objects: &Path) -> io::Result<()> {
-    use std::os::unix::ffi::OsStrExt;
-    let mut line = objects.as_os_str().as_bytes().to_vec();
-    line.push(b'\n');
-    fs::write(dir.join("objects/info/alternates"), line)?;
+    lend(dir, objects)?;
     match fs::copy(objects.with_file_name(SHALLOW), dir.join(SHALLOW)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let _ = fs::remove_file(dir.join(SHALLOW));
             Ok(())
         }
         copied => copied.map(drop),
+    }
+}
+
+/// Lets the git directory find objects in the object folder `objects`, which must stay. Where its history ends is its own affair.
+pub(super) fn lend(dir: &Path, objects: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut line = objects.as_os_str().as_bytes().to_vec();
+    line.push(b'\n');
+    fs::write(dir.join("objects/info/alternates"), line)
+}
+
+/// Removes packs and objects that a killed git left half-written in an object folder, once they are so old.
+pub(super) fn remove_halves(objects: &Path, older: Duration) {
+    for folder in fs::read_dir(objects).into_iter().flatten().flatten() {
+        for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let is_half = file.file_name().to_string_lossy().starts_with("tmp_");
+            let modified = file.metadata().and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|at| at.elapsed().ok());
+            if is_half && age.is_some_and(|age| age > older) {
+                // Whoever fetches goes on without the room.
+                let _ = fs::remove_file(file.path());
+            }
+        }
     }
 }
 

@@ -62,6 +62,22 @@ const PUSH_URL: &str = "lfs.pushurl";
 /// What the user's own configuration says of Git LFS: it goes before a repository's.
 pub(super) const OF_USER: &str = r"^lfs\.[a-z]+$";
 
+/// What was settled for a git directory, for a run of git that works with another's configuration.
+///
+/// # Errors
+/// When git fails.
+pub(super) async fn settled(git: &Git) -> Result<Vec<(String, String)>, GitError> {
+    let said = git
+        .run("config")
+        .args(["--local", "-z", "--get-regexp", r"^lfs\."]);
+    let said = said.accept(&[0, 1]).output().await?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let pairs = said.split('\0').filter_map(|pair| pair.split_once('\n'));
+    Ok(pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect())
+}
+
 /// Settles for the worker's git directory what git-lfs does, as `base` and the user's configuration have it: what stands in
 /// a git directory goes before any `.lfsconfig`. Without `base` the repository's address decides.
 ///

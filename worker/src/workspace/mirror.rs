@@ -236,6 +236,7 @@ impl Mirror {
     fn make_if_missing(&self) -> Result<(), WorkspaceError> {
         let dir = self.git.dir();
         if dir.join("HEAD").exists() {
+            gitdir::remove_halves(&dir.join("objects"), HALVES);
             return gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir));
         }
         self.make()
@@ -266,7 +267,8 @@ impl Mirror {
             .map(|number| dir.with_extension(format!("{BROKEN}{number}")))
             .find(|path| !path.exists())
             .unwrap_or_else(|| dir.with_extension(BROKEN));
-        gitdir::borrow(new.git.dir(), &beside.join("objects"))
+        // Where its own history ends, the new one knows by itself.
+        gitdir::lend(new.git.dir(), &beside.join("objects"))
             .and_then(|()| fs::rename(dir, &beside))
             .and_then(|()| fs::rename(new.git.dir(), dir))
             .map_err(WorkspaceError::io("replace the mirror", dir))?;
@@ -274,6 +276,9 @@ impl Mirror {
         Ok(fetched)
     }
 }
+
+/// What a git that was killed has begun to write is removed after so long: no other is at it any more.
+const HALVES: Duration = Duration::from_secs(60 * 60);
 
 /// Begin of the extension of broken mirrors.
 const BROKEN: &str = "broken-";

@@ -37,6 +37,31 @@ pub(super) fn open_up(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Files that git opens in each folder of a work tree.
+const READ_BY_GIT: [&str; 3] = [".gitignore", ".gitattributes", ".gitmodules"];
+
+/// Removes pipes, sockets and devices that stand where git reads what holds for a folder: it would wait for ever. Returns how many.
+pub(super) fn remove_odd_rules(folder: &Path) -> io::Result<usize> {
+    let mut removed = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        // What can't be read is opened up later.
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                folders.push(entry.path());
+                continue;
+            }
+            let is_rule = READ_BY_GIT.iter().any(|name| entry.file_name() == *name);
+            if is_rule && !kind.is_file() && !kind.is_symlink() {
+                fs::remove_file(entry.path())?;
+                removed += 1;
+            }
+        }
+    }
+    Ok(removed)
+}
+
 fn add(path: &Path, wanted: u32) -> io::Result<()> {
     let mode = fs::symlink_metadata(path)?.permissions().mode();
     if mode & wanted == wanted {

@@ -99,7 +99,7 @@ impl Workspaces {
         let landed = landed_of(&fetched, order, &mirror).await?;
         let start = start_of(&fetched, landed.as_deref(), order, &mirror).await?;
         faults::point("prepare.before_checkout");
-        let conflict = match clone::check_out(&git, &start, &order.base, &mirror.objects()).await {
+        let checked_out = match clone::check_out(&git, &start, &order.base, &mirror.objects()).await {
             Err(WorkspaceError::Git(error)) if error.suspects_objects() => {
                 fetched = mirror.rebuild(&wanted).await?;
                 clone::check_out(&git, &start, &order.base, &mirror.objects()).await?
@@ -118,10 +118,10 @@ impl Workspaces {
             author: &commit::author(&git, order.author.as_deref()),
         };
         agent.write(&git, &tree, &mirror.objects())?;
-        if let (Some(conflict), Some(brought)) = (&conflict, &brings) {
+        if let (Some(conflict), Some(brought)) = (&checked_out.conflict, &brings) {
             agent.unmerge(&git, &tree, conflict, brought).await?;
         }
-        submodules::check_out(self, &git, order, &start, folders).await?;
+        submodules::check_out(self, &git, order, &checked_out.tree, folders).await?;
         record.state = State::Ready { start: start.clone() };
         folders.write(&record)?;
         faults::point("prepare.ready");

@@ -50,6 +50,8 @@ pub(super) async fn rebase(git: &Git, head: &str, commit: &str) -> Result<Rebase
     let merged = git
         .run("merge-tree")
         .args(options)
+        // How files are merged is said in the repository, and this git has no work tree to find it in (git 2.41 and newer).
+        .variable("GIT_ATTR_SOURCE", head)
         .accept(&[0, 1])
         .output()
         .await?;

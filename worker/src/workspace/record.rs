@@ -159,8 +159,16 @@ impl Folders {
             .map_err(WorkspaceError::io("write", &path))
     }
 
-    /// Deletes the folders, the record last.
+    /// Deletes the folders, the record first: what is left half-way without one is deleted by the next life, and nobody takes it for
+    /// work.
     pub(super) fn remove(&self) -> Result<(), WorkspaceError> {
+        let path = self.file();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound && path.exists() => {
+                return Err(WorkspaceError::io("remove", &path)(error));
+            }
+            _ => {}
+        }
         for folder in [&self.agent, &self.worker] {
             remove_tree(folder).map_err(WorkspaceError::io("remove", folder))?;
         }

@@ -13,14 +13,14 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record::Folders;
 use super::trouble::Trouble;
-use super::{gitdir, gitlinks, meant, modes};
+use super::{gitdir, gitlinks, meant, modes, submodules};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
 /// What git says of a folder that it can't look into, before it goes on.
 const UNREAD: &str = "could not open directory";
-/// How deep repositories inside repositories are looked for.
-const NESTING: usize = 32;
+/// How deep repositories inside repositories are looked for: deeper than a path can be.
+const NESTING: usize = 4096;
 
 /// The tree on disk as git stores it, compared with the start.
 #[derive(Debug)]
@@ -54,7 +54,17 @@ impl Staged {
 pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
     let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
+    let odd = modes::remove_odd_rules(work_tree).map_err(WorkspaceError::io("clean", work_tree))?;
+    if odd > 0 {
+        tracing::warn!(odd, tree = %work_tree.display(), "files that git would wait for are removed");
+    }
     gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
+    for submodule in submodules::of(folders)? {
+        if submodule.dir.exists() {
+            gitdir::remove_stale_locks(&submodule.dir)
+                .map_err(WorkspaceError::io("clean", &submodule.dir))?;
+        }
+    }
     gitlinks::settle(git, folders).await?;
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),

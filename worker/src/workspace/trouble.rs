@@ -60,6 +60,8 @@ const WORDS: &[(&str, Trouble)] = &[
     ("stale info", Trouble::Moved),
     ("fetch first", Trouble::Moved),
     ("non-fast-forward", Trouble::Moved),
+    // A branch `a` leaves no room for one below `a/`.
+    ("exists; cannot create", Trouble::Declined),
     ("cannot lock ref", Trouble::Moved),
     ("reference already exists", Trouble::Moved),
     ("protected branch", Trouble::Declined),

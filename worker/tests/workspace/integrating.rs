@@ -150,6 +150,54 @@ async fn a_conflict_names_paths_and_hunks_and_moves_nothing() {
     assert_eq!(remote.head(&remote.order("t-2", "i-2").attempt_ref), None);
 }
 
+/// How a file is merged is said in the repository's attributes.
+#[tokio::test]
+async fn what_the_repository_says_of_merging_holds() {
+    let version = std::process::Command::new("git").arg("version").output().unwrap();
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let mut parts = version
+        .split([' ', '.'])
+        .filter_map(|part| part.parse::<u32>().ok());
+    if (parts.next(), parts.next()) < (Some(2), Some(41)) {
+        println!("left out: {version} takes attributes from no tree");
+        return;
+    }
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let rules = remote.commit(
+        BRANCH,
+        &remote.base,
+        ".gitattributes",
+        "log merge=union\nlock -merge\n",
+    );
+    let log = remote.commit(BRANCH, &rules, "log", "begin\n");
+    let lines: String = (0..20).map(|n| format!("line {n}\n")).collect();
+    remote.commit(BRANCH, &log, "lock", &lines);
+    let change = |n: usize| lines.replace(&format!("line {n}\n"), "changed\n");
+    let mut attempts = Vec::new();
+    for (task, file, text) in [
+        ("t-1", "log", "begin\none\n".to_owned()),
+        ("t-2", "log", "begin\ntwo\n".to_owned()),
+        ("t-3", "lock", change(0)),
+        ("t-4", "lock", change(19)),
+    ] {
+        attempts.push((task, remote.attempt(&workspaces, task, file, &text).await));
+    }
+    let mut ended = Vec::new();
+    for (at, (task, commit)) in attempts.iter().enumerate() {
+        let dispatch = format!("i-{at}");
+        let order = integrate_order(task, commit);
+        ended.push(remote.integrate(&workspaces, task, &dispatch, &order).await);
+    }
+    let merged: Vec<bool> = ended
+        .iter()
+        .map(|end| matches!(end, IntegrationEnd::Merged { .. }))
+        .collect();
+    assert_eq!(merged, [true, true, true, false], "{ended:?}");
+    let log = remote.git(&["show", &format!("{FEATURE}:log")]);
+    assert!(log.contains("one") && log.contains("two"), "{log}");
+}
+
 #[tokio::test]
 async fn an_empty_change_lands_as_an_empty_commit() {
     let remote = Remote::new();

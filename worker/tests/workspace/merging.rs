@@ -56,7 +56,7 @@ async fn a_clone_begins_with_the_conflict_in_its_tree_and_lands_when_it_is_resol
         "{text}"
     );
     // The agent's own git shows what is to be done, and may finish it the usual way.
-    assert_eq!(git(tree, &["status", "--porcelain"]), "UU a.txt\n?? new.txt");
+    assert_eq!(git(tree, &["status", "--porcelain"]), "UU a.txt\nA  new.txt");
     assert!(git(tree, &["diff"]).contains("++<<<<<<< "));
     fs::write(tree.join("a.txt"), "first and second\n").unwrap();
     git(tree, &["add", "-A"]);
@@ -83,6 +83,29 @@ async fn a_clone_begins_with_the_conflict_in_its_tree_and_lands_when_it_is_resol
     );
     assert_eq!(remote.git(&["show", &format!("{FEATURE}:new.txt")]), "new");
     assert_eq!(remote.git(&["rev-list", "--count", "--merges", FEATURE]), "0");
+}
+
+/// What git ignores and an attempt committed on purpose is gone with nobody's conflict.
+#[tokio::test]
+async fn what_was_committed_though_it_is_ignored_outlives_a_conflict() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let first = remote.attempt(&workspaces, "t-1", "a.txt", "first\n").await;
+    let workspace = remote.prepare(&workspaces, "t-2").await;
+    fs::write(workspace.path().join("a.txt"), "second\n").unwrap();
+    fs::write(workspace.path().join(".gitignore"), "*.log\n").unwrap();
+    fs::write(workspace.path().join("kept.log"), "kept\n").unwrap();
+    git(workspace.path(), &["add", "-f", "kept.log"]);
+    let second = finish(&workspace).await.commit.unwrap();
+    workspace.remove().await.unwrap();
+    assert_eq!(remote.git(&["show", &format!("{second}:kept.log")]), "kept");
+    remote
+        .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &first))
+        .await;
+    let workspace = onto_head(&remote, &workspaces, "t-2", "d-2", &second).await;
+    fs::write(workspace.path().join("a.txt"), "first and second\n").unwrap();
+    let commit = finish(&workspace).await.commit.unwrap();
+    assert_eq!(remote.git(&["show", &format!("{commit}:kept.log")]), "kept");
 }
 
 #[tokio::test]
@@ -120,7 +143,7 @@ async fn what_merges_by_itself_is_an_uncommitted_change_on_the_head() {
         .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &first))
         .await;
     let workspace = onto_head(&remote, &workspaces, "t-2", "d-2", &second).await;
-    assert_eq!(git(workspace.path(), &["status", "--porcelain"]), " M shared.txt");
+    assert_eq!(git(workspace.path(), &["status", "--porcelain"]), "M  shared.txt");
     let snapshot = finish(&workspace).await;
     assert_eq!(snapshot.files_changed, ["shared.txt"]);
 }

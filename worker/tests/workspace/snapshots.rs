@@ -329,6 +329,20 @@ async fn strange_names_and_files_are_kept() {
 }
 
 #[tokio::test]
+async fn pipes_that_git_would_read_hold_nothing_up() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    let below = workspace.path().join("below");
+    fs::create_dir(&below).unwrap();
+    fs::write(below.join("kept"), "x").unwrap();
+    for name in [".gitignore", ".gitattributes"] {
+        nix::unistd::mkfifo(&below.join(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    }
+    let snapshot = finish(&workspace).await;
+    assert_eq!(snapshot.files_changed, ["below/kept"]);
+}
+
+#[tokio::test]
 async fn a_deleted_folder_is_a_deletion_of_everything() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;

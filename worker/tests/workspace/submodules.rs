@@ -201,6 +201,20 @@ async fn nothing_that_the_agent_configured_in_a_submodule_is_run() {
         fs::remove_file(&proof).is_ok(),
         "git does run it where it is asked there"
     );
+    // As a verifier's is looked at, with a filter for every file of the submodule.
+    let info = workspace.path().join("lib/.git/info");
+    fs::create_dir_all(&info).unwrap();
+    fs::write(info.join("attributes"), "* filter=x\n").unwrap();
+    let file = workspace.path().join("lib/lib.txt");
+    let before = fs::read(&file).unwrap();
+    fs::write(&file, "other\n").unwrap();
+    assert_eq!(
+        workspace.changed_tracked_files().await.unwrap(),
+        Vec::<String>::new()
+    );
+    assert!(!proof.exists());
+    fs::write(&file, before).unwrap();
+    fs::remove_file(info.join("attributes")).unwrap();
     finish(&workspace).await;
     finish(&workspace).await;
     assert!(!proof.exists());
