@@ -56,8 +56,12 @@ pub async fn publish_spooled(life: &Life) {
                 continue;
             }
         };
+        let too_large = body.len() > life.link.most_bytes();
         match life.link.report(body).await {
             Ok(()) => life.spool.published(dispatch, Instant::now()),
+            Err(error) if too_large => {
+                tracing::error!(%dispatch, error = format!("{error:#}"), "a report is too large for the broker; it stays in the spool");
+            }
             Err(error) => {
                 tracing::warn!(%dispatch, error = format!("{error:#}"), "report not published; it stays in the spool");
                 return;

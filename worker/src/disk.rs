@@ -17,16 +17,26 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 
 /// What a folder takes of its disk, as far as it can be read. Bytes.
 pub fn held_bytes(folder: &Path) -> u64 {
+    held_since(folder, i64::MIN)
+}
+
+/// The same of what was written, moved or made since a time. Seconds since 1970.
+pub fn held_since(folder: &Path, since: i64) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
             let metadata = entry.metadata().ok()?;
             let below = if metadata.is_dir() {
-                held_bytes(&entry.path())
+                held_since(&entry.path(), since)
             } else {
                 0
             };
-            Some(taken_bytes(&metadata) + below)
+            let own = if metadata.ctime() >= since {
+                taken_bytes(&metadata)
+            } else {
+                0
+            };
+            Some(own + below)
         })
         .sum()
 }
@@ -50,5 +60,6 @@ mod tests {
         std::os::unix::fs::symlink("/", below.join("d")).unwrap();
         assert!(held_bytes(folder.path()) - before >= 1024 * 1024);
         assert!(free_bytes(folder.path()).unwrap() > 0);
+        assert_eq!(held_since(folder.path(), i64::MAX), 0);
     }
 }

@@ -252,8 +252,8 @@ async fn session(
         tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "a session lacks long texts");
     }
     faults::point("session.prepared");
-    let secrets = session::login_secrets(&agent.files);
-    let redactor = life.redactor.with(secrets);
+    let logins = agent.files.clone();
+    let redactor = life.redactor.with(session::login_secrets(&logins));
     let (sender, receiver) = session::channel(redactor.clone());
     let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
@@ -261,12 +261,19 @@ async fn session(
     let mut told = end.clone();
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
-    if assignment.kind == SessionKind::Verify
-        && let Ok(changed) = workspace.changed_tracked_files().await
-        && !changed.is_empty()
-    {
-        let message = format!("the verifier changed tracked files: {}", changed.join(", "));
-        ended.ended = Ended::Protocol { message };
+    // Only a verdict can be void: how else it ended says who is to blame.
+    if assignment.kind == SessionKind::Verify && ended.ended.is_in_order() {
+        match workspace.changed_tracked_files().await {
+            Ok(changed) if changed.is_empty() => {}
+            Ok(changed) => {
+                let message = format!("the verifier changed tracked files: {}", changed.join(", "));
+                ended.ended = Ended::Protocol { message };
+            }
+            Err(error) => {
+                let message = format!("it isn't known whether the verifier changed files: {error}");
+                ended.ended = Ended::Workspace { message, away: true };
+            }
+        }
     }
     if let Ended::Limit {
         limit: SessionLimit::Disk,
@@ -300,7 +307,8 @@ async fn session(
         true => {}
     }
     let finished = Finished::Session(Box::new(report_of(ended, snapshot)));
-    // With the login's own secrets, which an agent may have put into a file.
+    // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
+    let redactor = redactor.with(session::login_secrets(&logins));
     (
         outgoing::redacted(&redactor, finished),
         pushed.then_some(workspace),

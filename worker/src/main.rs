@@ -96,6 +96,7 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         token.cancel();
         tokio::select! { _ = term.recv() => {} _ = interrupt.recv() => {} }
         tracing::warn!("told twice: leaving at once");
+        session::start_no_more();
         // What runs is not reported, but nobody's agent goes on without a worker.
         let killed = home::noted_live(&data)
             .iter()

@@ -16,6 +16,9 @@ const REPORT_BYTES: usize = 400 * 1024;
 /// The same at last. JSON writes one byte as six at most.
 const LEAST_REPORT_BYTES: usize = 16 * 1024;
 
+/// Longest name, version or model of an agent. Bytes.
+const NAME_BYTES: usize = 1_000;
+
 /// The message that a spooled report becomes: a long text goes in parts, and what is too large for a message is cut.
 ///
 /// # Errors
@@ -69,6 +72,9 @@ fn bound(report: &mut Report, room: usize) {
     if let Some(change) = &mut session.snapshot.change {
         shorten(change, room);
     }
+    let agent = &mut session.agent;
+    let names = [agent.name.as_mut(), agent.version.as_mut(), agent.model.as_mut()];
+    names.into_iter().flatten().for_each(|name| cut(name, NAME_BYTES));
     let texts = [
         session.last_tool_error.as_mut(),
         session.snapshot.push_error.as_mut(),
@@ -139,6 +145,9 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
             | Ended::Door { message, .. } = &mut session.ended
             {
                 *message = redactor.text(message);
+            }
+            if let Text::Inline(text) = &mut session.text {
+                *text = redactor.text(text);
             }
             if let Some(error) = &mut session.snapshot.push_error {
                 *error = redactor.text(error);

@@ -1,6 +1,6 @@
 //! Who waits before a closed door, and for how long (SPEC 7.3).
 //!
-//! An agent that isn't found, exits at once or wants a login is closed by the worker that met it, which then doesn't offer it.
+//! An agent that isn't found, begins no session or wants a login is closed by the worker that met it, which then doesn't offer it.
 //! What concerns an account (rate, quota, overload) closes that account for every worker that uses it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Door {
     /// The agent's command does not exist or can't be executed.
     NotFound,
-    /// It exited before it answered the first request.
+    /// It exited before it answered the first request, or refused to begin a session.
     ExitsAtOnce,
     /// It wants a login first.
     Authentication,
@@ -60,7 +60,7 @@ impl Door {
     pub fn in_words(self) -> &'static str {
         match self {
             Self::NotFound => "can't be started",
-            Self::ExitsAtOnce => "exits at once",
+            Self::ExitsAtOnce => "begins no session",
             Self::Authentication => "wants a login",
             Self::RateLimit => "is over its rate or quota",
             Self::Overload => "is overloaded",

@@ -215,6 +215,10 @@ impl Table {
 
     /// Asks the person for a permission. `None` when they rather cancel the turn.
     async fn answer(&mut self, question: Question) -> Option<()> {
+        // Its turn was cancelled meanwhile.
+        if question.answer.is_closed() {
+            return Some(());
+        }
         let entries = self.receiver.take();
         self.screen.show(&entries);
         self.screen

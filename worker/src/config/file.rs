@@ -66,6 +66,9 @@ pub struct WorkspaceTable {
     pub session_file_mb: Option<u64>,
     /// What has to stay free of its disk. MiB.
     pub session_disk_reserve_mb: Option<u64>,
+    /// Keys that nobody here knows; some are the coordinator's or the command line's.
+    #[serde(flatten)]
+    pub unknown: BTreeMap<String, toml::Value>,
 }
 
 /// A folder that setup fills once for each state of the files that decide on it.

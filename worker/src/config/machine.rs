@@ -100,9 +100,22 @@ impl Machine {
             network: args.sandbox_network.or(network).unwrap_or_default(),
             resources,
         };
+        for key in file
+            .workspace
+            .unknown
+            .keys()
+            .filter(|key| !OTHERS_KEYS.contains(&key.as_str()))
+        {
+            tracing::warn!(key, "a key of [workspace] is not known and ignored");
+        }
         let dirs = absolute(file.workspace.dirs.into_iter())?;
         let mut agents = BTreeMap::new();
         for (name, table) in file.agents {
+            if name == DEFAULT_AGENT {
+                bail!(
+                    "[agents.{DEFAULT_AGENT}] is not read: the agent that is taken by default is written as [agent]"
+                );
+            }
             agents.insert(name.clone(), agent(&name, table)?);
         }
         let mut default = file.agent.unwrap_or_default();
@@ -161,6 +174,9 @@ fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
             .map_or(default.disk_reserve_bytes, |mib| mib.saturating_mul(MIB)),
     })
 }
+
+/// Keys of `[workspace]` that the coordinator or the command line reads.
+const OTHERS_KEYS: [&str; 3] = ["repo_id", "merge", "keep_attempts_days"];
 
 /// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
 pub(super) fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {

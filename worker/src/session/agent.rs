@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use ralph_shared::wire::{Door, Ended};
+use ralph_shared::wire::{Door, EndReason, Ended};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout};
@@ -60,6 +61,10 @@ impl Agent {
         environment: BTreeMap<OsString, OsString>,
         confinement: &Confinement,
     ) -> Result<(Self, Pipes), Ended> {
+        if LEAVING.load(Ordering::Relaxed) {
+            let reason = EndReason::Drain;
+            return Err(Ended::Told { reason });
+        }
         if !spec.cwd.is_dir() {
             return Err(Ended::Workspace {
                 message: format!("the session's folder {} is not there", spec.cwd.display()),
@@ -80,6 +85,11 @@ impl Agent {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         let mut child = confinement.spawn(&mut command).map_err(|error| {
+            // The worker's trouble, not the agent's: it is tried again after a pause.
+            if is_short_of(&error) {
+                let message = format!("the agent can't be started now: {error}");
+                return Ended::Workspace { message, away: true };
+            }
             let refused = confinement.is_confined() && error.kind() == std::io::ErrorKind::PermissionDenied;
             let hint = if refused { " (in its sandbox)" } else { "" };
             not_found(spec, &format!("{error}{hint}"))
@@ -237,4 +247,19 @@ pub fn environment(
     }
     environment.insert(MARK.into(), spec.dispatch.clone().into());
     environment
+}
+
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// From now on no agent is started: the worker leaves at once, and what one that is killed would resume has nobody.
+pub fn start_no_more() {
+    LEAVING.store(true, Ordering::Relaxed);
+}
+
+/// Whether the machine has too little of something now: files, processes, memory.
+pub fn is_short_of(error: &std::io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM | libc::ENOSPC)
+    )
 }

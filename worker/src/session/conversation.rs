@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use agent_client_protocol::v1::schema::Error as RpcError;
 use ralph_shared::wire::{EndReason, SessionLimit, SessionLimits};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::Interest;
 use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
@@ -187,6 +187,21 @@ impl<'a> Conversation<'a> {
     pub fn tell(&self, method: &str, params: &impl Serialize) {
         if let Some(voice) = &self.voice {
             voice.outbox.notify(method, params);
+        }
+    }
+
+    /// Gives the agent a turn: what it asks for is answered again.
+    pub fn turn_begins(&mut self) {
+        if let Some(voice) = &mut self.voice {
+            voice.desk.turn_begins();
+        }
+    }
+
+    /// Takes the agent's turn from it. What it asked permission for has to be answered as cancelled then.
+    pub fn cancel_turn(&self, session: &str) {
+        self.tell("session/cancel", &json!({ "sessionId": session }));
+        if let Some(voice) = &self.voice {
+            voice.desk.turn_is_cancelled();
         }
     }
 

@@ -1,12 +1,12 @@
 //! Whether a session fills the disk: others work on it too, and its own report needs some of it.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::disk::{free_bytes, held_bytes};
+use crate::disk::{free_bytes, held_since};
 
 /// How often the disk is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,16 +33,21 @@ impl Drop for Watcher {
 /// Watches the disk of a session's folders, on which `reserve_bytes` have to stay free.
 pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
     let (tell, filled) = watch::channel(false);
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let began = i64::try_from(began.as_secs()).unwrap_or(i64::MAX);
     let task = tokio::spawn(async move {
         loop {
             tokio::time::sleep(LOOK).await;
-            let free = free_bytes(&folders[0]).unwrap_or(u64::MAX);
+            // They may lie on different disks.
+            let free = folders.iter().filter_map(|folder| free_bytes(folder)).min();
+            let free = free.unwrap_or(u64::MAX);
             if free >= reserve_bytes {
                 continue;
             }
             let held = folders.clone();
-            let held =
-                tokio::task::spawn_blocking(move || held.iter().map(|folder| held_bytes(folder)).sum());
+            let held = tokio::task::spawn_blocking(move || {
+                held.iter().map(|folder| held_since(folder, began)).sum()
+            });
             if fills(free, held.await.unwrap_or(0), reserve_bytes) {
                 let _ = tell.send(true);
                 return;
@@ -52,7 +57,7 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
     Watcher { filled, task }
 }
 
-/// Whether a session is to blame that so little is free: one that holds little can't be.
+/// Whether a session is to blame that so little is free: one that wrote little can't be, whatever lay there before.
 fn fills(free_bytes: u64, held_bytes: u64, reserve_bytes: u64) -> bool {
     free_bytes < reserve_bytes && held_bytes >= reserve_bytes
 }

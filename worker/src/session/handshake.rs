@@ -82,7 +82,7 @@ async fn initialize(
                     message,
                 }
             }
-            ended => ended,
+            ended => at_door(ended),
         })
         .map_err(Break::Ended)?;
     let record = conversation.record();
@@ -137,7 +137,7 @@ async fn open(
     {
         answer = ask(conversation, "session/new", &request, bounds).await?;
     }
-    let answer = answer.map_err(|error| Break::Ended(refused("`session/new`", &error)))?;
+    let answer = answer.map_err(|error| Break::Ended(at_door(refused("`session/new`", &error))))?;
     match answer.get("sessionId").and_then(Value::as_str) {
         Some(session) => Ok((session.to_owned(), answer)),
         None => Err(Break::Ended(Ended::Protocol {
@@ -316,6 +316,17 @@ async fn ask(
             ),
         })),
         other => Ok(other?),
+    }
+}
+
+/// Before it was given a prompt, whatever an agent refuses is no task's fault: its configuration, or what it needs, is amiss.
+fn at_door(ended: Ended) -> Ended {
+    match ended {
+        Ended::Protocol { message } => Ended::Door {
+            door: Door::ExitsAtOnce,
+            message,
+        },
+        ended => ended,
     }
 }
 

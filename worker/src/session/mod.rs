@@ -59,6 +59,7 @@ mod tools;
 mod transcript;
 mod usage;
 
+pub use agent::start_no_more;
 pub use check::Check;
 pub use introduction::{Capabilities, Introduction, SessionOffer};
 pub use leftovers::{MARK, kill_leftovers};

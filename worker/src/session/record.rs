@@ -156,7 +156,8 @@ impl Record {
     /// The agent asks a person something.
     pub fn asked(&mut self, question: &str) {
         if self.questions.len() < MOST_QUESTIONS {
-            self.questions.push(bounded(question, QUESTION_BYTES));
+            self.questions
+                .push(self.transcript.kept(question, QUESTION_BYTES));
         }
     }
 
@@ -282,7 +283,7 @@ impl Record {
     pub fn odd(&mut self, what: &str, sample: &str) {
         self.oddities += 1;
         if self.oddities <= MOST_ODDITIES {
-            let sample = bounded(sample, SAMPLE_BYTES);
+            let sample = self.transcript.kept(sample, SAMPLE_BYTES);
             self.transcript.note(format!("the agent sent {what}: {sample}"));
         }
         tracing::debug!(what, "the agent sent something odd");
@@ -320,7 +321,9 @@ impl Record {
             self.after_tool = true;
             self.message_from = self.text.len();
         }
-        let title = fields.title.map(|title| bounded(&title, TITLE_BYTES));
+        let title = fields
+            .title
+            .map(|title| self.transcript.kept(&title, TITLE_BYTES));
         if let Some(title) = title.as_ref().filter(|title| self.titles.back() != Some(title)) {
             self.titles.push_back(title.clone());
             self.titles.drain(..self.titles.len().saturating_sub(REMEMBERED));
@@ -329,7 +332,7 @@ impl Record {
             .content
             .filter(|content| !content.is_empty())
             .map(|content| {
-                bounded(
+                self.transcript.kept(
                     &content.iter().map(tool_words).collect::<Vec<_>>().join("\n"),
                     TOOL_BYTES,
                 )
@@ -338,7 +341,7 @@ impl Record {
                 fields
                     .raw_output
                     .as_ref()
-                    .map(|output| bounded(&json_words(output), TOOL_BYTES))
+                    .map(|output| self.transcript.kept(&json_words(output), TOOL_BYTES))
             });
         if let Some(output) = &output {
             self.last_output = Some((id.clone(), output.clone()));
@@ -358,7 +361,7 @@ impl Record {
             input: fields
                 .raw_input
                 .as_ref()
-                .map(|input| bounded(&input.to_string(), TOOL_BYTES)),
+                .map(|input| self.transcript.kept(&input.to_string(), TOOL_BYTES)),
             output,
         });
     }
@@ -368,7 +371,7 @@ impl Record {
             .entries
             .iter()
             .map(|entry| {
-                bounded(
+                self.transcript.kept(
                     &format!("{}: {}", name(&entry.status), entry.content),
                     TITLE_BYTES,
                 )

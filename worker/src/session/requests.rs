@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::elicitation;
 use super::files::{Files, refused};
@@ -45,6 +46,8 @@ pub struct Desk {
     jobs: JoinSet<()>,
     /// Who answers permission requests, if somebody is there.
     questions: Option<mpsc::UnboundedSender<Question>>,
+    /// The agent's turn, as far as it isn't cancelled: nothing is permitted to it afterwards.
+    turn: CancellationToken,
 }
 
 /// An open request.
@@ -76,6 +79,7 @@ impl Desk {
             outbox,
             jobs: JoinSet::new(),
             questions: None,
+            turn: CancellationToken::new(),
         }
     }
 
@@ -85,12 +89,22 @@ impl Desk {
         self
     }
 
+    /// The agent has another turn.
+    pub fn turn_begins(&mut self) {
+        self.turn = CancellationToken::new();
+    }
+
+    /// Its turn was cancelled: what it asks permission for, and what it asked before, is answered so.
+    pub fn turn_is_cancelled(&self) {
+        self.turn.cancel();
+    }
+
     /// Takes one request. Gives the process group that it made, if it made one.
     pub fn serve(&mut self, id: Box<RawValue>, method: &str, params: &str, record: &Record) -> Option<Group> {
         while self.jobs.try_join_next().is_some() {}
         let ticket = Ticket {
             id,
-            method: bounded(method, DETAIL_BYTES),
+            method: record.transcript.kept(method, DETAIL_BYTES),
             detail: String::new(),
             outbox: self.outbox.clone(),
             transcript: record.transcript.clone(),
@@ -137,12 +151,19 @@ impl Desk {
         let files: Vec<&Path> = locations.iter().map(|location| location.path.as_path()).collect();
         let title = call.fields.title.as_deref().unwrap_or("a tool");
         let ticket = ticket.about(format!("{title} ({kind:?})"));
+        if self.turn.is_cancelled() {
+            let answer = RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled);
+            return ticket.answer(Ok(value(answer)), "cancelled, as its turn is".to_owned(), None);
+        }
         if self.policy.allows(kind, &files)
             && let Some(answered) = self.put_question(title, &request.options)
         {
-            let options = request.options.clone();
+            let (options, turn) = (request.options.clone(), self.turn.clone());
             self.jobs.spawn(async move {
-                let chosen = answered.await.ok().and_then(|at| options.into_iter().nth(at));
+                let chosen = turn.run_until_cancelled_owned(answered).await;
+                let chosen = chosen
+                    .and_then(Result::ok)
+                    .and_then(|at| options.into_iter().nth(at));
                 let (outcome, words) = match chosen {
                     Some(option) => (
                         RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id)),
@@ -283,7 +304,7 @@ impl Ticket {
     }
 
     fn about(mut self, detail: String) -> Self {
-        self.detail = bounded(&detail, DETAIL_BYTES);
+        self.detail = self.transcript.kept(&detail, DETAIL_BYTES);
         self
     }
 

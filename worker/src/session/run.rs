@@ -145,7 +145,7 @@ async fn hold(
         Ok(variables) => add_unset(&mut environment, variables),
         Err(error) => {
             let message = error.to_string();
-            return (Ended::Workspace { message, away: false }, none);
+            return (Ended::Workspace { message, away: true }, none);
         }
     }
     let logins = match copy_logins_in(spec, record).await {
@@ -218,7 +218,8 @@ async fn process(
         Err(error) => {
             let folder = spec.cwd.display();
             let message = format!("failed to open the session's folder {folder}: {error}");
-            return Ended::Workspace { message, away: false }.into();
+            let away = agent::is_short_of(&error);
+            return Ended::Workspace { message, away }.into();
         }
     };
     let confinement = match confine(spec, environment) {
@@ -235,7 +236,7 @@ async fn process(
         Err(error) => {
             let message = format!("failed to watch the agent's input: {error}");
             agent.clean_up().await;
-            return Ended::Workspace { message, away: false }.into();
+            return Ended::Workspace { message, away: true }.into();
         }
     };
     let (outbox, write) = peer::outbox(stdin);

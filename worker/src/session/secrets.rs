@@ -3,7 +3,9 @@
 /// The values of variables whose names or values look secret.
 pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
     const SECRET: &[&str] = &["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
-    const PLACE: &[&str] = &["_SOCK", "_FILE", "_PATH", "_DIR", "_FD"];
+    const PLACE: &[&str] = &["_SOCK", "_FILE", "_PATH", "_DIR", "_FD", "ASKPASS"];
+    // Names that only sound so: who wrote a commit is no secret.
+    const PUBLIC: &[&str] = &["AUTHOR", "KEYBOARD", "KEYMAP"];
     let mut values = Vec::new();
     for (name, value) in variables {
         let name = name.to_ascii_uppercase();
@@ -13,7 +15,10 @@ pub fn secret_values(variables: impl IntoIterator<Item = (String, String)>) -> V
             .and_then(|authority| authority.rsplit_once('@'))
             .and_then(|(user, _)| user.split_once(':'))
             .map(|(_, password)| password.to_owned());
-        let secret = SECRET.iter().any(|word| name.contains(word))
+        let told = PUBLIC
+            .iter()
+            .fold(name.clone(), |name, word| name.replace(word, ""));
+        let secret = SECRET.iter().any(|word| told.contains(word))
             && !PLACE.iter().any(|ending| name.ends_with(ending));
         values.extend(password);
         if secret {
@@ -109,6 +114,8 @@ mod tests {
                 ("ANTHROPIC_API_KEY", "abc"),
                 ("GITHUB_TOKEN", "def"),
                 ("SSH_AUTH_SOCK", "/run/agent"),
+                ("GIT_AUTHOR_NAME", "Ada Lovelace"),
+                ("GIT_ASKPASS", "/usr/bin/ask"),
                 ("DATABASE_URL", "postgres://ralph:pass:word@host:5432/db"),
                 ("PATH", "/bin"),
                 ("LINK", "https://example.org/a@b:c"),

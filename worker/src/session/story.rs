@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
 use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::agent::exit_words;
 use super::check::Check;
@@ -69,6 +69,9 @@ pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversat
     }
 }
 
+/// Longest name of a model that is told. Bytes.
+const MODEL_BYTES: usize = 300;
+
 /// The prompt that is in the agent's hands.
 struct Prompted {
     id: u64,
@@ -81,6 +84,7 @@ pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, mod
     let before = record.agent.model.take();
     // An agent may say nothing of its model when it takes up a session.
     let model = model.or(before.filter(|_| record.resumed()));
+    let model = model.map(|model| bounded(&model, MODEL_BYTES));
     record.agent.model.clone_from(&model);
     let agent = record
         .agent
@@ -138,6 +142,7 @@ async fn turn(
 ) -> Result<Ended, Break> {
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
     conversation.record().prompted();
+    conversation.turn_begins();
     let id = conversation.ask("session/prompt", &PromptRequest::new(session.clone(), content));
     *prompted = Some(Prompted { id, session });
     let answer = conversation.answer(id, Bounds::Session(None)).await?;
@@ -174,7 +179,7 @@ async fn cancel(
         .record()
         .transcript
         .note(format!("the session is cancelled: {}", stop_words(stop)));
-    conversation.tell("session/cancel", &json!({ "sessionId": prompted.session }));
+    conversation.cancel_turn(&prompted.session);
     let until = now() + Duration::from_millis(spec.limits.grace_ms);
     match conversation.answer(prompted.id, Bounds::Until(until)).await {
         Ok(Ok(answer)) => {
@@ -224,7 +229,7 @@ async fn broken(
     } else {
         door::of_words(&stderr)
     };
-    let door = if prompted || limited {
+    let door = if prompted || limited || conversation.record().resumed() {
         door
     } else {
         door.or(Some(Door::ExitsAtOnce))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use ralph_shared::wire::Ended;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::conversation::{Answer, Bounds, Conversation, now};
 use super::handshake::{self, Break, refused};
@@ -34,9 +34,15 @@ pub(super) async fn talk(
         };
         // Whoever listens may be gone: then they say nothing more either.
         let _ = person.turns.send(turn);
-        trouble = match conversation.meanwhile(person.said.recv()).await? {
-            None | Some(Said::Leave) => break,
-            Some(Said::Cancel) => None,
+        let said = loop {
+            match conversation.meanwhile(person.said.recv()).await? {
+                // There is nothing to cancel between turns, and the person's turn was told.
+                Some(Said::Cancel) => {}
+                said => break said,
+            }
+        };
+        trouble = match said {
+            None | Some(Said::Leave | Said::Cancel) => break,
             Some(Said::Prompt(text)) => {
                 let (answer, leaves) = prompt(spec, person, conversation, &session, text).await?;
                 let trouble = ended(conversation, answer);
@@ -63,6 +69,7 @@ async fn prompt(
     let content = vec![ContentBlock::Text(TextContent::new(text))];
     let request = PromptRequest::new(session.to_owned(), content);
     conversation.record().prompted();
+    conversation.turn_begins();
     let id = conversation.ask("session/prompt", &request);
     let mut bounds = Bounds::Session(None);
     let mut leaves = false;
@@ -77,7 +84,7 @@ async fn prompt(
             Some(Said::Cancel) => {}
             None | Some(Said::Leave) => leaves = true,
         }
-        conversation.tell("session/cancel", &json!({ "sessionId": session }));
+        conversation.cancel_turn(session);
         let grace = Duration::from_millis(spec.limits.grace_ms);
         bounds = Bounds::Session(Some(now() + grace));
     }

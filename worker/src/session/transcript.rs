@@ -90,6 +90,11 @@ struct Queue {
 }
 
 impl TranscriptSender {
+    /// So much of a text at most, without secrets. These go first: half of one can't be told any more.
+    pub fn kept(&self, text: &str, bytes: usize) -> String {
+        bounded(&self.redactor().text(text), bytes)
+    }
+
     /// What everything of this session is redacted with.
     pub fn redactor(&self) -> &Redactor {
         &self.0.redactor
