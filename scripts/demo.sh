@@ -3,6 +3,8 @@
 # one `ralph-coordinator up`. Exit 0 means: Complete, and the example's own check passes on what was merged.
 set -euo pipefail
 cd "${0%/*}/.."
+# Everything here is its own: neither somebody's database nor their coordinator.
+unset DATABASE_URL NATS_URL RALPH_URL RALPH_TOKEN RALPH_DATA RALPH_REPO RALPH_BASE RALPH_WORKER_NATS_URL
 
 ralph=$PWD/target/debug/ralph-coordinator
 agent=$PWD/target/debug/ralph-scripted-agent

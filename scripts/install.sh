@@ -69,7 +69,7 @@ wheels_fit() {
     "Linux x86_64" | "Linux aarch64") ;;
     *) return 1 ;;
     esac
-    getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ split($2, v, "."); exit !(v[1] > 2 || v[2] >= 28) }'
+    getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ split($2, v, "."); fits = v[1] > 2 || v[2] >= 28 } END { exit !fits }'
 }
 
 # `wheel NAME FOLDER`: downloads the wheel that wheels.txt pins and unpacks it into FOLDER, all or nothing.

@@ -4,6 +4,8 @@
 # Installs schemathesis, pinned, from PyPI into target/schemathesis when it isn't there.
 set -euo pipefail
 cd "${0%/*}/.."
+# Everything here is its own: neither somebody's database nor their coordinator.
+unset DATABASE_URL NATS_URL RALPH_URL RALPH_TOKEN RALPH_DATA RALPH_REPO RALPH_BASE RALPH_WORKER_NATS_URL
 . scripts/install.sh
 
 version=4.32.5

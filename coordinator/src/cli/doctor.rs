@@ -254,7 +254,8 @@ async fn nats(places: &Places) -> Finding {
 fn config() -> Finding {
     match Config::locate() {
         Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
-        Ok(Some(path)) => match Config::read(&path) {
+        // What can be read may still be refused when a coordinator starts.
+        Ok(Some(path)) => match Config::read(&path).and_then(|config| config.settings()) {
             Ok(_) => Finding::ok("configuration", path.display().to_string()),
             Err(error) => Finding::other(
                 "configuration",

@@ -1,8 +1,9 @@
 //! Features for people: a table of them, and a page of one.
 
 use super::duration::show_ms;
-use super::paint::{Paint, tone_of};
+use super::paint::{Paint, tame, tone_of};
 use super::table::Table;
+use super::task_page::indented;
 use crate::store::view::{FeatureView, Progress};
 
 /// Features as a table.
@@ -104,7 +105,7 @@ pub fn page(progress: &Progress) -> String {
             let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
             lines.push(format!(
                 "  outcome     {word}: {}",
-                run.reason.as_deref().unwrap_or("no reason given")
+                tame(run.reason.as_deref().unwrap_or("no reason given"))
             ));
         }
     }
@@ -121,8 +122,8 @@ pub fn page(progress: &Progress) -> String {
     }
     for task in &progress.attention {
         let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
-        let why = task.reason.as_deref().unwrap_or("no reason given");
-        lines.push(format!("  {status:11} {} {}: {why}", task.id, task.title));
+        let why = indented(task.reason.as_deref().unwrap_or("no reason given"));
+        lines.push(format!("  {status:11} {} {}: {why}", task.id, tame(&task.title)));
     }
     let mut text = lines.join("\n");
     text.push('\n');

@@ -85,11 +85,14 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
     let mut show = Show::new();
     let mut last_id: Option<String> = None;
     let mut announced: Option<String> = None;
+    let (mut answered, mut told) = (false, false);
     loop {
         let broke_off = match client.events(path, last_id.as_deref()).await {
             Ok(mut events) => loop {
+                answered = true;
                 match events.next().await {
                     Ok(Some(event)) => {
+                        told = false;
                         if event.id.is_some() {
                             last_id = event.id;
                         }
@@ -132,8 +135,14 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
             }
             Err(error) => Some(error),
         };
-        if let Some(error) = broke_off {
-            tracing::debug!(error = format!("{error:#}"), "the stream broke off; asking again");
+        match broke_off {
+            // Nobody has answered yet: it may not be there at all.
+            Some(error) if !answered => return Err(error),
+            Some(error) if !told => {
+                told = true;
+                eprintln!("{error:#}; waiting for it");
+            }
+            _ => {}
         }
         tokio::time::sleep(AGAIN).await;
     }

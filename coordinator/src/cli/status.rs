@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Globals;
 use super::client::{ApiError, Client};
@@ -47,12 +48,18 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
     }
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // One for all the time: it also hears what comes while the coordinator is asked.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            stopped = tokio::signal::ctrl_c() => return stopped.map(|()| ExitCode::SUCCESS).map_err(Into::into),
-        }
-        match client.get::<SystemView>("/status").await {
+        let status = async {
+            ticks.tick().await;
+            client.get::<SystemView>("/status").await
+        };
+        let status = tokio::select! {
+            status = status => status,
+            _ = interrupts.recv() => return Ok(ExitCode::SUCCESS),
+        };
+        match status {
             Ok(status) if globals.output == Format::Json => output::json_line(&status)?,
             Ok(status) => output::text(&page(&status, globals.output == Format::Wide))?,
             Err(error) if ApiError::refuses(&error) => {

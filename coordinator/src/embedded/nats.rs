@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use ralph_shared::subjects::Subjects;
 use serde::Deserialize;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::Tuning;
 use super::child::{Backoff, ChildSpec, Phase, StopStep, Supervised};
@@ -123,6 +124,11 @@ impl Nats {
     /// The process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.supervised.pid()
+    }
+
+    /// Called while it is stopped, it gives it only a little time.
+    pub fn hurry(&self) -> CancellationToken {
+        self.supervised.hurry()
     }
 
     /// Starts and exits, as they happen.

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::child::{Backoff, ChildSpec, Phase, StopStep, Supervised};
 use super::datadir::{DataDir, write_private};
@@ -111,6 +112,11 @@ impl Postgres {
     /// The process id of the postmaster, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.supervised.pid()
+    }
+
+    /// Called while it is stopped, it gives it only a little time.
+    pub fn hurry(&self) -> CancellationToken {
+        self.supervised.hurry()
     }
 
     /// Starts and exits, as they happen.

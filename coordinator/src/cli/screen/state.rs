@@ -168,6 +168,7 @@ impl State {
             self.reading = self.read(key.code, below);
             return Action::Draw;
         }
+        let before = self.task;
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
             KeyCode::Enter | KeyCode::Char('l') => {
@@ -190,7 +191,10 @@ impl State {
             KeyCode::Char('p') => return self.pause(),
             _ => return Action::Draw,
         }
-        self.log.clear();
+        // Who reads the log begins anew for another task alone.
+        if self.task != before {
+            self.log.clear();
+        }
         Action::Draw
     }
 

@@ -14,7 +14,7 @@ use super::args::UpArgs;
 use super::children::{self, Child};
 use super::programs::Programs;
 use super::servers::Servers;
-use super::steps::Steps;
+use super::steps::{Steps, tell};
 use super::stop::{Running, Signals};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
@@ -68,7 +68,7 @@ async fn start(
     running: &mut Running,
 ) -> anyhow::Result<()> {
     let steps = Steps::new();
-    eprintln!("data folder {}", data.root().display());
+    tell(&format!("data folder {}", data.root().display()));
     let servers = running.servers.insert(Servers::start(data, &steps).await?);
     let token = data.secret("api-token")?;
     let token_file = data.path("secrets/api-token");
@@ -118,12 +118,12 @@ async fn start(
         token,
     })?;
     output::text(&format!("{url}\n"))?;
-    eprintln!(
+    tell(&format!(
         "ready in {:.1} s; logs are in {}\n\
          next: `ralph-coordinator submit feature NAME --tasks FILE --wait` in a repository, `ralph-coordinator status --watch`",
         steps.took(),
         data.path("logs").display()
-    );
+    ));
     Ok(())
 }
 
@@ -170,13 +170,16 @@ async fn ready<F: Future<Output = bool>>(child: &Child, answers: impl Fn() -> F)
 /// Tells what dies; it is started again by itself.
 async fn watch(running: &Running) {
     let mut watched = FuturesUnordered::new();
-    for child in running.coordinator.iter().chain(&running.workers) {
-        let mut phases = child.supervised.phases();
+    let children = running.coordinator.iter().chain(&running.workers);
+    let children = children.map(|child| (child.name.clone(), child.supervised.phases()));
+    let servers = running.servers.iter().flat_map(Servers::phases);
+    let servers = servers.map(|(name, phases)| (name.to_owned(), phases));
+    for (name, mut phases) in children.chain(servers) {
         phases.mark_unchanged();
         watched.push(async move {
             while phases.changed().await.is_ok() {
                 if let Phase::BackingOff { problem, .. } = &*phases.borrow_and_update() {
-                    eprintln!("{problem}\nstarting {} again", child.name);
+                    tell(&format!("{problem}\nstarting {name} again"));
                 }
             }
         });

@@ -1,9 +1,11 @@
 //! Postgres and NATS: private ones, or those that the environment names.
 
 use anyhow::Context as _;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use super::steps::Steps;
-use crate::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
+use super::steps::{Steps, tell};
+use crate::embedded::{DataDir, Nats, Phase, Places, Postgres, Role, Tuning};
 use crate::store;
 
 /// What the environment names, else private servers that run as long as this value is kept.
@@ -68,6 +70,12 @@ impl Servers {
             postgres,
             nats,
         };
+        if servers.postgres.is_none() {
+            tell(&format!(
+                "database {} (DATABASE_URL)",
+                without_login(&servers.database_url)
+            ));
+        }
         steps.step("schema", servers.migrate()).await?;
         Ok(servers)
     }
@@ -94,6 +102,20 @@ impl Servers {
         Ok(((), detail))
     }
 
+    /// The private ones, to be told of when they die.
+    pub fn phases(&self) -> Vec<(&'static str, watch::Receiver<Phase>)> {
+        let postgres = self.postgres.as_ref().map(|server| ("Postgres", server.phases()));
+        let nats = self.nats.as_ref().map(|server| ("nats-server", server.phases()));
+        postgres.into_iter().chain(nats).collect()
+    }
+
+    /// Called while they stop, these give them only a little time.
+    pub fn hurry(&self) -> Vec<CancellationToken> {
+        let postgres = self.postgres.as_ref().map(Postgres::hurry);
+        let nats = self.nats.as_ref().map(Nats::hurry);
+        postgres.into_iter().chain(nats).collect()
+    }
+
     /// Stops the private ones.
     pub async fn stop(self) {
         if let Some(nats) = self.nats {
@@ -101,6 +123,37 @@ impl Servers {
         }
         if let Some(postgres) = self.postgres {
             postgres.stop().await;
+        }
+    }
+}
+
+/// An address without the name and the password in it.
+fn without_login(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    let host = host.split('?').next().unwrap_or_default();
+    if scheme.is_empty() {
+        host.to_owned()
+    } else {
+        format!("{scheme}://{host}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_database_has_no_login() {
+        for (url, told) in [
+            (
+                "postgres://me:p@ss@host:5432/db?sslmode=require&password=x",
+                "postgres://host:5432/db",
+            ),
+            ("postgres:///db", "postgres:///db"),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(without_login(url), told);
         }
     }
 }

@@ -1,8 +1,14 @@
 //! What starts, and how long it took, on standard error.
 
+use std::io::{self, Write as _};
 use std::time::Instant;
 
 use crate::cli::paint::{Paint, Tone};
+
+/// A line on standard error. A terminal that is gone, or a pipe that nobody reads, ends nothing.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
 
 /// Tells the steps of a start.
 #[derive(Debug)]
@@ -30,15 +36,15 @@ impl Steps {
         step: impl Future<Output = Result<(T, String), E>>,
     ) -> Result<T, E> {
         let began = Instant::now();
-        eprintln!("{}", self.paint.apply(Tone::Dim, &format!("{what} …")));
+        tell(&self.paint.apply(Tone::Dim, &format!("{what} …")));
         let (value, detail) = step.await?;
-        eprintln!(
+        tell(&format!(
             "{} {what} {} {}",
             self.paint.apply(Tone::Good, "✓"),
             detail,
             self.paint
                 .apply(Tone::Dim, &format!("({:.1} s)", began.elapsed().as_secs_f64()))
-        );
+        ));
         Ok(value)
     }
 

@@ -34,7 +34,7 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
             "{}: {} — {}; {} of {} tasks done, {} iterations, {:.2} USD, {}{branch}\n",
             feature.name,
             paint.apply(tone_of(outcome.as_str()), word),
-            run.reason.as_deref().unwrap_or("no reason given"),
+            tame(run.reason.as_deref().unwrap_or("no reason given")),
             feature.tasks.done,
             feature.tasks.total,
             run.iterations,

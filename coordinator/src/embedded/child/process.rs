@@ -12,6 +12,7 @@ use std::time::Duration;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::log::{self, RotatingFile, Tail};
 use super::spawn;
@@ -19,6 +20,8 @@ use super::spec::{ChildSpec, StopStep};
 
 /// How long an exit is held back for the last words in the pipe; only a grandchild that keeps the pipe open uses it up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// What a child may take that was told to hurry: a worker ends the processes of its agents first.
+const HURRIED: Duration = Duration::from_secs(20);
 /// The status of a child that the system no longer knows: as if killed by signal 9.
 const UNKNOWN_RAW: i32 = 9;
 
@@ -124,11 +127,25 @@ impl Process {
 
     /// Stops it with the steps of its spec, then with SIGKILL of the group.
     pub async fn stop(&self) -> ExitStatus {
+        self.stop_until(&CancellationToken::new()).await
+    }
+
+    /// The same. Once `hurry` is called the step's signal is sent again, and the child has a little time left.
+    pub async fn stop_until(&self, hurry: &CancellationToken) -> ExitStatus {
         for step in &self.stop {
             self.signal(step.signal);
-            if let Ok(status) = tokio::time::timeout(step.grace, self.wait()).await {
-                return status;
+            tokio::select! {
+                ended = tokio::time::timeout(step.grace, self.wait()) => match ended {
+                    Ok(status) => return status,
+                    Err(_) => continue,
+                },
+                () = hurry.cancelled() => {}
             }
+            self.signal(step.signal);
+            return match tokio::time::timeout(HURRIED, self.wait()).await {
+                Ok(status) => status,
+                Err(_) => self.kill().await,
+            };
         }
         self.kill().await
     }

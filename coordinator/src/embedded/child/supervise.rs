@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::process::{Process, SpawnError};
@@ -73,6 +74,7 @@ pub enum Phase {
 pub struct Supervised {
     phase: watch::Receiver<Phase>,
     stop: Option<oneshot::Sender<Manner>>,
+    hurry: CancellationToken,
     task: JoinHandle<()>,
 }
 
@@ -87,10 +89,12 @@ impl Supervised {
     pub fn start(spec: ChildSpec, backoff: Backoff) -> Self {
         let (phase_sender, phase) = watch::channel(Phase::Starting);
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(supervise(spec, backoff, phase_sender, stopped));
+        let hurry = CancellationToken::new();
+        let task = tokio::spawn(supervise(spec, backoff, phase_sender, stopped, hurry.clone()));
         Self {
             phase,
             stop: Some(stop),
+            hurry,
             task,
         }
     }
@@ -106,6 +110,11 @@ impl Supervised {
             Phase::Running { pid, .. } => Some(pid),
             _ => None,
         }
+    }
+
+    /// Called while the child is stopped, it lets it have no more than a little time.
+    pub fn hurry(&self) -> CancellationToken {
+        self.hurry.clone()
     }
 
     /// Stops the child with the steps of its spec and waits for its end.
@@ -138,6 +147,7 @@ async fn supervise(
     backoff: Backoff,
     phase: watch::Sender<Phase>,
     mut stopped: oneshot::Receiver<Manner>,
+    hurry: CancellationToken,
 ) {
     let mut starts = 0;
     let mut exits = 0;
@@ -153,7 +163,7 @@ async fn supervise(
                     status = process.wait() => status,
                     manner = &mut stopped => {
                         match manner {
-                            Ok(Manner::Orderly) => process.stop().await,
+                            Ok(Manner::Orderly) => process.stop_until(&hurry).await,
                             Ok(Manner::Kill) | Err(_) => process.kill().await,
                         };
                         break;

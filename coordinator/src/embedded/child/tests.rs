@@ -10,6 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -181,4 +182,23 @@ async fn environment_and_folder_are_the_specs() {
     assert_eq!(said.lines().next().unwrap(), root.to_str().unwrap());
     assert!(said.contains("ONLY=this") && !said.contains("HOME="), "{said}");
     assert!(!format!("{spec:?}").contains("this"), "values may be passwords");
+}
+
+#[tokio::test]
+async fn who_is_told_to_hurry_gets_its_signal_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "n=0; trap 'n=$((n+1)); echo heard; [ $n = 2 ] && exit 7' TERM; echo ready; while :; do sleep 0.05; done";
+    let spec = shell(folder.path(), script).stop_steps([StopStep {
+        signal: Signal::SIGTERM,
+        grace: Duration::from_secs(600),
+    }]);
+    let process = Process::spawn(&spec).unwrap();
+    until("the script", || process.log_tail().contains("ready")).await;
+    let hurry = CancellationToken::new();
+    let stops = process.stop_until(&hurry);
+    let (status, ()) = tokio::join!(stops, async {
+        until("the first signal", || process.log_tail().contains("heard")).await;
+        hurry.cancel();
+    });
+    assert_eq!(status.code(), Some(7));
 }
