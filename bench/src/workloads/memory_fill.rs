@@ -50,7 +50,7 @@ pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyho
          from (
            select key, memory_posting(d.id, d.created_at) as posting, row_number() over (partition by key order by d.id) as n,
                   count(*) over (partition by key) as of_key
-           from bench_keys b join memory_docs d using (entry) cross join unnest(b.keys) as k(key)
+           from bench_keys b join memory_entries d using (entry) cross join unnest(b.keys) as k(key)
          ) p
          where (n - 1) / 128 > (of_key - 1) / 128 - 32
          group by key, (n - 1) / 128",
@@ -104,6 +104,7 @@ fn doc(
     tags: &[String],
 ) -> NewDoc {
     NewDoc {
+        number: None,
         entry,
         repo_id: REPO.to_owned(),
         kind,

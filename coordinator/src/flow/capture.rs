@@ -1,7 +1,7 @@
 //! What a session's report leaves for later iterations (SPEC 4, 6): failure reports, learnings, knowledge, notes. Collected
 //! while a batch is judged, written in the same transaction.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::sigil::{FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
@@ -9,7 +9,7 @@ use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::{Kind, Scope, analyse, merged_tags, replaces};
+use crate::domain::recall::{Analysed, Kind, Scope, analyse, merged_tags, replaces};
 use crate::domain::states::Outcome;
 use crate::store;
 use crate::store::earlier::FailureReport;
@@ -18,6 +18,8 @@ use crate::store::recall::NewDoc;
 
 /// Files that are kept of one entry.
 const KEPT_PATHS: usize = 20;
+/// Learnings, and knowledge entries, that are kept of one session: an agent in a loop writes more.
+const KEPT_ENTRIES: usize = 200;
 /// Longest free text that is kept of one sigil. Characters.
 const KEPT_CHARS: usize = 20_000;
 
@@ -41,17 +43,21 @@ impl Captured {
 
     /// Takes what a work session's text says, with the files that it changed.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String]) {
-        self.learnings
-            .extend(sigils.learnings.iter().map(|learning| Learned {
-                id: Uuid::now_v7(),
-                source: source.clone(),
-                head: learning.category.as_str().to_owned(),
-                tags: learning.tags.clone(),
-                paths: paths(&learning.tags, files_changed),
-                body: bounded(&learning.body),
-            }));
+        let learnings = sigils.learnings.iter().take(KEPT_ENTRIES);
+        self.learnings.extend(learnings.map(|learning| Learned {
+            id: Uuid::now_v7(),
+            source: source.clone(),
+            head: learning.category.as_str().to_owned(),
+            tags: learning.tags.clone(),
+            paths: paths(&learning.tags, files_changed),
+            body: bounded(&learning.body),
+        }));
+        // Of one title the last would take the place of the others.
+        let mut titles = HashSet::new();
+        let mut knowledge: Vec<_> = sigils.knowledge.iter().rev().collect();
+        knowledge.retain(|one| titles.len() < KEPT_ENTRIES && titles.insert(one.title.to_lowercase()));
         self.knowledge
-            .extend(sigils.knowledge.iter().map(|knowledge| Learned {
+            .extend(knowledge.into_iter().rev().map(|knowledge| Learned {
                 id: Uuid::now_v7(),
                 source: source.clone(),
                 head: knowledge.title.clone(),
@@ -87,17 +93,8 @@ impl Captured {
         if !failed {
             return;
         }
-        let retry_suggestion = sigils.retry_suggestion.as_deref().map(bounded);
-        let failure = match &sigils.failure_report {
-            Some(own) => FailureReport {
-                extracted: false,
-                category: own.error_category.to_string(),
-                what_tried: bounded(&own.what_tried),
-                why_failed: bounded(&own.why_failed),
-                relevant_files: (!own.relevant_files.is_empty()).then(|| own.relevant_files.join(", ")),
-                error_output: own.stack_trace.clone(),
-                retry_suggestion,
-            },
+        let failure = match own_report(sigils) {
+            Some(own) => own,
             None => {
                 let extracted = extract_failure(&FailureFacts {
                     failure_reason: sigils.failure_reason.as_deref().unwrap_or_default(),
@@ -125,7 +122,7 @@ impl Captured {
                     why_failed,
                     relevant_files: (!extracted.files.is_empty()).then(|| extracted.files.join(", ")),
                     error_output: (!extracted.context.is_empty()).then_some(extracted.context),
-                    retry_suggestion,
+                    retry_suggestion: sigils.retry_suggestion.as_deref().map(bounded),
                 }
             }
         };
@@ -151,10 +148,42 @@ impl Captured {
         ));
     }
 
+    /// Takes why an attempt failed whose graph was refused: its agent's own report, if there is one.
+    pub fn refused_graph(&mut self, source: &Source, sigils: &Sigils, problem: &str) {
+        let told = |(of, _): &(Source, FailureReport)| of.dispatch == source.dispatch;
+        if self.failures.iter().any(told) {
+            return;
+        }
+        match own_report(sigils) {
+            Some(own) => self.failures.push((source.clone(), own)),
+            None => self.refusal(source, "unknown", problem),
+        }
+    }
+
     /// Writes everything. Returns what is released already, since its tasks are among `done`.
-    pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Released>> {
+    pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Findable>> {
         store::memory::insert_failure_reports(conn, &self.failures).await?;
-        let released = store::memory::insert_learnings(conn, &self.learnings, done).await?;
+        let is_released = |learned: &&Learned| done.contains(&learned.source.task);
+        let words = self.learnings.iter().map(|learned| {
+            is_released(&learned).then(|| {
+                let repo_id = &learned.source.repo_id;
+                words(
+                    repo_id,
+                    Kind::Learning,
+                    "",
+                    &learned.body,
+                    &learned.paths,
+                    &learned.tags,
+                )
+            })
+        });
+        let docs = store::memory::insert_learnings(conn, &self.learnings, words.collect()).await?;
+        let released = self.learnings.iter().filter(is_released).zip(docs);
+        let released = released.map(|(learned, doc)| Findable {
+            paths: learned.paths.clone(),
+            doc,
+        });
+        let released = released.collect();
         store::memory::insert_knowledge(conn, &self.knowledge).await?;
         store::memory::insert_notes(conn, &self.notes).await?;
         for (dispatch, task, asked) in &self.questions {
@@ -164,91 +193,142 @@ impl Captured {
     }
 }
 
-/// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
-/// and all of it can be found by others, as can what was `released` already. Their errors are resolved.
-pub async fn release(
-    conn: &mut PgConnection,
-    tasks: &[Uuid],
-    mut released: Vec<Released>,
-) -> sqlx::Result<()> {
-    released.extend(store::memory::release(conn, tasks).await?);
-    admit(conn, released).await
+/// What the agent itself says of its failure.
+fn own_report(sigils: &Sigils) -> Option<FailureReport> {
+    let own = sigils.failure_report.as_ref()?;
+    Some(FailureReport {
+        extracted: false,
+        category: own.error_category.to_string(),
+        what_tried: bounded(&own.what_tried),
+        why_failed: bounded(&own.why_failed),
+        relevant_files: (!own.relevant_files.is_empty()).then(|| own.relevant_files.join(", ")),
+        error_output: own.stack_trace.clone(),
+        retry_suggestion: sigils.retry_suggestion.as_deref().map(bounded),
+    })
 }
 
-/// Lets released entries in: knowledge takes the place of what it repeats, the rest is indexed.
-pub(super) async fn admit(conn: &mut PgConnection, mut released: Vec<Released>) -> sqlx::Result<()> {
-    if released.is_empty() {
+/// What others may find from now on: as the index gets it, with the files that it is about.
+#[derive(Debug)]
+pub struct Findable {
+    paths: Vec<String>,
+    doc: NewDoc,
+}
+
+/// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
+/// and all of it can be found by others, as can what was `released` already. Their errors are resolved.
+pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Findable>) -> sqlx::Result<()> {
+    let released = store::memory::release(conn, tasks).await?;
+    admit(conn, released, findable).await
+}
+
+/// Lets released entries in: knowledge takes the place of what it repeats, the rest is indexed, as is what is `findable` already.
+pub(super) async fn admit(
+    conn: &mut PgConnection,
+    mut released: Vec<Released>,
+    mut findable: Vec<Findable>,
+) -> sqlx::Result<()> {
+    if released.is_empty() && findable.is_empty() {
         return Ok(());
     }
     // Two tasks that learned the same at once: the second one waits and finds the first.
-    let repos: BTreeSet<&str> = released.iter().map(|one| one.repo_id.as_str()).collect();
+    let repos = released.iter().map(|one| one.repo_id.as_str());
+    let repos: BTreeSet<&str> = repos
+        .chain(findable.iter().map(|one| one.doc.repo_id.as_str()))
+        .collect();
     store::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
     let knowledge: Vec<Uuid> = released
         .iter()
         .filter(|one| one.is_knowledge)
         .map(|one| one.id)
         .collect();
+    let mut similar = store::library::similar_knowledge(conn, &knowledge).await?;
+    let order: HashMap<Uuid, usize> = released
+        .iter()
+        .enumerate()
+        .map(|(at, one)| (one.id, at))
+        .collect();
     let mut gone = HashSet::new();
-    for (at, &id) in knowledge.iter().enumerate() {
-        let similar = store::library::similar_knowledge(conn, id).await?;
-        let Some(new) = released.iter_mut().find(|one| one.id == id) else {
-            continue;
-        };
-        // Of those that come together, later ones replace earlier ones.
-        let replaced: Vec<_> = similar
-            .into_iter()
-            .filter(|old| !gone.contains(&old.id) && !knowledge[at..].contains(&old.id))
-            .filter(|old| replaces(&new.title, &new.tags, &old.title, &old.tags))
-            .collect();
+    for id in knowledge {
+        let (at, others) = (order[&id], similar.remove(&id).unwrap_or_default());
+        let mut replaced = Vec::new();
+        for mut old in others.into_iter().filter(|old| !gone.contains(&old.id)) {
+            if let Some(&other) = order.get(&old.id) {
+                // Of those that come together, later ones replace earlier ones, with what these have taken over.
+                if other > at {
+                    continue;
+                }
+                old.tags.clone_from(&released[other].tags);
+            }
+            if replaces(&released[at].title, &released[at].tags, &old.title, &old.tags) {
+                replaced.push(old);
+            }
+        }
         if replaced.is_empty() {
             continue;
         }
-        new.tags = merged_tags(replaced.iter().map(|old| old.tags.as_slice()), &new.tags);
+        let tags = merged_tags(replaced.iter().map(|old| old.tags.as_slice()), &released[at].tags);
         let ids: Vec<Uuid> = replaced.iter().map(|old| old.id).collect();
-        store::library::replace_knowledge(conn, id, &new.tags, &ids).await?;
+        store::library::replace_knowledge(conn, id, &tags, &ids).await?;
         store::recall::remove(conn, &ids).await?;
+        released[at].tags = tags;
         gone.extend(ids);
     }
     released.retain(|one| !gone.contains(&one.id));
-    make_findable(conn, &released).await
+    findable.extend(released.into_iter().map(Findable::new));
+    make_findable(conn, findable).await
 }
 
 /// Indexes entries, and notes the files that they are about.
-pub(super) async fn make_findable(conn: &mut PgConnection, released: &[Released]) -> sqlx::Result<()> {
-    let paths: Vec<(String, String)> = released
-        .iter()
-        .flat_map(|one| one.paths.iter().map(|path| (one.repo_id.clone(), path.clone())))
-        .collect();
+pub(super) async fn make_findable(conn: &mut PgConnection, findable: Vec<Findable>) -> sqlx::Result<()> {
+    let (mut paths, mut docs) = (Vec::new(), Vec::new());
+    for one in findable {
+        paths.extend(one.paths.into_iter().map(|path| (one.doc.repo_id.clone(), path)));
+        docs.push(one.doc);
+    }
     store::survey::note_paths(conn, &paths).await?;
-    let docs: Vec<NewDoc> = released.iter().map(doc).collect();
     store::recall::insert(conn, &docs).await
 }
 
-/// What the index gets of an entry.
-fn doc(released: &Released) -> NewDoc {
-    let kind = if released.is_knowledge {
-        Kind::Knowledge
-    } else {
-        Kind::Learning
-    };
-    let (head, body) = if released.title.is_empty() {
-        head(&released.body)
-    } else {
-        (released.title.as_str(), released.body.as_str())
-    };
-    NewDoc {
-        entry: released.id,
-        repo_id: released.repo_id.clone(),
-        kind,
-        created_at: released.created_at,
-        words: analyse(
-            Scope::new(&released.repo_id, kind),
-            head,
+impl Findable {
+    /// An entry that isn't in the index yet.
+    pub(super) fn new(released: Released) -> Self {
+        let kind = if released.is_knowledge {
+            Kind::Knowledge
+        } else {
+            Kind::Learning
+        };
+        let Released {
+            id,
+            repo_id,
+            title,
             body,
-            &released.paths,
-            &released.tags,
-        ),
+            tags,
+            paths,
+            created_at,
+            ..
+        } = released;
+        Self {
+            doc: NewDoc {
+                number: None,
+                entry: id,
+                kind,
+                created_at,
+                words: words(&repo_id, kind, &title, &body, &paths, &tags),
+                repo_id,
+            },
+            paths,
+        }
     }
+}
+
+/// By which an entry is found.
+fn words(repo_id: &str, kind: Kind, title: &str, body: &str, paths: &[String], tags: &[String]) -> Analysed {
+    let (title, body) = if title.is_empty() {
+        head(body)
+    } else {
+        (title, body)
+    };
+    analyse(Scope::new(repo_id, kind), title, body, paths, tags)
 }
 
 /// The first line or sentence, and the rest: what stands first says what it is about.

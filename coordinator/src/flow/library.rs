@@ -27,7 +27,7 @@ pub struct ImportLine {
     /// Its name elsewhere; the same name is imported once.
     pub id: String,
     /// When it was learned.
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "utc")]
     pub date: OffsetDateTime,
     /// What it is about.
     pub title: String,
@@ -61,13 +61,31 @@ pub struct QueryLine {
     /// Comes back with the answer.
     pub query_id: String,
     /// When it is asked: only entries older than it count.
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "utc")]
     pub date: OffsetDateTime,
     /// As a task's.
     pub title: String,
     /// As a task's.
     #[serde(default)]
     pub description: String,
+}
+
+/// Points in time as RFC 3339 writes them, of any offset; what has no UTC time of four-digit years is refused.
+mod utc {
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+    use time::serde::rfc3339;
+    use time::{OffsetDateTime, UtcOffset};
+
+    pub fn serialize<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+        rfc3339::serialize(at, serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
+        let at = rfc3339::deserialize(deserializer)?;
+        at.checked_to_offset(UtcOffset::UTC)
+            .ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
+    }
 }
 
 /// Imports entries into the memory of a repository; returns how many were new. Afterwards the memory's words are counted and
@@ -263,7 +281,7 @@ async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {
 pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut released = store::takeback::to_index(conn, ids).await?;
     released.sort_by_key(|one| (one.created_at, one.id));
-    capture::admit(conn, released).await
+    capture::admit(conn, released, Vec::new()).await
 }
 
 /// Indexes entries that were let in before. They are no news: they take nobody's place.
@@ -271,7 +289,8 @@ pub(super) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::
     let released = store::takeback::to_index(conn, ids).await?;
     let repos: BTreeSet<String> = released.iter().map(|one| one.repo_id.clone()).collect();
     lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
-    capture::make_findable(conn, &released).await
+    let findable = released.into_iter().map(capture::Findable::new).collect();
+    capture::make_findable(conn, findable).await
 }
 
 /// An id that stands in time where the entry does.

@@ -152,6 +152,7 @@ fn journal_doc(entry: &store::recall::EndedEntry) -> NewDoc {
         entry.failure.as_deref().unwrap_or_default()
     );
     NewDoc {
+        number: None,
         entry: entry.dispatch,
         repo_id: entry.repo_id.clone(),
         kind: Kind::Journal,

@@ -1,5 +1,7 @@
 //! Learnings and knowledge as people and prompts see them: released entries, and those that somebody gave.
 
+use std::collections::HashMap;
+
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -229,25 +231,47 @@ pub struct Similar {
     pub tags: Vec<String>,
 }
 
-/// Other live knowledge of the same repository whose title is the same in any case, or inside the other with a tag in common.
-/// Never across trust (SPEC 6.8): what agents left and what people gave don't take each other's place.
-pub async fn similar_knowledge(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Similar>> {
-    sqlx::query_as!(
-        Similar,
-        "select o.id, o.title, o.tags
-         from knowledge n
-         join knowledge o on o.repo_id = n.repo_id
-         where n.id = $1 and o.id <> n.id and o.released_at is not null and o.pruned_at is null
-           and o.superseded_by is null
-           and (o.origin in ('attempt', 'distilled')) = (n.origin in ('attempt', 'distilled'))
-           and (md5(lower(o.title)) = md5(lower(n.title)) and lower(o.title) = lower(n.title)
-                or o.tags && n.tags and (strpos(lower(o.title), lower(n.title)) > 0
-                                         or strpos(lower(n.title), lower(o.title)) > 0))
-         order by o.id",
-        id,
+/// For each of these entries other live knowledge of its repository whose title is the same in any case, or inside the other with a
+/// tag in common. Never across trust (SPEC 6.8): what agents left and what people gave don't take each other's place.
+pub async fn similar_knowledge(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, Vec<Similar>>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query!(
+        r#"select n.id as "new!", o.id as "id!", o.title as "title!", o.tags as "tags!"
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (select * from knowledge where id = q.id limit 1) n
+           -- Each way has an index; `or` has none.
+           cross join lateral (
+             select id, title, tags, origin
+             from knowledge same
+             where same.repo_id = n.repo_id and md5(lower(same.title)) = md5(lower(n.title)) and lower(same.title) = lower(n.title)
+               and same.released_at is not null and same.pruned_at is null and same.superseded_by is null
+             union
+             select id, title, tags, origin
+             from knowledge near
+             where near.tags && n.tags and near.repo_id = n.repo_id
+               and near.released_at is not null and near.pruned_at is null and near.superseded_by is null
+               and (strpos(lower(near.title), lower(n.title)) > 0 or strpos(lower(n.title), lower(near.title)) > 0)
+           ) o
+           where o.id <> n.id and (o.origin in ('attempt', 'distilled')) = (n.origin in ('attempt', 'distilled'))
+           order by o.id"#,
+        ids,
     )
     .fetch_all(conn)
-    .await
+    .await?;
+    let mut similar: HashMap<Uuid, Vec<Similar>> = HashMap::new();
+    for row in rows {
+        similar.entry(row.new).or_default().push(Similar {
+            id: row.id,
+            title: row.title,
+            tags: row.tags,
+        });
+    }
+    Ok(similar)
 }
 
 /// Lets an entry take the place of others, which stay linked to it.

@@ -8,6 +8,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::earlier::FailureReport;
+use super::recall::NewDoc;
+use crate::domain::recall::{Analysed, Kind as EntryKind};
 use crate::domain::states::Kind;
 
 /// Where something was learned.
@@ -85,24 +87,27 @@ fn json(values: &[String]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// Stores learnings: in quarantine (SPEC 6.8), but for those of `done` tasks, which are released as they come and returned.
+/// Stores learnings: in quarantine (SPEC 6.8), but for those with `words`, which are released as they come, in the index. Returns these,
+/// in their order, to be counted there.
 pub async fn insert_learnings(
     conn: &mut PgConnection,
     learned: &[Learned],
-    done: &[Uuid],
-) -> sqlx::Result<Vec<Released>> {
+    words: Vec<Option<Analysed>>,
+) -> sqlx::Result<Vec<NewDoc>> {
     if learned.is_empty() {
         return Ok(Vec::new());
     }
     let rows = sqlx::query!(
-        "insert into learnings (id, repo_id, task_id, dispatch_id, category, tags, paths, body, released_at)
+        "insert into learnings
+           (id, repo_id, task_id, dispatch_id, category, tags, paths, body, words, released_at, indexed_at, doc_id)
          select l.id, l.repo_id, l.task_id, l.dispatch_id, l.category,
                 array(select jsonb_array_elements_text(l.tags::jsonb)),
-                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body,
-                case when l.task_id = any($9) then now() end
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[])
-           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body)
-         returning id, released_at",
+                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body, l.words,
+                case when l.words is not null then now() end, case when l.words is not null then now() end,
+                case when l.words is not null then nextval('memory_docs_id_seq') end
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[])
+           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body, words)
+         returning id, created_at, doc_id",
         &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
             .iter()
@@ -114,27 +119,29 @@ pub async fn insert_learnings(
         &learned.iter().map(|l| json(&l.tags)).collect::<Vec<_>>(),
         &learned.iter().map(|l| json(&l.paths)).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.body.clone()).collect::<Vec<_>>(),
-        done,
+        &words
+            .iter()
+            .map(|words| words.as_ref().map(Analysed::pack))
+            .collect::<Vec<_>>() as &[Option<Vec<u8>>],
     )
     .fetch_all(conn)
     .await?;
-    let released: HashMap<Uuid, OffsetDateTime> = rows
+    let stored: HashMap<Uuid, (OffsetDateTime, Option<i64>)> = rows
         .into_iter()
-        .filter_map(|row| Some((row.id, row.released_at?)))
+        .map(|row| (row.id, (row.created_at, row.doc_id)))
         .collect();
     Ok(learned
         .iter()
-        .filter_map(|learned| {
-            Some(Released {
-                id: learned.id,
+        .zip(words)
+        .filter_map(|(learned, words)| {
+            let &(created_at, number) = stored.get(&learned.id)?;
+            Some(NewDoc {
+                number,
+                entry: learned.id,
                 repo_id: learned.source.repo_id.clone(),
-                is_knowledge: false,
-                title: String::new(),
-                body: learned.body.clone(),
-                tags: learned.tags.clone(),
-                paths: learned.paths.clone(),
-                // Both are the transaction's time.
-                created_at: *released.get(&learned.id)?,
+                kind: EntryKind::Learning,
+                created_at,
+                words: words?,
             })
         })
         .collect())
@@ -216,8 +223,8 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     .await
 }
 
-/// Tasks that are done, but whose learnings are still in quarantine: a person said that they are, or they could not be let out
-/// before. Any of them, so that those which can't be don't stand before the others.
+/// Tasks that are done, but whose learnings are still in quarantine or whose errors aren't resolved: a person said that they are,
+/// their parts are, or it could not be done before. Any of them, so that those which can't be don't stand before the others.
 pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select t.id
@@ -225,6 +232,8 @@ pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Res
              select task_id from learnings where task_id is not null and released_at is null and pruned_at is null
              union
              select task_id from knowledge where task_id is not null and released_at is null and pruned_at is null
+             union
+             select task_id from session_memory where kind = 'error' and resolved_at is null
            ) l
            join tasks t on t.id = l.task_id
            where t.state = 'done'

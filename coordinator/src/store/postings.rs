@@ -81,7 +81,7 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
            union all
            select null, d.id, d.entry, d.created_at, d.repo_id, d.kind, d.words
            from unknown
-           cross join lateral (select * from memory_docs where id = unknown.doc limit 1) d"#,
+           cross join lateral (select * from memory_entries where id = unknown.doc limit 1) d"#,
         FRESH,
         &known,
     )
@@ -303,7 +303,7 @@ pub(super) async fn forget(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::R
     let batches = sqlx::query!(
         "select id, docs
          from memory_unmerged
-         where docs && array(select id from memory_docs where entry = any($1))
+         where docs && array(select id from memory_entries where entry = any($1))
          order by id
          for update",
         entries,
@@ -314,9 +314,12 @@ pub(super) async fn forget(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::R
         return Ok(Vec::new());
     }
     // Read after the wait, as the batches were.
-    let leaving = sqlx::query_scalar!("select id from memory_docs where entry = any($1)", entries)
-        .fetch_all(&mut *conn)
-        .await?;
+    let leaving = sqlx::query_scalar!(
+        r#"select id as "id!" from memory_entries where entry = any($1)"#,
+        entries
+    )
+    .fetch_all(&mut *conn)
+    .await?;
     let leaving: HashSet<i64> = leaving.into_iter().collect();
     let waited = batches.iter().flat_map(|batch| batch.docs.iter().copied());
     let unmerged: Vec<i64> = waited.filter(|doc| leaving.contains(doc)).collect();

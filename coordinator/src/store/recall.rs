@@ -12,6 +12,8 @@ use crate::domain::recall::{Analysed, Doc, Kind, Posting, Scope, Stats};
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct NewDoc {
+    /// Its number, when its row has it already.
+    pub number: Option<i64>,
     pub entry: Uuid,
     pub repo_id: String,
     pub kind: Kind,
@@ -25,8 +27,8 @@ pub(super) fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -
     format!("{{{}}}", values.join(","))
 }
 
-/// Indexes entries; those that are indexed already stay as they are. The caller holds their memories
-/// ([`super::library::lock`]), so that nobody indexes the same ones at once.
+/// Indexes entries; those that are indexed already stay as they are, and those with a number are counted and wait to be merged. The
+/// caller holds their memories ([`super::library::lock`]), so that nobody indexes the same ones at once.
 pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()> {
     if docs.is_empty() {
         return Ok(());
@@ -37,17 +39,22 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
     };
     sqlx::query!(
         "with given as materialized (
-           select *
+           select u.*, coalesce(number, nextval('memory_docs_id_seq')) as id
            from unnest($1::uuid[], $2::text[], $3::memory_kind[], $4::timestamptz[], $5::bytea[], $6::int[], $7::int[], $8::int[],
-                       $9::int[])
-             as u(entry, repo_id, kind, created_at, words, title, body, place, tags)
-           where entry <> all(array(select entry from memory_docs where entry = any($1)))
+                       $9::int[], $10::bigint[])
+             as u(entry, repo_id, kind, created_at, words, title, body, place, tags, number)
+           where number is not null or entry <> all(array(select entry from memory_entries where entry = any($1)))
+         ), learned as (
+           update learnings l
+           set doc_id = given.id, indexed_at = now(), words = given.words
+           from given
+           where l.id = given.entry and given.kind = 'learning' and given.number is null
          ), docs as (
-           insert into memory_docs (entry, created_at, repo_id, kind, words)
-           select entry, created_at, repo_id, kind, words from given
-           returning id
+           insert into memory_docs (id, entry, created_at, repo_id, kind, words)
+           overriding system value
+           select id, entry, created_at, repo_id, kind, words from given where kind <> 'learning'
          ), unmerged as (
-           insert into memory_unmerged (docs) select array_agg(id order by id) from docs having count(*) > 0
+           insert into memory_unmerged (docs) select array_agg(id order by id) from given having count(*) > 0
          )
          insert into memory_stats as s (repo_id, kind, entries, title_words, body_words, place_words, tag_words)
          select repo_id, kind, count(*), sum(title), sum(body), sum(place), sum(tags)
@@ -67,6 +74,7 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
         &lengths(|words| &words.body),
         &lengths(|words| &words.place),
         &lengths(|words| &words.tags),
+        &docs.iter().map(|doc| doc.number).collect::<Vec<_>>() as &[Option<i64>],
     )
     .execute(conn)
     .await?;
@@ -82,9 +90,29 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     let unmerged = super::postings::forget(conn, entries).await?;
     let gone = sqlx::query_as!(
         Row,
-        r#"delete from memory_docs
-           where entry = any($1)
-           returning id, entry, created_at, repo_id, kind as "kind: Kind", words"#,
+        r#"with learned as (
+             select id, doc_id, created_at, repo_id, words
+             from learnings
+             where id = any($1) and doc_id is not null
+             order by id
+             for update
+           ), unlisted as (
+             update learnings l
+             set doc_id = null, indexed_at = null, words = null
+             from learned
+             where l.id = learned.id
+           ), docs as (
+             delete from memory_docs where entry = any($1) returning id, entry, created_at, repo_id, kind, words
+           ), gone as (
+             select * from docs
+             union all
+             select doc_id, id, created_at, repo_id, 'learning', words from learned
+           ), vectors as (
+             delete from memory_vectors where doc_id in (select id from gone)
+           )
+           select id as "id!", entry as "entry!", created_at as "created_at!", repo_id as "repo_id!", kind as "kind!: Kind",
+                  words as "words!"
+           from gone"#,
         entries,
     )
     .fetch_all(&mut *conn)
@@ -255,7 +283,10 @@ pub async fn indexed(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<I
 async fn rows(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Row>> {
     sqlx::query_as!(
         Row,
-        r#"select id, entry, created_at, repo_id, kind as "kind: Kind", words from memory_docs where id = any($1)"#,
+        r#"select id as "id!", entry as "entry!", created_at as "created_at!", repo_id as "repo_id!", kind as "kind!: Kind",
+                  words as "words!"
+           from memory_entries
+           where id = any($1)"#,
         ids,
     )
     .fetch_all(conn)
@@ -270,7 +301,7 @@ pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<V
              select d.repo_id, d.kind, count(*) as entries
              from memory_unmerged u
              cross join unnest(u.docs) as of_batch(id)
-             cross join lateral (select repo_id, kind from memory_docs where id = of_batch.id limit 1) d
+             cross join lateral (select repo_id, kind from memory_entries where id = of_batch.id limit 1) d
              group by d.repo_id, d.kind
            )
            select repo_id, kind as "kind: Kind"
@@ -291,14 +322,22 @@ pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<V
 /// A sample of a memory's entries for calibration, spread evenly over the newer two thirds.
 pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i64) -> sqlx::Result<Vec<Doc>> {
     let rows = sqlx::query!(
-        r#"with numbered as (
-             select id, row_number() over (order by created_at, id) as number, count(*) over () as entries
+        r#"with all_of_kind as (
+             select id, created_at
              from memory_docs
              where repo_id = $1 and kind = $2
+             union all
+             select doc_id, created_at
+             from learnings
+             where repo_id = $1 and $2 = 'learning' and doc_id is not null and released_at is not null and pruned_at is null
+               and superseded_by is null
+           ), numbered as (
+             select id, row_number() over (order by created_at, id) as number, count(*) over () as entries
+             from all_of_kind
            )
-           select d.entry, d.created_at, d.words
+           select d.entry as "entry!", d.created_at as "created_at!", d.words as "words!"
            from numbered n
-           join memory_docs d on d.id = n.id
+           cross join lateral (select * from memory_entries where id = n.id limit 1) d
            where n.number > n.entries / 3 and n.number % greatest(1, n.entries * 2 / 3 / $3) = 0
            order by n.number desc
            limit $3"#,

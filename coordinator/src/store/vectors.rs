@@ -63,11 +63,11 @@ pub async fn take(
     };
     let entries = sqlx::query_as!(
         Unembedded,
-        r#"select d.id as doc,
+        r#"select d.id as "doc!",
                   coalesce(l.title || E'\n' || l.body, k.title || E'\n' || k.body, x.title || E'\n' || j.journal, '') as "text!"
            from (
              select id, entry
-             from memory_docs d
+             from memory_entries d
              where id > $2 and indexed_at <= now() - $4 * interval '1 second'
                and not exists (
                  select from memory_vectors v
@@ -130,12 +130,17 @@ impl Batch {
             return Ok(false);
         }
         sqlx::query!(
-            "with docs as (
-               -- What was deleted meanwhile needs none.
-               select d.id, given.number
-               from unnest($2::bigint[]) with ordinality as given(id, number)
-               join memory_docs d on d.id = given.id
-               for key share of d
+            "with given as (
+               select id, number from unnest($2::bigint[]) with ordinality as g(id, number)
+             ), others as (
+               -- What left the index meanwhile needs none; what is there stays until this is written.
+               select d.id, number from given cross join lateral (select id from memory_docs where id = given.id for share) d
+             ), learned as (
+               select l.id, number
+               from given
+               cross join lateral (select doc_id as id from learnings where doc_id = given.id for share) l
+             ), docs as (
+               select * from others union all select * from learned
              )
              insert into memory_vectors (doc_id, model, vector)
              select id, $1, ($3::real[])[(number - 1) * $4::int + 1 : number * $4::int] from docs
@@ -173,10 +178,10 @@ pub async fn of_entries(
     entries: &[Uuid],
 ) -> sqlx::Result<HashMap<Uuid, Vec<f32>>> {
     let rows = sqlx::query!(
-        "select d.entry, v.vector
-         from memory_docs d
-         join memory_vectors v on v.doc_id = d.id
-         where d.entry = any($1) and v.model = $2 and cardinality(v.vector) = $3",
+        r#"select d.entry as "entry!", v.vector
+           from memory_entries d
+           join memory_vectors v on v.doc_id = d.id
+           where d.entry = any($1) and v.model = $2 and cardinality(v.vector) = $3"#,
         entries,
         model,
         i32::try_from(dimensions).unwrap_or(i32::MAX),
@@ -202,7 +207,7 @@ pub async fn progress(conn: &mut PgConnection, model: &str) -> sqlx::Result<Prog
     sqlx::query_as!(
         Progress,
         r#"select coalesce(e.made, 0) as "made!", coalesce(e.refused, 0) as "refused!",
-                  (select count(*) from (select from memory_docs where id > coalesce(e.upto, 0) limit 10000) d) as "waiting!"
+                  (select count(*) from (select from memory_entries where id > coalesce(e.upto, 0) limit 10000) d) as "waiting!"
            from (select $1::text as model) asked
            left join memory_embedding e on e.model = asked.model"#,
         model,

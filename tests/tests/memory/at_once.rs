@@ -78,7 +78,7 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
     }
     sqlx::raw_sql(
         "update runs set ended_at = now(), journal_indexed_at = null;
-         update learnings set released_at = null;
+         update learnings set released_at = null, doc_id = null, indexed_at = null, words = null;
          delete from memory_docs;
          delete from memory_stats",
     )
@@ -92,7 +92,7 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
         }
     }
     let twice = i64::try_from(2 * TASKS).unwrap();
-    assert_eq!(number(&world, "select count(*) from memory_docs").await, twice);
+    assert_eq!(number(&world, "select count(*) from memory_entries").await, twice);
     assert_eq!(
         number(&world, "select sum(entries)::bigint from memory_stats").await,
         twice
@@ -105,7 +105,7 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
     )
     .await;
     let mut conn = world.db.acquire().await.unwrap();
-    let ids: Vec<i64> = sqlx::query_scalar("select id from memory_docs")
+    let ids: Vec<i64> = sqlx::query_scalar("select id from memory_entries")
         .fetch_all(&mut *conn)
         .await
         .unwrap();

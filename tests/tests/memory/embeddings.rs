@@ -9,8 +9,10 @@ use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::embed::{self, Embedded};
 use ralph_coordinator::flow::library::{self, ImportLine, QueryLine};
 use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::store;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::model::{DIMENSIONS, KEY, Model, REFUSED, mode};
 use super::trust::settings;
@@ -180,8 +182,11 @@ async fn entries_get_their_vectors_once_whoever_dies() {
         assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
     }
     // An entry that goes takes its vector along.
-    sqlx::query("delete from memory_docs")
-        .execute(&world.db)
+    let all: Vec<Uuid> = sqlx::query_scalar("select entry from memory_entries")
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    store::recall::remove(&mut world.db.acquire().await.unwrap(), &all)
         .await
         .unwrap();
     assert_eq!(vectors(&world, "runs").await, 0);
@@ -253,7 +258,7 @@ async fn a_coordinator_makes_vectors_and_keeps_its_key_to_itself() {
     model.set(mode::CLOSED);
     let world = World::start_with(settings()).await.unwrap();
     learn_two(&world).await;
-    sqlx::query("update memory_docs set indexed_at = now() - interval '1 minute'")
+    sqlx::query("update learnings set indexed_at = now() - interval '1 minute'")
         .execute(&world.db)
         .await
         .unwrap();

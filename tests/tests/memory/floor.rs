@@ -22,7 +22,7 @@ async fn no_floor_is_found_while_an_import_is_under_way() {
     for forget in [
         "update memory_stats set floor = null, calibrated_at_entries = 0",
         "truncate memory_postings",
-        "insert into memory_unmerged (docs) select array_agg(id) from memory_docs",
+        "insert into memory_unmerged (docs) select array_agg(id) from memory_entries",
     ] {
         sqlx::query(forget).execute(&world.db).await.unwrap();
     }

@@ -55,7 +55,7 @@ async fn merge(world: &World, most: i64) -> u64 {
 /// Keys whose count or whose postings are not what the entries say.
 async fn wrong_keys(world: &World) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
-    let ids: Vec<i64> = sqlx::query_scalar("select id from memory_docs order by id")
+    let ids: Vec<i64> = sqlx::query_scalar("select id from memory_entries order by id")
         .fetch_all(&mut *conn)
         .await
         .unwrap();
@@ -91,9 +91,9 @@ async fn wrong_keys(world: &World) -> usize {
 }
 
 /// The index as it was before anything was merged, each entry written by a transaction of its own.
-const UNMERGED: &str = "truncate memory_postings; insert into memory_unmerged (docs) select array[id] from memory_docs order by id";
+const UNMERGED: &str = "truncate memory_postings; insert into memory_unmerged (docs) select array[id] from memory_entries order by id";
 /// The same, and one transaction wrote them all.
-const UNMERGED_TOGETHER: &str = "truncate memory_postings; insert into memory_unmerged (docs) select array_agg(id order by id) from memory_docs";
+const UNMERGED_TOGETHER: &str = "truncate memory_postings; insert into memory_unmerged (docs) select array_agg(id order by id) from memory_entries";
 
 /// Entries that wait to be appended, and to be taken out.
 async fn waiting(world: &World) -> (i64, i64) {
@@ -106,7 +106,7 @@ async fn waiting(world: &World) -> (i64, i64) {
 }
 
 async fn entries(world: &World) -> Vec<Uuid> {
-    sqlx::query_scalar("select entry from memory_docs order by id")
+    sqlx::query_scalar("select entry from memory_entries order by id")
         .fetch_all(&world.db)
         .await
         .unwrap()
@@ -134,7 +134,7 @@ async fn the_index_says_what_the_entries_say() {
     run(
         &world,
         "update memory_postings set entries = '{}';
-         insert into memory_unmerged (docs) select array_agg(id) from memory_docs group by id % 7",
+         insert into memory_unmerged (docs) select array_agg(id) from memory_entries group by id % 7",
     )
     .await;
     assert_eq!(answers(&world, now).await, merged);
@@ -153,7 +153,7 @@ async fn what_leaves_the_index_is_counted_no_longer() {
     let world = World::start().await.unwrap();
     let now = OffsetDateTime::now_utc();
     unrelated::fill(&world, 300).await;
-    let leaving: Vec<Uuid> = sqlx::query_scalar("select entry from memory_docs where id % 3 = 0")
+    let leaving: Vec<Uuid> = sqlx::query_scalar("select entry from memory_entries where id % 3 = 0")
         .fetch_all(&world.db)
         .await
         .unwrap();
@@ -279,10 +279,10 @@ async fn an_entry_that_is_committed_late_is_found() {
     let mut late = world.db.begin().await.unwrap();
     run(
         &world,
-        "delete from memory_unmerged where docs = array[(select min(id) from memory_docs)]",
+        "delete from memory_unmerged where docs = array[(select min(id) from memory_entries)]",
     )
     .await;
-    sqlx::query("insert into memory_unmerged (docs) select array[min(id)] from memory_docs")
+    sqlx::query("insert into memory_unmerged (docs) select array[min(id)] from memory_entries")
         .execute(&mut *late)
         .await
         .unwrap();

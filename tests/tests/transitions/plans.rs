@@ -86,7 +86,7 @@ async fn what_has_grown_is_planned_anew() {
     assert_eq!(scans(&mut conn).await, 0, "nobody knows yet which way to go");
     sqlx::raw_sql(
         "insert into memory_docs (entry, created_at, repo_id, kind, words)
-         select gen_random_uuid(), now(), 'r', 'learning', ''
+         select gen_random_uuid(), now(), 'r', 'knowledge', ''
          from generate_series(1, 20000);
          insert into memory_removed (doc_id, posting, keys) select id, id, '{}' from memory_docs",
     )

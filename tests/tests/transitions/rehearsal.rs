@@ -53,7 +53,7 @@ async fn a_rehearsal_plans_the_whole_way_and_leaves_nothing() {
         "insert into prompts",
         "update dispatches d",
         "insert into learnings",
-        "insert into memory_docs",
+        "insert into memory_unmerged",
         "insert into ready_tasks",
         "update runs set outcome",
     ] {
