@@ -63,21 +63,32 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
     sqlx::query!("update features set current_run = null where id = $1", id.0)
         .execute(&mut *conn)
         .await?;
-    sqlx::query!("delete from ready_tasks where feature_id = $1", id.0)
-        .execute(&mut *conn)
-        .await?;
     let tasks = sqlx::query_scalar!("delete from tasks where feature_id = $1 returning id", id.0)
         .fetch_all(&mut *conn)
         .await?;
-    let dispatches = forget_dispatches(conn, &tasks).await?;
+    let dispatches = forget(conn, &tasks).await?;
     sqlx::query!("delete from features where id = $1", id.0)
         .execute(conn)
         .await?;
     Ok(dispatches)
 }
 
-/// What no foreign key does when tasks are deleted: checking it with each claim and report would cost too much. Returns the dispatches.
-async fn forget_dispatches(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+/// What no foreign key does when tasks are deleted: checking it with each submission, claim and report would cost too much. Returns the
+/// dispatches.
+async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query!(
+        "with queued as (
+           delete from ready_tasks where task_id = any($1)
+         ), texts as (
+           delete from task_texts where task_id = any($1)
+         ), waits as (
+           delete from dependencies where task_id = any($1)
+         )
+         delete from dependencies where blocker_id = any($1) and task_id <> all($1)",
+        tasks,
+    )
+    .execute(&mut *conn)
+    .await?;
     sqlx::query!(
         "update learnings
          set task_id = null
@@ -134,7 +145,7 @@ pub async fn delete_task(
     sqlx::query!("delete from tasks where id = $1", id.0)
         .execute(&mut *conn)
         .await?;
-    let entries = forget_dispatches(conn, &[id.0]).await?;
+    let entries = forget(conn, &[id.0]).await?;
     if let Some(parent) = parent {
         sqlx::query!("update tasks set children = children - 1 where id = $1", parent.0)
             .execute(conn)

@@ -168,11 +168,18 @@ const RULES: &[(&str, &str)] = &[
          group by task_id having count(*) > 1",
     ),
     (
-        "dispatches and learnings name tasks that stand",
+        "what is kept by task names tasks that stand",
         "select 'dispatch ' || d.id::text from dispatches d where not exists (select from tasks t where t.id = d.task_id)
          union all
          select 'learning ' || l.id::text from learnings l
-         where l.task_id is not null and not exists (select from tasks t where t.id = l.task_id)",
+         where l.task_id is not null and not exists (select from tasks t where t.id = l.task_id)
+         union all
+         select 'text of ' || task_id::text from task_texts x where not exists (select from tasks t where t.id = x.task_id)
+         union all
+         select 'place of ' || task_id::text from ready_tasks q where not exists (select from tasks t where t.id = q.task_id)
+         union all
+         select 'edge from ' || task_id::text from dependencies d
+         where not exists (select from tasks t where t.id = d.task_id) or not exists (select from tasks t where t.id = d.blocker_id)",
     ),
     (
         "what is done waits for no verification",
