@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use uuid::Uuid;
 
 use super::app::App;
 use super::body::{Done, WaitFor};
 use super::locate;
+use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
 use super::tasks::{ACTOR, told};
 use crate::flow::link::{self, Change};
+use crate::flow::steer::By;
 use crate::store;
 
 /// Blockers that are added at once, at most.
@@ -28,6 +31,7 @@ const MOST: usize = 1_000;
 )]
 pub async fn add(
     State(app): State<App>,
+    new: NewId,
     At(id): At<String>,
     Body(body): Body<WaitFor>,
 ) -> Result<Json<Done>, Problem> {
@@ -36,7 +40,8 @@ pub async fn add(
             "name 1 to {MOST} tasks that it waits for"
         )));
     }
-    change(&app, &id, &body.blockers, Change::Add).await
+    let request = Some(new.id);
+    change(&app, &id, &body.blockers, Change::Add, request).await
 }
 
 /// Lets a task no longer wait for another.
@@ -52,10 +57,20 @@ pub async fn remove(
     State(app): State<App>,
     At((id, blocker)): At<(String, String)>,
 ) -> Result<Json<Done>, Problem> {
-    change(&app, &id, &[blocker], Change::Remove).await
+    change(&app, &id, &[blocker], Change::Remove, None).await
 }
 
-async fn change(app: &App, id: &str, blockers: &[String], change: Change) -> Result<Json<Done>, Problem> {
+async fn change(
+    app: &App,
+    id: &str,
+    blockers: &[String],
+    change: Change,
+    request: Option<Uuid>,
+) -> Result<Json<Done>, Problem> {
+    let by = By {
+        actor: ACTOR,
+        request,
+    };
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, id).await?;
     let mut others = BTreeSet::new();
@@ -65,7 +80,7 @@ async fn change(app: &App, id: &str, blockers: &[String], change: Change) -> Res
     drop(conn);
     let db = &app.deps.db;
     let (steered, signals) =
-        store::retry_serialization(|| link::change(db, task, &others, change, ACTOR)).await?;
+        store::retry_serialization(|| link::change(db, task, &others, change, by)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }

@@ -4,6 +4,7 @@ use ralph_shared::machine::is_dir_pool;
 
 use super::app::App;
 use super::body::DirRef;
+use super::memory;
 use super::problem::Problem;
 use super::submit::checked_pool;
 use crate::flow::submit::Submission;
@@ -33,6 +34,7 @@ pub(super) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> Result<(
             dir.path
         )));
     }
+    memory::check_repo(&dir.id)?;
     feature.max_parallel = 1;
     feature.repo_id = dir.id;
     feature.dir = Some(dir.path);

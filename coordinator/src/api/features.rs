@@ -323,10 +323,14 @@ pub async fn resume(
     tag = "features",
     responses((status = 200, body = Started))
 )]
-pub async fn stop(State(app): State<App>, At(id): At<String>) -> Result<Json<Started>, Problem> {
+pub async fn stop(State(app): State<App>, new: NewId, At(id): At<String>) -> Result<Json<Started>, Problem> {
+    let by = By {
+        actor: ACTOR,
+        request: Some(new.id),
+    };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let steered = store::retry_serialization(|| finish::stop(db, feature)).await?;
+    let steered = store::retry_serialization(|| finish::stop(db, feature, by)).await?;
     answered(&app, feature, steered).await
 }
 

@@ -65,7 +65,12 @@ pub async fn events(
         })
         .transpose()?;
     let start = match resume {
-        Some(position) => Some(position),
+        Some(position) => {
+            if !view::is_of_task(&mut *app.db().await?, position.dispatch, task).await? {
+                return Err(Problem::invalid("`Last-Event-ID` is none of this stream"));
+            }
+            Some(position)
+        }
         None => {
             let found = view::dispatch_of_attempt(&mut *app.db().await?, task, query.attempt).await?;
             if found.is_none()

@@ -1,5 +1,7 @@
 //! The memory: searched, looked at, filled and corrected.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -30,6 +32,8 @@ const MAX_QUERIES: usize = 1_000;
 const MAX_LIMIT: usize = 50;
 /// Entries that one request hides.
 const MAX_PRUNED: i64 = 10_000;
+/// Entries that a request names.
+const MAX_NAMED: usize = 10_000;
 /// Longest identity of a repository. Bytes.
 const MAX_REPO_BYTES: usize = 1_000;
 /// A hundred years.
@@ -109,11 +113,21 @@ async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
 }
 
 async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
-    let mut ids = Vec::with_capacity(texts.len());
-    for text in texts {
-        ids.push(locate(app, text).await?);
+    if texts.len() > MAX_NAMED {
+        return Err(Problem::refused(format!(
+            "name up to {MAX_NAMED} entries at once"
+        )));
     }
-    Ok(ids)
+    // Whole ids, as lists show them, are found together: each look for one reads the memory.
+    let mut found = view::find_memories(&mut *app.db().await?, texts).await?;
+    let mut ids = BTreeSet::new();
+    for text in texts {
+        match found.remove(text).as_deref() {
+            Some([one]) => ids.insert(*one),
+            _ => ids.insert(locate(app, text).await?),
+        };
+    }
+    Ok(ids.into_iter().collect())
 }
 
 /// Asks as a claim does.
@@ -197,7 +211,8 @@ pub async fn import(
             ))
         })?;
     }
-    let imported = library::import(&app.deps.db, &import.repo, &import.items).await?;
+    let db = &app.deps.db;
+    let imported = store::retry_serialization(|| library::import(db, &import.repo, &import.items)).await?;
     Ok(Json(Imported {
         imported,
         known: import.items.len() - imported,
@@ -241,7 +256,8 @@ pub async fn add(
         created_at: OffsetDateTime::now_utc(),
         external_id: None,
     };
-    library::add(&app.deps.db, &[given]).await?;
+    let (db, given) = (&app.deps.db, [given]);
+    store::retry_serialization(|| library::add(db, &given)).await?;
     read(&app, new.id).await
 }
 
@@ -268,11 +284,13 @@ pub async fn edit(
         edit.tags.as_ref().unwrap_or(&old.tags),
     )
     .map_err(Problem::refused)?;
-    library::edit(&app.deps.db, id, &edit).await?;
+    let db = &app.deps.db;
+    store::retry_serialization(|| library::edit(db, id, &edit)).await?;
     read(&app, id).await
 }
 
-fn check_repo(repo: &str) -> Result<(), Problem> {
+/// Refuses an identity that no index would take.
+pub(super) fn check_repo(repo: &str) -> Result<(), Problem> {
     if repo.len() <= MAX_REPO_BYTES {
         return Ok(());
     }
@@ -318,7 +336,8 @@ pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Re
         ids.extend(store::library::unused(&mut *app.db().await?, &repo, days, MAX_PRUNED).await?);
     }
     if !prune.dry_run {
-        library::prune(&app.deps.db, &ids).await?;
+        let db = &app.deps.db;
+        store::retry_serialization(|| library::prune(db, &ids)).await?;
     }
     Ok(Json(Taken { entries: ids.len() }))
 }
@@ -337,7 +356,8 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
         return Err(Problem::invalid("say which entries: `ids`"));
     }
     let ids = locate_all(&app, &purge.ids).await?;
-    let (entries, prompts) = library::purge(&app.deps.db, &ids).await?;
+    let db = &app.deps.db;
+    let (entries, prompts) = store::retry_serialization(|| library::purge(db, &ids)).await?;
     Ok(Json(Purged { entries, prompts }))
 }
 
@@ -356,7 +376,8 @@ pub async fn revoke(
     Asked(query): Asked<AttemptQuery>,
 ) -> Result<Json<Taken>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
-    match library::revoke(&app.deps.db, dispatch.0).await? {
+    let db = &app.deps.db;
+    match store::retry_serialization(|| library::revoke(db, dispatch.0)).await? {
         Revoked::Entries(entries) => Ok(Json(Taken { entries })),
         Revoked::StillOpen => Err(Problem::conflict(format!(
             "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \

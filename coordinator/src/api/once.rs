@@ -3,7 +3,8 @@
 //!
 //! A key is claimed before the request is served and renewed while it is; the request is served to its end even if its
 //! sender is gone. The claim of a coordinator that died lapses, and whoever takes it over makes things under the same id
-//! ([`NewId`]), so that what was made already is found rather than made twice. Only successes are kept.
+//! ([`NewId`]), so that what was made already is found rather than made twice; the same holds after a failure of ours. Only successes
+//! are kept, and what was refused may be asked again.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -165,6 +166,11 @@ impl Held {
                 Err(_) => self.renew(app).await,
             }
         };
+        if response.status().is_server_error() {
+            // It may have been done before it failed.
+            self.told(self.let_go(app).await);
+            return response;
+        }
         if !response.status().is_success() {
             self.told(self.free(app).await);
             return response;
@@ -184,6 +190,10 @@ impl Held {
             idempotency::renew(&mut conn, self.holder, self.keyed(), HOLD.as_secs_f64()).await
         };
         self.told(renewed.await);
+    }
+
+    async fn let_go(&self, app: &App) -> sqlx::Result<()> {
+        idempotency::let_go(&mut *app.deps.db.acquire().await?, self.holder, self.keyed()).await
     }
 
     async fn free(&self, app: &App) -> sqlx::Result<()> {

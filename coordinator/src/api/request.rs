@@ -12,6 +12,8 @@ use crate::store::view::{Cursor, MAX_PAGE};
 
 /// The largest body: a graph of 100,000 tasks with their descriptions (SPEC 2.6).
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+/// Above it whole numbers have to be written as such. Bytes.
+const MAX_READ_AGAIN: usize = 1024 * 1024;
 /// Below it every whole number is a floating-point number: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Items of a page when the request doesn't say.
@@ -34,7 +36,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             &bytes
         };
         serde_json::from_slice(text)
-            .or_else(|error| read_whole_numbers(text).ok_or(error))
+            .or_else(|error: serde_json::Error| {
+                // As values, JSON takes up to thirty times its room.
+                let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
+                again.then(|| read_whole_numbers(text)).flatten().ok_or(error)
+            })
             .map(Self)
             .map_err(|error| {
                 Problem::invalid(format!(

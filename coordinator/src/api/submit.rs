@@ -9,10 +9,10 @@ use ralph_shared::subjects::is_label;
 use super::app::App;
 use super::body::{Accepted, BadWish, GraphText, RepoRef, RunWish, SubmitFeature, SubmitTask};
 use super::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
-use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::Body;
+use super::{locate, memory};
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
@@ -321,11 +321,7 @@ fn no_tasks() -> Graph {
 }
 
 fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
-    let entry = TaskEntry {
-        key: Located {
-            value: "task".to_owned(),
-            line: 0,
-        },
+    graph_of(TaskEntry {
         title: request.title.clone(),
         description: Some(request.description.clone()).filter(|text| !text.is_empty()),
         priority: Some(request.priority),
@@ -333,6 +329,20 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
         model: request.model.clone(),
         paths: request.paths.clone(),
         ..TaskEntry::default()
+    })
+}
+
+/// A graph of one task, which keeps the rules of a graph.
+///
+/// # Errors
+/// When it doesn't.
+pub(super) fn graph_of(task: TaskEntry) -> Result<Graph, Problem> {
+    let entry = TaskEntry {
+        key: Located {
+            value: "task".to_owned(),
+            line: 0,
+        },
+        ..task
     };
     let file = GraphFile {
         tasks: vec![entry],
@@ -357,6 +367,7 @@ fn new_feature(
 ) -> Result<NewFeature, Problem> {
     if let Some(repo) = &repo {
         check_repo(repo)?;
+        memory::check_repo(&repo.id)?;
     }
     let branch = repo
         .as_ref()
@@ -412,7 +423,9 @@ fn granted(app: &App, wish: &RunWish, tasks: usize) -> Result<RunSettings, Probl
 /// A wish that can't be granted.
 pub(super) fn unfit(wish: BadWish) -> Problem {
     match wish {
-        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } => Problem::refused(wish.to_string()),
+        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) => {
+            Problem::refused(wish.to_string())
+        }
         BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
             Problem::invalid(wish.to_string())
         }

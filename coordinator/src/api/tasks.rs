@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::subjects::is_label;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
@@ -15,7 +14,8 @@ use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
-use crate::domain::paths::{MAX_PATHS, Pattern};
+use super::submit::graph_of;
+use crate::domain::graph::TaskEntry;
 use crate::domain::states::TaskState;
 use crate::flow::remove;
 use crate::flow::steer::{self, By, Steered, TaskCommand};
@@ -126,28 +126,7 @@ pub async fn edit(
             "there is nothing to change; name at least one field",
         ));
     }
-    let wrong = match &body {
-        EditTask {
-            title: Some(title), ..
-        } if title.trim().is_empty() || title.contains('\n') => {
-            Some("`title` must be one line, and not empty")
-        }
-        EditTask { pool: Some(pool), .. } if !is_label(pool) => Some("`pool` is 1 to 40 of a-z, 0-9 and `-`"),
-        EditTask {
-            max_retries: Some(n), ..
-        } if !(0..=100).contains(n) => Some("`max_retries` is 0 to 100"),
-        _ => None,
-    };
-    if let Some(wrong) = wrong {
-        return Err(Problem::invalid(wrong));
-    }
-    for path in body.paths.iter().flatten() {
-        Pattern::parse(path)
-            .map_err(|bad| Problem::refused(format!("`{path}` can't be one of its `paths`: {bad}")))?;
-    }
-    if body.paths.as_ref().is_some_and(|paths| paths.len() > MAX_PATHS) {
-        return Err(Problem::refused(format!("`paths` are {MAX_PATHS} at most")));
-    }
+    check(&body)?;
     let before = body.before;
     let change = TaskEdit {
         title: body.title,
@@ -174,6 +153,24 @@ pub async fn edit(
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), ACTOR)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
+}
+
+/// What a graph's task may not be, an edited one may not become.
+fn check(body: &EditTask) -> Result<(), Problem> {
+    if body.max_retries.is_some_and(|n| n < 0) {
+        return Err(Problem::invalid("`max_retries` is 0 to 100"));
+    }
+    let edited = TaskEntry {
+        title: body.title.clone().unwrap_or_else(|| "unchanged".to_owned()),
+        description: body.description.clone(),
+        pool: body.pool.clone(),
+        agent: body.agent.clone(),
+        model: body.model.clone(),
+        max_retries: body.max_retries.and_then(|n| u32::try_from(n).ok()),
+        paths: body.paths.clone().unwrap_or_default(),
+        ..TaskEntry::default()
+    };
+    graph_of(edited).map(drop)
 }
 
 /// Deletes a task that nobody works on.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::cascade::{self, Features};
 use super::guard::{guarded, is_away};
-use super::steer::Steered;
+use super::steer::{By, Steered};
 use super::{Signals, hold, integrate, operate, submit};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -115,9 +115,13 @@ async fn end(
 }
 
 /// A person ends the run (SPEC 3.5): what runs is ended in order and pushed, and another run may go on with what is left.
-pub async fn stop(db: &PgPool, id: FeatureId) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        let run = store::run::last(&mut tx, id).await?;
+        return Ok((done, run.map(|run| run.id), signals));
+    }
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(held) = features.get_mut(&id) else {
         return Ok((Steered::NotFound, None, signals));
@@ -130,6 +134,7 @@ pub async fn stop(db: &PgPool, id: FeatureId) -> sqlx::Result<(Steered, Option<R
     end_sessions(&mut tx, id, &mut signals).await?;
     end(&mut tx, held, RunOutcome::Interrupted, "a person stopped the run").await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
+    by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), run, signals))
 }

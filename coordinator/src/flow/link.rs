@@ -1,13 +1,13 @@
 //! Edges of a feature that stands are added and taken away, in one transaction each (SPEC 2.5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_shared::ids::TaskId;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::cascade::{self, Features};
-use super::steer::Steered;
+use super::steer::{By, Steered};
 use super::{Signals, circle, finish};
 use crate::store;
 use crate::store::task::Task;
@@ -28,31 +28,41 @@ pub async fn change(
     task: TaskId,
     blockers: &BTreeSet<TaskId>,
     change: Change,
-    actor: &str,
+    by: By<'_>,
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok((done, signals));
+    }
     let Some(feature) = store::task::feature_of(&mut tx, task).await? else {
         return Ok((Steered::NotFound, signals));
     };
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
     let mut changed = 0;
-    for &blocker in blockers {
-        let ids: BTreeSet<Uuid> = BTreeSet::from([task.0, blocker.0]);
-        let both = store::task::lock(&mut tx, &ids.into_iter().collect::<Vec<_>>()).await?;
-        let find = |id: TaskId| both.iter().find(|task| task.id == id);
-        let Some(waiting) = find(task) else {
-            return Ok((Steered::NotFound, signals));
-        };
-        let Some(blocker) = find(blocker) else {
+    let ids: BTreeSet<Uuid> = blockers.iter().chain([&task]).map(|task| task.0).collect();
+    let held = store::task::lock(&mut tx, &ids.into_iter().collect::<Vec<_>>()).await?;
+    let held: BTreeMap<TaskId, &Task> = held.iter().map(|task| (task.id, task)).collect();
+    let Some(&waiting) = held.get(&task) else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let mut others = Vec::with_capacity(blockers.len());
+    for blocker in blockers {
+        let Some(&found) = held.get(blocker) else {
             let why = format!("the task {blocker} was deleted meanwhile");
             return Ok((Steered::Refused(why), signals));
         };
+        others.push(found);
+    }
+    // All edges begin at the same task: whether one makes a circle doesn't depend on the others.
+    if change == Change::Add
+        && let Some(why) = refusal(&mut tx, waiting, &others).await?
+    {
+        return Ok((Steered::Refused(why), signals));
+    }
+    for blocker in others {
         let done = match change {
-            Change::Add => match refusal(&mut tx, waiting, blocker).await? {
-                Some(why) => return Ok((Steered::Refused(why), signals)),
-                None => add(&mut tx, &mut features, waiting, blocker).await?,
-            },
+            Change::Add => add(&mut tx, &mut features, waiting, blocker).await?,
             Change::Remove => remove(&mut tx, &mut features, waiting, blocker, &mut signals).await?,
         };
         if done {
@@ -62,24 +72,27 @@ pub async fn change(
                 Change::Remove => "no longer wait for",
             };
             let why = blocker.id.to_string();
-            store::task::log(&mut tx, task, actor, what, Some(&why)).await?;
+            store::task::log(&mut tx, task, by.actor, what, Some(&why)).await?;
         }
     }
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
+    by.note(&mut tx, changed).await?;
     tx.commit().await?;
     Ok((Steered::Done(changed), signals))
 }
 
-async fn refusal(conn: &mut PgConnection, task: &Task, blocker: &Task) -> sqlx::Result<Option<String>> {
-    if task.id == blocker.id {
-        return Ok(Some(format!("the task {} can't wait for itself", task.id)));
-    }
-    if task.feature != blocker.feature {
-        return Ok(Some(format!(
-            "the task {} belongs to another feature",
-            blocker.id
-        )));
+async fn refusal(conn: &mut PgConnection, task: &Task, blockers: &[&Task]) -> sqlx::Result<Option<String>> {
+    for blocker in blockers {
+        if task.id == blocker.id {
+            return Ok(Some(format!("the task {} can't wait for itself", task.id)));
+        }
+        if task.feature != blocker.feature {
+            return Ok(Some(format!(
+                "the task {} belongs to another feature",
+                blocker.id
+            )));
+        }
     }
     if task.state.is_resolved() {
         return Ok(Some(format!(
@@ -105,9 +118,10 @@ async fn refusal(conn: &mut PgConnection, task: &Task, blocker: &Task) -> sqlx::
         task: task.id.0,
         is_end: false,
     };
-    if store::waits::any_waits_for(conn, &[blocker.id.0], &[start]).await? {
+    let blockers: Vec<Uuid> = blockers.iter().map(|blocker| blocker.id.0).collect();
+    if store::waits::any_waits_for(conn, &blockers, &[start]).await? {
         let targets = BTreeSet::from([start]);
-        let words = circle::describe(conn, task.id, &[blocker.id.0], &targets).await?;
+        let words = circle::describe(conn, task.id, &blockers, &targets).await?;
         return Ok(Some(words));
     }
     Ok(None)

@@ -20,6 +20,8 @@ const SPREAD: u32 = 10;
 const GAP: Duration = Duration::from_secs(3);
 /// Notices are kept so long. Days.
 const NOTICE_DAYS: i32 = 7;
+/// Workers that weren't heard for so long are forgotten. Days.
+const WORKER_DAYS: i32 = 30;
 /// How often old rows are removed and streams looked at.
 const UPKEEP: Duration = Duration::from_secs(30);
 /// How often the memory is kept in order.
@@ -135,6 +137,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         store::blob::prune(&mut conn, BLOB_HOURS).await?;
         store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
+        store::worker::forget(&mut conn, WORKER_DAYS).await?;
     }
     Ok(())
 }

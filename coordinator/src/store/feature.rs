@@ -342,15 +342,21 @@ pub async fn recount(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Cou
 /// The pool of a feature whose tasks work in a folder.
 pub async fn dir_pool(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
-        "select x.pool
+        "select coalesce(
+                  (select x.pool
+                   from tasks t
+                   join task_texts x on x.task_id = t.id
+                   where t.feature_id = f.id and x.pool like 'dir-%'
+                   order by t.id
+                   limit 1),
+                  -- A draft has no tasks yet.
+                  f.task_defaults ->> 'pool'
+                )
          from features f
-         join tasks t on t.feature_id = f.id
-         join task_texts x on x.task_id = t.id
-         where f.id = $1 and f.dir is not null and x.pool like 'dir-%'
-         order by t.id
-         limit 1",
+         where f.id = $1 and f.dir is not null",
         id.0,
     )
     .fetch_optional(conn)
     .await
+    .map(Option::flatten)
 }

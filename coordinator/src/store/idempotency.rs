@@ -167,6 +167,20 @@ pub async fn note_done(conn: &mut PgConnection, made_id: Uuid, count: i64) -> sq
     Ok(())
 }
 
+/// Lets others take a key over at once: what its request came to isn't known, so whoever does finds what was made.
+pub async fn let_go(conn: &mut PgConnection, holder: Uuid, request: Keyed<'_>) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update idempotency_keys set held_until = now()
+         where token_sha256 = $1 and key = $2 and holder = $3 and status is null",
+        request.token_sha256,
+        request.key,
+        holder,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Frees the key of a request that came to nothing.
 pub async fn free(conn: &mut PgConnection, holder: Uuid, request: Keyed<'_>) -> sqlx::Result<()> {
     sqlx::query!(

@@ -36,7 +36,20 @@ pub struct Worker {
     pub alive: bool,
 }
 
-/// Every worker that ever said hello and was not forgotten, by name.
+/// Forgets workers that weren't heard for so many days and hold nothing: in a cluster each start has a name of its own.
+pub async fn forget(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from workers
+         where seen_at < now() - make_interval(days => $1)
+           and name <> all(array(select worker from dispatches where state = 'live'))",
+        days,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Every worker that said hello and was not forgotten, by name.
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
         r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedDoor>>",

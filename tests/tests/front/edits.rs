@@ -60,9 +60,9 @@ async fn a_task_that_does_not_run_is_edited_and_queued_anew() {
 
     for (wrong, status) in [
         (json!({}), 422),
-        (json!({"title": " "}), 400),
-        (json!({"pool": "A"}), 400),
-        (json!({"max_retries": 101}), 400),
+        (json!({"title": " "}), 422),
+        (json!({"pool": "A"}), 422),
+        (json!({"max_retries": 101}), 422),
         (json!({"colour": 1}), 400),
     ] {
         assert_eq!(edit(&ids[0], wrong.clone()).await.0, status, "{wrong}");

@@ -4,6 +4,7 @@
 mod again;
 mod api;
 mod approval;
+mod bounds;
 mod branches;
 mod caller;
 mod ceilings;

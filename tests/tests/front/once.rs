@@ -116,6 +116,37 @@ async fn a_request_that_comes_again_is_answered_as_before_and_not_done_again() {
 }
 
 #[tokio::test]
+async fn what_was_done_before_it_failed_is_not_done_again() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let rename = async |from: &str, to: &str| {
+        let statement = sqlx::AssertSqlSafe(format!("alter table {from} rename to {to}"));
+        sqlx::query(statement).execute(&world.db).await.unwrap();
+    };
+    // The entry is stored, what follows fails.
+    rename("memory_postings", "memory_elsewhere").await;
+    let body = json!({"repo": "r", "kind": "knowledge", "title": "T", "body": "B", "tags": ["a"]});
+    let failed = post(&api, "/memory", "k1", &body).await;
+    assert!(failed.status().is_server_error(), "{}", failed.status());
+    assert_eq!(count(&world, "knowledge").await, 1);
+    rename("memory_elsewhere", "memory_postings").await;
+    let again = post(&api, "/memory", "k1", &body).await;
+    assert_eq!((again.status().as_u16(), replayed(&again)), (200, false));
+    assert_eq!(count(&world, "knowledge").await, 1);
+
+    api.submit("f", "- {key: a, title: A}").await;
+    let stopped = post(&api, "/features/f/stop", "k2", &json!({})).await;
+    assert_eq!(stopped.status().as_u16(), 200);
+    let first: Value = stopped.json().await.unwrap();
+    forget_answers(&world).await;
+    let again = post(&api, "/features/f/stop", "k2", &json!({})).await;
+    assert_eq!(again.status().as_u16(), 200);
+    assert_eq!(again.json::<Value>().await.unwrap(), first);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn of_requests_that_come_together_one_is_served() {
     let world = World::start().await.unwrap();
     let (one, two) = (Api::start(&world).await, Api::start(&world).await);

@@ -53,7 +53,7 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
     let pool = Pool::join(&world).await;
     let feature = scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let of = scene::claims(&pool).await;
-    let (steered, ..) = finish::stop(&world.db, feature).await.unwrap();
+    let (steered, ..) = finish::stop(&world.db, feature, "a person".into()).await.unwrap();
     assert_eq!(steered, Steered::Done(1));
     scene::upkeep(&world).await;
     assert_eq!(journals(&world).await, (0, 0));

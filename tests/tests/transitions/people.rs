@@ -58,7 +58,7 @@ impl History<'_> {
             Change::Remove
         };
         let blockers = BTreeSet::from([blocker]);
-        let (steered, _) = link::change(&self.world.db, task, &blockers, change, "test")
+        let (steered, _) = link::change(&self.world.db, task, &blockers, change, "test".into())
             .await
             .unwrap();
         format!("{change:?} {task} after {blocker}: {steered:?}")

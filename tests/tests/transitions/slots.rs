@@ -22,6 +22,19 @@ fn tasks_of(assigned: &[Assignment], of: &[TaskId]) -> usize {
     assigned.iter().filter(|one| of.contains(&one.task)).count()
 }
 
+/// A limit that no clock reaches keeps nothing from anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_last_longer_than_time_can_be_told() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let mut options = FeatureOptions::default();
+    options.run.max_time_ms = Some(i64::MAX);
+    let (_, tasks) = submit(&world, "long", FOUR, &options).await;
+    let assigned = pool.claim_once(&[&["default"]; 4]).await;
+    assert_eq!(tasks_of(&assigned, &tasks), 4);
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feature_in_back_off_keeps_no_slot_from_others() {
     let world = World::calm().await.unwrap();

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
+use crate::domain::graph::is_name;
 use crate::domain::run::{Ceilings, RunSettings};
 use crate::domain::strategy::Strategy;
 use crate::flow::agent_graph::ITERATIONS_A_TASK;
@@ -98,6 +99,9 @@ pub enum BadWish {
         /// What is allowed.
         most: String,
     },
+    /// A name that is none.
+    #[error("`{0}` names nothing: it is one line of at most 100 characters")]
+    Name(&'static str),
     /// A command of the gate that is none.
     #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
     EmptyCommand,
@@ -186,6 +190,11 @@ impl RunWish {
     pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
         if self.gate.iter().any(|command| command.trim().is_empty()) {
             return Err(BadWish::EmptyCommand);
+        }
+        for (field, name) in [("agent", &self.agent), ("model", &self.model)] {
+            if name.as_ref().is_some_and(|name| !is_name(name)) {
+                return Err(BadWish::Name(field));
+            }
         }
         let strategy = match (&self.model_strategy, &self.model) {
             (Some(word), model) => {

@@ -117,7 +117,8 @@ fn is_key(text: &str) -> bool {
         && text.chars().all(|c| c.is_alphanumeric() || "._-/:".contains(c))
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a text can be the name of an agent or of a model.
+pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !is_longer(text, MAX_NAME_CHARS) && !text.chars().any(char::is_control)
 }
 

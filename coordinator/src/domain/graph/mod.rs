@@ -40,6 +40,7 @@ mod values;
 
 pub use check::{load, validate};
 pub use draw::draw;
+pub use fields::is_name;
 pub use file::{GraphFile, Located, TaskEntry};
 pub use limits::Limits;
 pub use node::{Graph, Node};

@@ -226,6 +226,17 @@ pub async fn dispatch_of_attempt(
     Ok(id.map(DispatchId))
 }
 
+/// Whether a dispatch is one of a task's.
+pub async fn is_of_task(conn: &mut PgConnection, dispatch: DispatchId, task: TaskId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (select from dispatches where id = $1 and task_id = $2) as "is!""#,
+        dispatch.0,
+        task.0,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// The session that an attempt began with, or the last one that began one: what judged it since leaves no memory.
 pub async fn beginning_of_attempt(
     conn: &mut PgConnection,

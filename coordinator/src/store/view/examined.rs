@@ -1,5 +1,7 @@
 //! What a person looks at before they approve: the work, what was said of it, and what became weaker in tests.
 
+use std::collections::HashMap;
+
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use serde::{Deserialize, Serialize};
@@ -82,8 +84,15 @@ pub async fn examined_page(
     .await?;
     let (ids, next) = cut(ids, limit);
     let mut items = Vec::with_capacity(ids.len());
-    for (id, task) in ids.iter().zip(tasks(conn, &ids).await?) {
-        items.push(examined(conn, TaskId(*id), task).await?);
+    // One that is deleted meanwhile is left out.
+    let mut views: HashMap<String, TaskView> = HashMap::new();
+    for task in tasks(conn, &ids).await? {
+        views.insert(task.id.clone(), task);
+    }
+    for id in ids.into_iter().map(TaskId) {
+        if let Some(task) = views.remove(&id.short()) {
+            items.push(examined(conn, id, task).await?);
+        }
     }
     Ok(Page { items, next })
 }

@@ -1,5 +1,7 @@
 //! Remembered entries as people look at them, with where they come from and what became of showing them.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -124,6 +126,36 @@ pub async fn find_memory(conn: &mut PgConnection, text: &str) -> sqlx::Result<Ve
     )
     .fetch_all(conn)
     .await
+}
+
+/// Those of these texts that name entries by their whole ids, as [`memory_id`] writes them.
+pub async fn find_memories(
+    conn: &mut PgConnection,
+    texts: &[String],
+) -> sqlx::Result<HashMap<String, Vec<Uuid>>> {
+    let digits = texts.iter().map(|text| {
+        let digits = text.split_once('-').map_or(text.as_str(), |(_, digits)| digits);
+        digits.to_lowercase()
+    });
+    let rows = sqlx::query!(
+        r#"with named as materialized (
+             select distinct text, digits
+             from unnest($1::text[], $2::text[]) as n(text, digits)
+             where digits ~ '^[0-9a-f]{12}$'
+           )
+           select n.text as "text!", e.id as "id!"
+           from (select id from learnings union all select id from knowledge) e
+           join named n on n.digits = right(replace(e.id::text, '-', ''), 12)"#,
+        texts,
+        &digits.collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut found: HashMap<String, Vec<Uuid>> = HashMap::new();
+    for row in rows {
+        found.entry(row.text).or_default().push(row.id);
+    }
+    Ok(found)
 }
 
 /// Entries by their ids, the newest first.

@@ -21,15 +21,15 @@ mod worker;
 pub use branch::{Landing, landings};
 pub use dispatch::{
     DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatch_of_attempt,
-    dispatches_of_task, feature_of_task_runs, of_dispatch, sessions,
+    dispatches_of_task, feature_of_task_runs, is_of_task, of_dispatch, sessions,
 };
 pub use door::{DoorView, WaitingView, lack_of};
 pub use examined::{ChangedLines, Examined, examined_page};
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{Found, find_feature, find_run, find_task, find_task_by_key};
 pub use memory::{
-    MemoryFilter, MemorySizes, MemoryView, UseView, find_memory, memory_entries, memory_id, memory_page,
-    memory_sizes, most_weighed, trials, uses,
+    MemoryFilter, MemorySizes, MemoryView, UseView, find_memories, find_memory, memory_entries, memory_id,
+    memory_page, memory_sizes, most_weighed, trials, uses,
 };
 pub use page::{Cursor, MAX_PAGE, Page};
 pub use progress::{Progress, progress};

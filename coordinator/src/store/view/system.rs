@@ -39,7 +39,7 @@ pub struct SystemView {
     pub waiting: Vec<WaitingView>,
     /// Who works.
     pub workers: Vec<WorkerView>,
-    /// The pools that living workers serve.
+    /// The pools that living workers serve, or that tasks wait for.
     pub pools: BTreeMap<String, Pool>,
 }
 
@@ -69,9 +69,9 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     }
     let queued = store::ready::queued(conn, DEPTH_COUNTED).await?;
     for one in &queued {
-        if let Some(pool) = pools.get_mut(&one.pool) {
-            pool.ready = DEPTH_COUNTED.min(pool.ready + one.tasks);
-        }
+        // A pool that nobody serves has a backlog as well.
+        let pool: &mut Pool = pools.entry(one.pool.clone()).or_default();
+        pool.ready = DEPTH_COUNTED.min(pool.ready + one.tasks);
     }
     let list = store::worker::list(conn, lease_ms).await?;
     let accounts = store::door::not_open(conn).await?;

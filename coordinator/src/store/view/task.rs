@@ -360,8 +360,11 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx:
            where t.id = $1"#,
         id.0,
     )
-    .fetch_one(&mut *conn)
+    .fetch_optional(&mut *conn)
     .await?;
+    let Some(text) = text else {
+        return Ok(None);
+    };
     let neighbours = sqlx::query!(
         r#"select n.relation as "relation!", t.id, x.title, t.state as "state: TaskState"
            from (

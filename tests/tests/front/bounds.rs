@@ -1,0 +1,71 @@
+//! What is too much for a row, a clock or a message is refused with what to do, wherever it comes in.
+
+use ralph_tests::harness::World;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::caller::{ADMIN, Api};
+
+#[tokio::test]
+async fn what_no_graph_may_say_no_edit_and_no_run_may_say_either() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}")
+        .await;
+    let (_, page) = api.get("/features/f/tasks").await;
+    let path = format!("/api/v1/tasks/{}", page["items"][1]["id"].as_str().unwrap());
+    for (field, value) in [
+        ("agent", "x".repeat(3_000)),
+        ("model", "x".repeat(101)),
+        ("title", "x".repeat(501)),
+        ("title", "a\u{7}b".to_owned()),
+        ("description", "x".repeat(200_001)),
+        ("pool", "No Pool".to_owned()),
+    ] {
+        let body = json!({field: value}).to_string();
+        let response = api.send(Method::PATCH, &path, Some(ADMIN), Some(body)).await;
+        assert_eq!(response.status().as_u16(), 422, "{field}");
+    }
+    for run in [json!({"agent": "x".repeat(3_000)}), json!({"model": "a\nb"})] {
+        let (status, problem) = api.post("/tasks", &json!({"title": "T", "run": run})).await;
+        assert_eq!(status.as_u16(), 422, "{problem}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_date_that_no_clock_can_tell_is_refused() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let line =
+        |date: &str| json!({"repo": "r", "items": [{"id": "1", "date": date, "title": "T", "body": "B"}]});
+    let (status, problem) = api
+        .post("/memory/import", &line("9999-12-31T23:59:59-01:00"))
+        .await;
+    assert_eq!(status.as_u16(), 400, "{problem}");
+    let (status, imported) = api
+        .post("/memory/import", &line("2026-01-01T00:30:00+01:00"))
+        .await;
+    assert_eq!((status.as_u16(), &imported["imported"]), (200, &json!(1)));
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_body_of_another_shape_is_read_once() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let numbers = Value::Array(vec![json!(0); 2_000_000]).to_string();
+    let response = api
+        .send(Method::POST, "/api/v1/memory/search", Some(ADMIN), Some(numbers))
+        .await;
+    assert_eq!(response.status().as_u16(), 400);
+    // Whole numbers may have a point where a body is of an ordinary size.
+    let (status, _) = api
+        .post("/tasks", &json!({"title": "T", "run": {"iterations": 5.0}}))
+        .await;
+    assert_eq!(status.as_u16(), 201);
+    api.stop().await;
+    world.stop().await;
+}
