@@ -17,12 +17,38 @@ pub fn document(text: &str) -> Option<&str> {
     (!found.is_empty()).then_some(found)
 }
 
-/// What stands between the last pair of marks; `None` when there is no pair, or nothing in it.
+/// What stands between the last pair of marks; `None` when there is no pair, or nothing in it. Marks that stand alone on their
+/// lines, as they were asked for, go before those in the middle of a line: agents, and documents, speak of them as well.
 pub fn marked(text: &str) -> Option<&str> {
-    let end = text.rfind(CLOSE)?;
-    let begin = text[..end].rfind(OPEN)? + OPEN.len();
-    let found = text[begin..end].trim();
+    let found = between_lines(text).or_else(|| {
+        let end = text.rfind(CLOSE)?;
+        let begin = text[..end].rfind(OPEN)? + OPEN.len();
+        Some(&text[begin..end])
+    })?;
+    let found = found.trim();
     (!found.is_empty()).then_some(found)
+}
+
+/// What stands between the last line that closes and the line that opened it.
+fn between_lines(text: &str) -> Option<&str> {
+    let mut end = None;
+    let mut depth = 0;
+    let mut begin = text.len();
+    for line in text.split_inclusive('\n').rev() {
+        begin -= line.len();
+        match line.trim() {
+            CLOSE => {
+                end.get_or_insert(begin);
+                depth += 1;
+            }
+            OPEN if depth > 0 => depth -= 1,
+            _ => continue,
+        }
+        if let (0, Some(end)) = (depth, end) {
+            return Some(&text[begin + line.len()..end]);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -39,6 +65,14 @@ mod tests {
         check(
             "<document>draft</document> better: <document>final</document>",
             Some("final"),
+        );
+        check(
+            "<document>\n# A\n</document>\nIt stands between `<document>` and `</document>`.",
+            Some("# A"),
+        );
+        check(
+            "<document>\ncut off\n<document>\n# Marks\nA text in `<document>` or\n<document>\nx\n</document>\n</document>\n",
+            Some("# Marks\nA text in `<document>` or\n<document>\nx\n</document>"),
         );
         check("the spec\n", Some("the spec"));
         check("cut off <document> here", Some("cut off <document> here"));

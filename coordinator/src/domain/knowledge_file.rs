@@ -121,7 +121,14 @@ impl KnowledgeFile {
 
     /// The file's text.
     pub fn text(&self) -> String {
-        let tags: Vec<String> = self.tags.iter().map(|tag| plain_or_quoted(tag)).collect();
+        // As it is read: entries that somebody gave may hold other blanks, line ends and tags.
+        let tags = self.tags.iter().map(|tag| tag.to_lowercase());
+        let tags: Vec<String> = tags
+            .filter(|tag| !tag.is_empty())
+            .map(|tag| plain_or_quoted(&tag))
+            .collect();
+        let body = self.body.replace("\r\n", "\n");
+        let body = body.trim_start_matches('\n').trim_end();
         let mut text = format!(
             "{MARK}\ntitle: {}\ntags: [{}]\n",
             quoted(&self.title),
@@ -133,7 +140,7 @@ impl KnowledgeFile {
         if let Some(at) = self.created_at.and_then(|at| at.format(&Rfc3339).ok()) {
             text.push_str(&format!("created_at: {}\n", quoted(&at)));
         }
-        text.push_str(&format!("{MARK}\n\n{}\n", self.body));
+        text.push_str(&format!("{MARK}\n\n{body}\n"));
         text
     }
 }
@@ -211,6 +218,20 @@ mod tests {
         );
         assert_eq!(file.text(), SEED);
         assert_eq!(file.name(), "cargo-bench-requires-nightly.md");
+    }
+
+    #[test]
+    fn what_somebody_gave_otherwise_is_written_as_it_is_read() {
+        let file = KnowledgeFile {
+            title: "T".to_owned(),
+            tags: vec!["DNS".to_owned(), String::new()],
+            feature: None,
+            created_at: None,
+            body: "\n one\r\ntwo \n".to_owned(),
+        };
+        let text = file.text();
+        assert_eq!(KnowledgeFile::parse(&text).unwrap().text(), text);
+        assert_eq!(text, "---\ntitle: \"T\"\ntags: [dns]\n---\n\n one\ntwo\n");
     }
 
     #[test]

@@ -95,7 +95,9 @@ impl Strategy {
 pub struct Facts<'a> {
     /// The run's model, of the `fixed` strategy or as a wish.
     pub run_model: Option<&'a str>,
-    /// The task's own model, from the graph or an agent's hint.
+    /// What an agent asked for this attempt.
+    pub hint: Option<&'a str>,
+    /// The task's own model, from the graph.
     pub task_model: Option<&'a str>,
     /// Failures of this task in a row.
     pub failures: i16,
@@ -118,6 +120,9 @@ pub struct Choice {
     pub reason: String,
 }
 
+/// The reason for a model that an agent asked for, over whatever else would be chosen (SPEC 7.1).
+pub const HINTED: &str = "an agent asked for it";
+
 /// Chooses; `None` leaves it to the agent (strategy `fixed` without a model, which submit refuses).
 pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Choice> {
     let choice = |model: &str, reason: &str| {
@@ -126,6 +131,9 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
             reason: reason.to_owned(),
         })
     };
+    if let Some(model) = facts.hint {
+        return choice(model, HINTED);
+    }
     if let Some(model) = facts.task_model {
         return choice(model, "the task names it");
     }
@@ -185,6 +193,18 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agents_hint_goes_before_everything_and_says_so() {
+        let facts = Facts {
+            hint: Some("haiku"),
+            task_model: Some("opus"),
+            failures: 3,
+            ..Facts::default()
+        };
+        let choice = choose(Strategy::CostOptimized, &Tiers::default(), &facts).unwrap();
+        assert_eq!((choice.model.as_str(), choice.reason.as_str()), ("haiku", HINTED));
+    }
 
     #[test]
     fn steps_get_the_strongest_where_it_matters() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::machine::is_dir_pool;
+use ralph_shared::sigil::Sigils;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -13,6 +14,24 @@ use crate::domain::graph::{self, Graph, Limits};
 use crate::domain::states::TaskState;
 use crate::store;
 use crate::store::task::{NewTask, Task};
+
+/// The graph that a session sent, or a graph of one task that holds the changes which a review asks for without one.
+pub(super) fn asked_for(sigils: &Sigils) -> String {
+    if let Some(graph) = &sigils.task_graph {
+        return graph.clone();
+    }
+    of_changes(sigils.review_changes.as_deref().unwrap_or_default())
+}
+
+/// A graph of one task, which makes these changes.
+pub(super) fn of_changes(changes: &str) -> String {
+    serde_json::json!([{
+        "key": "changes",
+        "title": "Make the changes that the review asks for",
+        "description": changes,
+    }])
+    .to_string()
+}
 
 /// Checks a graph that a session of `task` sent.
 pub(super) fn check(text: &str) -> Result<(), String> {

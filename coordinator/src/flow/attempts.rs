@@ -20,16 +20,22 @@ pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
 
 fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
     let work = dispatches.iter().rev().find(|d| d.kind.begins_attempt())?;
-    // A failure at the door is nobody's attempt (SPEC 7.3).
-    if work.outcome == Outcome::Door {
+    // A failure at the door is nobody's attempt (SPEC 7.3); what a person said of it counts all the same.
+    if work.outcome == Outcome::Door && work.feedback.is_none() {
         return None;
     }
-    let against = dispatches.iter().rev().find(|d| {
-        !d.kind.begins_attempt()
-            && matches!(
-                d.outcome,
-                Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error
-            )
+    // What came to nothing and was done again, a verification or an integration, is judged by how that ended.
+    let last = |kind: Kind| {
+        let judges = dispatches.iter().rev().filter(move |d| d.kind == kind);
+        judges
+            .filter(|d| !matches!(d.outcome, Outcome::Lost | Outcome::Door | Outcome::Interrupted))
+            .take(1)
+    };
+    let against = last(Kind::Integrate).chain(last(Kind::Verify)).find(|d| {
+        matches!(
+            d.outcome,
+            Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error
+        )
     });
     let (outcome, reason) = match against {
         Some(judge) if judge.kind == Kind::Verify => ("failed verification", judge.reason.clone()),

@@ -270,6 +270,12 @@ async fn read(
         changes = store::context::changes(conn, &verifying).await?;
         said.extend(store::dispatch::feedback_of(conn, &verifying).await?);
     }
+    if !settings.memory && !told.is_empty() {
+        // What people say is no memory.
+        for (task, words) in store::dispatch::last_feedback(conn, &told).await? {
+            said.entry(task).or_insert(words);
+        }
+    }
     let memory = if settings.memory {
         let before = Before {
             prerequisites: &prerequisites,
@@ -346,6 +352,9 @@ fn render(
     let mut context = task_context(facts, task);
     if !dispatch.kind.changes_files() {
         context.conflict = None;
+    }
+    if !settings.memory && dispatch.kind != Kind::Verify {
+        context.said = facts.said.get(&task.task).cloned();
     }
     let (laid, judged) = if dispatch.kind == Kind::Verify {
         let judged = prompt::Judged {
@@ -428,5 +437,6 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
         merging: facts.merging.get(&task.task).map(|order| order.told.clone()),
         dir: task.dir.clone(),
         dir_changed: facts.dir_changed.get(&task.task).cloned().unwrap_or_default(),
+        said: None,
     }
 }

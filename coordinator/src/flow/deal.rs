@@ -196,6 +196,7 @@ fn choose_model(settings: &Settings, facts: &ModelFacts, kind: Kind) -> Option<s
     let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
     let facts = strategy::Facts {
         run_model: facts.run_model.as_deref(),
+        hint: facts.hint.as_deref().filter(|_| kind.begins_attempt()),
         task_model: facts.task_model.as_deref(),
         failures: facts.failures,
         recent: (facts.recent, facts.recent_done),

@@ -13,16 +13,15 @@ use super::ask::{Asking, HERE, Recalled, THERE, join, recall};
 use super::attempts::attempts;
 use super::claim::Opened;
 use super::laid::Laid;
-use super::pick::Picked;
+use super::pick::{Picked, PickedEntry, prompt_limit};
 use super::told::{journal_entry, knowledge, learning, status};
-use crate::domain::recall::Kind as EntryKind;
+use crate::domain::recall::{Dropped, Kind as EntryKind, unlike};
 use crate::domain::run::Run;
 use crate::domain::states::Kind;
 use crate::prompt;
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::earlier::{Earlier, JournalEntry};
-use crate::store::library::Stored;
 use crate::store::memory::{Note, Own};
 use crate::store::recall::Indexed;
 
@@ -46,6 +45,74 @@ pub(super) struct Remembered {
     recalled: HashMap<DispatchId, Recalled>,
     /// So many failures in a row, and a task is stuck; 0 is never.
     stuck_threshold: i16,
+}
+
+/// An entry that a prompt may show: what the task learned itself, or what was recalled.
+enum Shown<'a> {
+    Own(&'a Own),
+    Recalled(&'a PickedEntry),
+}
+
+impl Shown<'_> {
+    /// Its id and its score; what the task learned itself has none.
+    fn scored(&self) -> (Uuid, f64) {
+        match self {
+            Self::Own(own) => (own.id, 0.0),
+            Self::Recalled(one) => (one.entry.id, one.score),
+        }
+    }
+
+    fn learning(&self) -> prompt::Learning {
+        match self {
+            Self::Own(own) => learning(own.id, &own.head, "", &own.body),
+            Self::Recalled(PickedEntry { entry, .. }) => {
+                learning(entry.id, &entry.category, &entry.title, &entry.body)
+            }
+        }
+    }
+
+    fn knowledge(&self) -> prompt::Knowledge {
+        match self {
+            Self::Own(own) => knowledge(own.id, &own.head, &own.tags, &own.body),
+            Self::Recalled(PickedEntry { entry, .. }) => {
+                knowledge(entry.id, &entry.title, &entry.tags, &entry.body)
+            }
+        }
+    }
+
+    /// What near-duplicates share.
+    fn text(&self) -> String {
+        match self {
+            Self::Own(own) if own.is_knowledge => format!("{} {}", own.head, own.body),
+            Self::Own(own) => own.body.clone(),
+            Self::Recalled(one) => format!("{} {}", one.entry.title, one.entry.body),
+        }
+    }
+}
+
+/// What the task learned itself, and behind it what was recalled: none twice, and together no more than a prompt may show (SPEC 6.5).
+/// Returns as well which of the recalled ones have no place any more.
+fn together<'a>(
+    own: impl Iterator<Item = &'a Own>,
+    picked: &'a Picked,
+    kind: EntryKind,
+) -> (Vec<Shown<'a>>, Vec<(&'a PickedEntry, Dropped)>) {
+    let mut shown: Vec<Shown<'a>> = own.map(Shown::Own).collect();
+    if shown.is_empty() {
+        return (picked.shown.iter().map(Shown::Recalled).collect(), Vec::new());
+    }
+    shown.extend(picked.shown.iter().map(Shown::Recalled));
+    let texts: Vec<String> = shown.iter().map(Shown::text).collect();
+    let dropped = unlike(texts.iter().map(String::as_str), prompt_limit(kind));
+    let (mut kept, mut gone) = (Vec::new(), Vec::new());
+    for (one, why) in shown.into_iter().zip(dropped) {
+        match (one, why) {
+            (one, None) => kept.push(one),
+            (Shown::Recalled(one), Some(why)) => gone.push((one, why)),
+            (Shown::Own(_), Some(_)) => {}
+        }
+    }
+    (kept, gone)
 }
 
 /// Further connections that are idle.
@@ -200,40 +267,22 @@ impl Remembered {
             let picked = recalled.by_kind.get(&kind).unwrap_or(&none);
             if alone { &none } else { picked }
         };
-        let behind = |kind| {
-            let shown = picked(kind).shown.iter();
-            shown.map(|one| Some((one.entry.id, one.score)))
-        };
+        let (learnings, like_learnings) =
+            together(own(false), picked(EntryKind::Learning), EntryKind::Learning);
+        let (knowledge, like_knowledge) =
+            together(own(true), picked(EntryKind::Knowledge), EntryKind::Knowledge);
         let (journal, behind_journal) = self.journal(task, run, alone, picked(EntryKind::Journal));
-        let memory =
-            prompt::Memory {
-                attempt: dispatch.attempt,
-                older_attempts: older_attempts(&earlier),
-                attempts: attempts(&earlier),
-                siblings: if alone { Vec::new() } else { self.siblings(task) },
-                session: self.session(task, &earlier, alone),
-                learnings: own(false)
-                    .map(|own| learning(own.id, &own.head, "", &own.body))
-                    .chain(picked(EntryKind::Learning).shown.iter().map(|one| {
-                        let Stored {
-                            id,
-                            category,
-                            title,
-                            body,
-                            ..
-                        } = &one.entry;
-                        learning(*id, category, title, body)
-                    }))
-                    .collect(),
-                status: Some(status(task, run, dispatch, self.stuck_threshold)),
-                journal,
-                knowledge: own(true)
-                    .map(|own| knowledge(own.id, &own.head, &own.tags, &own.body))
-                    .chain(picked(EntryKind::Knowledge).shown.iter().map(|one| {
-                        knowledge(one.entry.id, &one.entry.title, &one.entry.tags, &one.entry.body)
-                    }))
-                    .collect(),
-            };
+        let memory = prompt::Memory {
+            attempt: dispatch.attempt,
+            older_attempts: older_attempts(&earlier),
+            attempts: attempts(&earlier),
+            siblings: if alone { Vec::new() } else { self.siblings(task) },
+            session: self.session(task, &earlier, alone),
+            learnings: learnings.iter().map(Shown::learning).collect(),
+            status: Some(status(task, run, dispatch, self.stuck_threshold)),
+            journal,
+            knowledge: knowledge.iter().map(Shown::knowledge).collect(),
+        };
         let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
             let shown = picked.shown.iter().filter(|_| alone);
             let shown = shown.map(|one| (one, "held out to measure what memory is worth"));
@@ -243,18 +292,21 @@ impl Remembered {
                 .take(KEPT_LEFT_OUT)
                 .map(|(one, why)| (*kind, one.entry.id, one.score, why))
         });
+        let like_own = [
+            (EntryKind::Learning, like_learnings),
+            (EntryKind::Knowledge, like_knowledge),
+        ];
+        let like_own = like_own.into_iter().flat_map(|(kind, dropped)| {
+            dropped
+                .into_iter()
+                .map(move |(one, why)| (kind, one.entry.id, one.score, why.as_str()))
+        });
         Laid {
             dispatch: dispatch.dispatch,
-            learnings: own(false)
-                .map(|own| Some((own.id, 0.0)))
-                .chain(behind(EntryKind::Learning))
-                .collect(),
-            knowledge: own(true)
-                .map(|own| Some((own.id, 0.0)))
-                .chain(behind(EntryKind::Knowledge))
-                .collect(),
+            learnings: learnings.iter().map(|one| Some(one.scored())).collect(),
+            knowledge: knowledge.iter().map(|one| Some(one.scored())).collect(),
             journal: behind_journal,
-            left_out: left_out.collect(),
+            left_out: like_own.chain(left_out).collect(),
             trial: asked.then(|| (recalled.repo_id.clone(), alone)),
             memory,
         }

@@ -14,6 +14,7 @@ fn assigned(words: &str) -> TaskContext {
     let words = || words.to_owned();
     TaskContext {
         id: TASK.to_owned(),
+        said: Some(words()),
         title: words(),
         description: words(),
         parent: Some(Parent {

@@ -7,7 +7,7 @@ use ralph_shared::wire::{CONTEXT_DIR, TestChange, TestChangeKind};
 use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
-use super::text::{chars, cut, data, item, line, spoken};
+use super::text::{chars, cut_closed, data, item, line, spoken};
 use super::values::{Judged, Memory, TaskContext};
 
 /// What holds a spec, a plan or a description of a feature that is cut in the prompt, below [`CONTEXT_DIR`].
@@ -215,7 +215,7 @@ fn assigned(
     task: &TaskContext,
     judged: Option<&Judged>,
 ) -> String {
-    let reference = |text: &str| cut(&spoken(text), budgets.reference);
+    let reference = |text: &str| cut_closed(&spoken(text), budgets.reference);
     let title = |text: &str| line(text, usize::MAX);
     let overlong = overlong(task, budgets);
     let file = |name: &str| {
@@ -260,6 +260,7 @@ fn assigned(
             judged => judged.map(attempt),
             dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
             dir => task.dir.as_deref().map(spoken),
+            said => task.said.as_deref().map(|text| item(text, SAID_CHARS)),
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )

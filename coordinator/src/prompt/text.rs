@@ -48,8 +48,18 @@ pub(super) fn data(text: &str, max: usize) -> String {
 pub(super) fn block(text: &str, max: usize) -> String {
     let safe = harmless(text);
     let mut lines: Vec<String> = Vec::new();
+    let mut in_fence = false;
     for line in safe.lines() {
         let line = plain_fence(line);
+        let is_fence = line.starts_with(FENCE);
+        if is_fence {
+            in_fence = !in_fence || line != FENCE;
+        }
+        // Code stays as it is: nothing in it makes a heading.
+        if in_fence || is_fence {
+            lines.push(line.into_owned());
+            continue;
+        }
         let after_text = lines.last().is_some_and(|above| !above.trim().is_empty());
         if line.trim_start().starts_with('#') || (after_text && is_underline(&line)) {
             let blanks = line.len() - line.trim_start().len();
@@ -58,7 +68,15 @@ pub(super) fn block(text: &str, max: usize) -> String {
             lines.push(line.into_owned());
         }
     }
-    let text = cut(&lines.join("\n"), max.saturating_sub(FENCE.len() + 1));
+    cut_closed(&lines.join("\n"), max)
+}
+
+/// At most `max` characters of a text at the margin; a fence that is open at its end is closed.
+pub(super) fn cut_closed(text: &str, max: usize) -> String {
+    if chars(text) <= max && !open_fence(text) {
+        return text.to_owned();
+    }
+    let text = cut(text, max.saturating_sub(FENCE.len() + 1));
     if open_fence(&text) {
         format!("{text}\n{FENCE}")
     } else {
@@ -166,12 +184,26 @@ mod tests {
             // To close, a fence says nothing else.
             ("```\ncode\n``` no", "```\ncode\n``` no\n```"),
             ("    ```\ncode", "```\ncode\n```"),
+            // Code is told as it is.
+            (
+                "```c\n#include <x.h>\na\n---\n```\n# b",
+                "```c\n#include <x.h>\na\n---\n```\n\\# b",
+            ),
             ("```a`b\ncode", "```a'b\ncode\n```"),
         ] {
             let block = block(text, 1_000);
             assert_eq!(block, expected, "{text:?}");
             assert!(!open_fence(&block), "{block:?}");
         }
+    }
+
+    #[test]
+    fn a_fence_that_is_cut_is_closed() {
+        let text = "one\n```\ntwo three four five six seven eight nine ten\n```\nend";
+        assert_eq!(cut_closed(text, 1_000), text);
+        let cut = cut_closed(text, 45);
+        assert_eq!(cut, "one\n```\ntwo three four five\n_(truncated)_\n```");
+        assert!(chars(&cut) <= 45);
     }
 
     #[test]

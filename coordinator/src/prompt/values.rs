@@ -29,6 +29,8 @@ pub struct TaskContext {
     pub dir_changed: Vec<String>,
     /// What a `distill` session is to merge.
     pub merging: Option<Merging>,
+    /// What people said of an earlier attempt, where no memory tells it.
+    pub said: Option<String>,
 }
 
 /// Learnings that a session is to merge (SPEC 6.7).

@@ -289,6 +289,8 @@ pub struct ModelFacts {
     pub strategy: String,
     pub run_model: Option<String>,
     pub task_model: Option<String>,
+    /// What an agent asked for the next attempt.
+    pub hint: Option<String>,
     pub recent: u32,
     pub recent_done: u32,
     /// Attempts done in a row that were rated trivial or easy.
@@ -301,21 +303,34 @@ pub struct ModelFacts {
 pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(TaskId, ModelFacts)>> {
     let rows = sqlx::query!(
         r#"with fs as (
-             select distinct feature_id from tasks where id = any($1)
+             select f.id as feature_id, r.id as run_id, r.started_at
+             from features f
+             join runs r on r.id = f.current_run
+             where f.id = any(array(select distinct feature_id from tasks where id = any($1)))
            ), recent as materialized (
-             select fs.feature_id, count(*)::int as n, (count(*) filter (where last.outcome = 'done'))::int as done,
-                    array_agg(last.outcome = 'done' and coalesce(last.difficulty in ('trivial', 'easy'), false)
+             select fs.feature_id, count(*)::int as n, (count(*) filter (where last.is_done))::int as done,
+                    array_agg(last.is_done and coalesce(last.difficulty in ('trivial', 'easy'), false)
                               order by last.settled_at desc, last.id desc) as easy
              from fs
              cross join lateral (
-               select id, settled_at, outcome, difficulty from dispatches
-               where feature_id = fs.feature_id and journal is not null and kind = 'work'
-               order by settled_at desc, id desc
+               select d.id, d.settled_at, d.difficulty,
+                      -- What its verifier or its gate refused was not done. With `exists` a plan may gather these from all dispatches.
+                      d.outcome = 'done' and (
+                        select true from dispatches v
+                        where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
+                          and v.outcome = 'failed'
+                        limit 1
+                      ) is null as is_done
+               from dispatches d
+               where d.feature_id = fs.feature_id and d.journal is not null and d.kind = 'work' and d.run_id = fs.run_id
+                 and d.settled_at >= fs.started_at
+               order by d.settled_at desc, d.id desc
                limit 10
              ) last
              group by fs.feature_id
            )
-           select t.id, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy, r.model as run_model, x.model as task_model, r.iterations,
+           select t.id, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy, r.model as run_model, x.model as task_model,
+                  x.hinted_model as hint, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",
                   ft.plan is not null as "plan_given!"
@@ -340,6 +355,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
                 strategy: row.model_strategy,
                 run_model: row.run_model,
                 task_model: row.task_model,
+                hint: row.hint,
                 recent: u32::try_from(row.recent).unwrap_or(0),
                 recent_done: u32::try_from(row.recent_done).unwrap_or(0),
                 easy_streak: row.easy.iter().take_while(|easy| **easy).map(|_| 1).sum(),

@@ -110,6 +110,8 @@ pub struct Dispatch {
     pub feedback: Option<String>,
     pub start_commit: Option<String>,
     pub model: Option<String>,
+    /// Why it has that model.
+    pub model_reason: Option<String>,
     /// Its agent among the worker's, while it is live; `None` for the default one.
     pub agent: Option<String>,
     /// The row of prompts that its own is in.
@@ -140,7 +142,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
+                  model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
            from unnest($1::uuid[]) as q(named)
            cross join lateral (select * from dispatches where id = q.named limit 1) d"#,
         ids,
@@ -165,6 +167,7 @@ struct Row {
     feedback: Option<String>,
     start_commit: Option<String>,
     model: Option<String>,
+    model_reason: Option<String>,
     agent: Option<String>,
     prompts_id: Option<Uuid>,
     outcome: Option<Outcome>,
@@ -188,6 +191,7 @@ impl From<Row> for Dispatch {
             feedback: row.feedback,
             start_commit: row.start_commit,
             model: row.model,
+            model_reason: row.model_reason,
             agent: row.agent,
             prompts: row.prompts_id,
             outcome: row.outcome,
@@ -451,6 +455,27 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
     .execute(conn)
     .await?;
     Ok(noted.rows_affected() == 1)
+}
+
+/// What people said last of an attempt of each of these tasks.
+pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
+    let rows = sqlx::query!(
+        r#"select q.id as "task!", d.feedback as "feedback!"
+           from unnest($1::uuid[]) as q(id)
+           cross join lateral (
+             select feedback from dispatches
+             where task_id = q.id and feedback is not null
+             order by id desc
+             limit 1
+           ) d"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (TaskId(row.task), row.feedback))
+        .collect())
 }
 
 /// What people said of the attempts that tasks have under way.

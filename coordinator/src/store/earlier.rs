@@ -195,7 +195,7 @@ pub async fn journal(
                   coalesce((
                     select true from dispatches v
                     where v.task_id = d.task_id and v.attempt = d.attempt and v.kind in ('verify', 'integrate')
-                      and v.outcome in ('failed', 'conflict', 'no_sigil')
+                      and v.outcome in ('failed', 'conflict')
                     limit 1
                   ), false) as "sent_back!"
            from entries

@@ -127,7 +127,7 @@ pub async fn allow(
 pub async fn spend(conn: &mut PgConnection, id: RunId, spent: &Spent) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs
-         set iterations = iterations + $2, succeeded = succeeded + $3, input_tokens = input_tokens + $4,
+         set iterations = iterations + $2, succeeded = greatest(0, succeeded + $3), input_tokens = input_tokens + $4,
              output_tokens = output_tokens + $5, cost_usd = cost_usd + $6
          where id = $1",
         id.0,

@@ -58,6 +58,18 @@ async fn server_that_is_away_counts_against_nobody_until_it_is_for_long() {
         pool.report(vec![report]).await;
     }
     assert_eq!(state(&world, tasks[0]).await, ("needs_review".to_owned(), 0, 5));
+    let counted: (i32, i64, i64) = sqlx::query_as(
+        "select (select sum(iterations)::int from runs), (select count(*) from failure_reports),
+                (select count(*) from dispatches where outcome <> 'door')",
+    )
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(
+        counted,
+        (0, 0, 0),
+        "no iteration, no failure that others are told of"
+    );
     world.stop().await;
 }
 

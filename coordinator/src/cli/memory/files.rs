@@ -37,11 +37,21 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = args.repo.identity().await?;
     let query = format!("kind=knowledge&repo={}", escape(&repo));
-    let page: Page<MemoryView> = client.list("/memory", &query, MAX_FILES).await?;
+    let mut page: Page<MemoryView> = client.list("/memory", &query, MAX_FILES).await?;
     let folder = &args.folder;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("failed to make the folder {}", folder.display()))?;
     let mut taken = HashSet::new();
+    // What agents left beside people's words of the same title would be read again as a later version of these.
+    let is_agents = |entry: &MemoryView| matches!(entry.origin.as_str(), "attempt" | "distilled");
+    let peoples: HashSet<String> = page
+        .items
+        .iter()
+        .filter(|entry| !is_agents(entry))
+        .map(|entry| entry.title.to_lowercase())
+        .collect();
+    page.items
+        .retain(|entry| !is_agents(entry) || !peoples.contains(&entry.title.to_lowercase()));
     // The oldest keeps the plain name, so that a later export finds the same names.
     for entry in page.items.iter().rev() {
         let file = KnowledgeFile {

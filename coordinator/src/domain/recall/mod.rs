@@ -43,4 +43,4 @@ pub use merge::{merged_tags, replaces};
 pub use posting::{Posting, candidates};
 pub use query::{POSTINGS, Query, Wanted};
 pub use rank::{Hit, Parts, Ranking, rank};
-pub use select::{Chosen, Dropped, Entry, select};
+pub use select::{Chosen, Dropped, Entry, select, unlike};

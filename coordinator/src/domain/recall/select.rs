@@ -110,6 +110,23 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
     (chosen, dropped)
 }
 
+/// Of texts in the order in which they would be shown, why not: at most `most` are, and none that is like one before it.
+pub fn unlike<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Vec<Option<Dropped>> {
+    let mut shown: Vec<BTreeSet<Word>> = Vec::new();
+    let dropped = texts.into_iter().map(|text| {
+        let words: BTreeSet<Word> = words(text).into_iter().collect();
+        if shown.iter().any(|other| near(other, &words)) {
+            return Some(Dropped::Duplicate);
+        }
+        if shown.len() >= most {
+            return Some(Dropped::Enough);
+        }
+        shown.push(words);
+        None
+    });
+    dropped.collect()
+}
+
 fn near(one: &BTreeSet<Word>, other: &BTreeSet<Word>) -> bool {
     let shared = one.intersection(other).count() as f64;
     let larger = one.len().max(other.len()) as f64;
@@ -213,6 +230,24 @@ mod tests {
             2,
             &[0, 1],
             &[(2, Dropped::Enough)],
+        );
+    }
+
+    #[test]
+    fn what_is_shown_together_is_shown_once_and_bounded() {
+        let told = unlike(
+            [
+                "the kettle boils over when it is full",
+                "the spout whistles",
+                "the kettle boils over when it is full!",
+                "the lid is hot",
+                "the handle is cold",
+            ],
+            3,
+        );
+        assert_eq!(
+            told,
+            [None, None, Some(Dropped::Duplicate), None, Some(Dropped::Enough)]
         );
     }
 }

@@ -1,6 +1,7 @@
 //! Judges each report of a batch and notes what it changes; nothing is written here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
@@ -21,6 +22,7 @@ use crate::domain::document::document;
 use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
 use crate::domain::states::{Kind, Outcome, TaskState, Verification};
+use crate::domain::strategy;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
 use crate::store::integration::{Collision, Integration, IntegrationState};
@@ -78,7 +80,10 @@ pub(super) struct Batch<'a> {
     pub written: Vec<(FeatureId, Text, Option<String>)>,
     /// What its sessions tell of their agents' doors.
     pub doors: Doors,
-    pub next_models: Vec<(TaskId, String)>,
+    /// Models that agents asked for; `None` where the attempt that had one is over.
+    pub next_models: Vec<(TaskId, Option<String>)>,
+    /// What attempts that sent a graph reported themselves, should it be refused.
+    pub if_refused: HashMap<TaskId, (Source, Arc<Sigils>)>,
     pub failed_runs: BTreeSet<FeatureId>,
     /// Dispatches whose work was pushed after they were over: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
@@ -135,6 +140,7 @@ impl<'a> Batch<'a> {
             reviewed: Vec::new(),
             written: Vec::new(),
             next_models: Vec::new(),
+            if_refused: HashMap::new(),
             doors: Doors::default(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
@@ -236,13 +242,18 @@ impl Batch<'_> {
         {
             judgement.reason = Some(format!("{}: {error}", judgement.reason.unwrap_or_default()));
         }
-        let counted =
-            kind == SessionKind::Work && !matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
-        self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
+        let begins = dispatch.kind.begins_attempt();
         self.doors.note(dispatch, session, &judgement);
+        // Nobody knows anything of the task: as at an agent's door, nothing counts.
+        if judgement.away && begins {
+            judgement.outcome = Outcome::Door;
+        }
+        let came_to_nothing = matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
+        let counted = kind == SessionKind::Work && !came_to_nothing;
+        self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
         self.captured.asked(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
-        if dispatch.kind.begins_attempt() {
+        if begins {
             if dispatch.kind != Kind::Distill {
                 self.captured
                     .learn(&source, &sigils, &session.snapshot.files_changed);
@@ -257,13 +268,19 @@ impl Batch<'_> {
             let reason = judgement.reason.as_deref();
             self.captured
                 .failure(&source, judgement.outcome, reason, session, text, &sigils);
-            if let Some(model) = &sigils.next_model {
-                self.next_models.push((task.id, model.clone()));
+            let had_hint = dispatch.model_reason.as_deref() == Some(strategy::HINTED) && !came_to_nothing;
+            if sigils.next_model.is_some() || had_hint {
+                self.next_models.push((task.id, sigils.next_model.clone()));
+            }
+            if sigils.task_graph.is_some() {
+                self.if_refused
+                    .insert(task.id, (source.clone(), Arc::clone(&sigils)));
             }
         }
         if dispatch.kind == Kind::Verify && judgement.outcome == Outcome::Failed {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
             self.captured.refusal(&source, "unknown", reason);
+            self.not_done_after_all(dispatch);
         }
         if dispatch.kind.changes_files() {
             keep_start(&mut task, session, &judgement);
@@ -292,13 +309,13 @@ impl Batch<'_> {
         }
         let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
         if judgement.grows && judgement.step == Step::Landed {
-            self.grown.push((task.id, asked_for(&sigils)));
+            self.grown.push((task.id, agent_graph::asked_for(&sigils)));
             self.tasks.insert(task.id, task);
             return;
         }
         if dispatch.kind == Kind::Review && judgement.outcome == Outcome::Done {
             // What it corrected itself may still fail: what it asks for waits for that, and an older wish is void.
-            let asked = judgement.grows.then(|| asked_for(&sigils));
+            let asked = judgement.grows.then(|| agent_graph::asked_for(&sigils));
             if let Some(Err(problem)) = asked.as_deref().map(agent_graph::check) {
                 self.refuse_graph(task, problem);
                 return;
@@ -379,6 +396,7 @@ impl Batch<'_> {
                     let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
                     let source = self.source(dispatch);
                     self.captured.refusal(&source, "test_failure", reason);
+                    self.not_done_after_all(dispatch);
                 }
                 let state = match judgement.outcome {
                     Outcome::Conflict => IntegrationState::Conflict,
@@ -421,6 +439,11 @@ impl Batch<'_> {
         }
     }
 
+    /// An attempt that its agent took for done was refused.
+    fn not_done_after_all(&mut self, dispatch: &Dispatch) {
+        self.spent.entry(dispatch.run).or_default().succeeded -= 1;
+    }
+
     pub(super) fn spend(&mut self, dispatch: &Dispatch, session: &SessionReport, counted: bool, done: bool) {
         let spent = self.spent.entry(dispatch.run).or_default();
         spent.iterations += i32::from(counted);
@@ -445,20 +468,6 @@ pub(super) fn collision(end: &IntegrationEnd) -> Collision {
             .map(|id| id.as_str().to_owned())
             .collect(),
     }
-}
-
-/// The graph that a session sent, or a graph of one task that holds the changes which a review asks for without one.
-fn asked_for(sigils: &Sigils) -> String {
-    if let Some(graph) = &sigils.task_graph {
-        return graph.clone();
-    }
-    let changes = sigils.review_changes.as_deref().unwrap_or_default();
-    serde_json::json!([{
-        "key": "changes",
-        "title": "Make the changes that the review asks for",
-        "description": changes,
-    }])
-    .to_string()
 }
 
 /// More than a session can cost; bounded, so that an agent's nonsense can't overflow a run's sums.

@@ -68,7 +68,7 @@ impl Batch<'_> {
         }
         self.doors.write(conn).await?;
         for (task, model) in &self.next_models {
-            store::task::set_model(conn, *task, model).await?;
+            store::task::hint_model(conn, *task, model.as_deref()).await?;
         }
         for closed in &self.closed {
             let Closed {
@@ -241,7 +241,16 @@ impl Batch<'_> {
         match agent_graph::grow(conn, &task, &graph).await? {
             Ok(children) => self.joined(&task, &children),
             Err(problem) => {
-                tracing::warn!(problem, task = %id, "a review's changes can't become tasks any more")
+                let changes = format!(
+                    "The review asked for tasks that can't be made any more: {problem}\n\nIt sent:\n\n{graph}"
+                );
+                let asked = agent_graph::of_changes(&capture::bounded(&changes));
+                match agent_graph::grow(conn, &task, &asked).await? {
+                    Ok(children) => self.joined(&task, &children),
+                    Err(problem) => {
+                        tracing::warn!(problem, task = %id, "a review's changes can't become a task");
+                    }
+                }
             }
         }
         store::feature::write(conn, task.feature, Text::ProposedGraph, None).await
@@ -263,6 +272,9 @@ impl Batch<'_> {
         if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id.0) == task.dispatch) {
             end.outcome = Outcome::Failed;
             end.reason = Some(problem.clone());
+        }
+        if let Some((source, sigils)) = self.if_refused.remove(&task.id) {
+            self.captured.refused_graph(&source, &sigils, &problem);
         }
         let base = self.backoff(&task);
         let (next, trouble) = retry::decide(

@@ -4,7 +4,7 @@ use minijinja::context;
 
 use super::room::{Room, Written};
 use crate::prompt::templates::Templates;
-use crate::prompt::text::{cut_piece, fenced, item, line};
+use crate::prompt::text::{block, cut_piece, fenced, item, line};
 use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 
 /// Bound of one field of a report.
@@ -41,7 +41,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         .find_map(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
         .map(|text| {
             let part = |text: String| templates.part("attempts/suggestion", context! { text });
-            cut_piece(&part(item(text, REASON_CHARS)), room.left() / 3)
+            cut_piece(&part(block(text, REASON_CHARS)), room.left() / 3)
         })
         .filter(|text| room.take(text, GAP));
     let mut blocks = Vec::new();

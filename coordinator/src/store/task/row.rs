@@ -155,10 +155,10 @@ pub struct Moved {
 }
 
 /// Sets the model that an agent asked for its task's next attempt, or for what the task frees once it is done (SPEC 4.1,
-/// `next-model`).
-pub async fn set_model(conn: &mut PgConnection, task: TaskId, model: &str) -> sqlx::Result<()> {
+/// `next-model`); `None` when the attempt that had it is over.
+pub async fn hint_model(conn: &mut PgConnection, task: TaskId, model: Option<&str>) -> sqlx::Result<()> {
     sqlx::query!(
-        "update task_texts set model = $2, hinted_model = $2 where task_id = $1",
+        "update task_texts set hinted_model = $2 where task_id = $1",
         task.0,
         model
     )
@@ -181,7 +181,7 @@ pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Res
            order by d.task_id, b.task_id desc
          )
          update task_texts x
-         set model = (select model from hint where hint.task_id = x.task_id)
+         set hinted_model = (select model from hint where hint.task_id = x.task_id)
          where x.task_id = any(array(select task_id from hint))",
         done,
     )
