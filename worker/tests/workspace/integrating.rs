@@ -448,6 +448,18 @@ async fn what_is_refused_is_not_pushed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_at_once_from_several_workers_all_land_once() {
     let remote = Arc::new(Remote::new());
+    // The branch stands: an order that is made before it does says that nothing has landed, and there is no coordinator here that
+    // gives out turns.
+    let workspaces = remote.workspaces().await;
+    let first = remote.attempt(&workspaces, "t-first", "first.txt", "x\n").await;
+    remote
+        .integrate(
+            &workspaces,
+            "t-first",
+            "first",
+            &integrate_order("t-first", &first),
+        )
+        .await;
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..8 {
         let remote = remote.clone();
@@ -477,7 +489,7 @@ async fn eight_at_once_from_several_workers_all_land_once() {
     tasks.join_all().await;
     assert_eq!(
         remote.git(&["rev-list", "--count", &format!("{}..{FEATURE}", remote.base)]),
-        "8"
+        "9"
     );
     assert!((0..8).all(|number| remote.landings(&format!("t-{number}")) == 1));
     remote.git(&["fsck", "--strict"]);
