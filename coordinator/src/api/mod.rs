@@ -38,4 +38,4 @@ mod tokens;
 mod transcript;
 
 pub use access::{hash_token, operator_name, register_token};
-pub use server::serve;
+pub use server::{serve, serve_patiently};

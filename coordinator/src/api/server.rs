@@ -1,10 +1,14 @@
 //! The server itself, and the limits that hold for all routes.
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::trace::TraceLayer;
@@ -21,11 +25,30 @@ use crate::services::Deps;
 /// Requests under way may take this long once the server is told to stop; streams end at once.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// A request's head has to come within this time, and on a connection that stays open the next one: who sends half of one, or is gone
+/// without a word, keeps no descriptor.
+const HEAD: Duration = Duration::from_secs(60);
+/// Pause after the system refused a connection for want of something.
+const WANT: Duration = Duration::from_secs(1);
+
 /// Answers requests on `listener` until `shutdown`.
 ///
 /// # Errors
 /// When the socket fails.
 pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToken) -> anyhow::Result<()> {
+    serve_patiently(deps, listener, shutdown, HEAD).await
+}
+
+/// The same with another time for a request's head.
+///
+/// # Errors
+/// When the socket fails.
+pub async fn serve_patiently(
+    deps: Deps,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+    head: Duration,
+) -> anyhow::Result<()> {
     let app = App {
         rates: Rates::new(deps.settings.requests_per_second),
         deps,
@@ -33,21 +56,45 @@ pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToke
         standings: Standings::default(),
         shutdown: shutdown.clone(),
     };
-    let stop = shutdown.clone();
-    // Given as it is, a router would be made anew for each connection, all its routes with it: 350 KB.
-    let router = router(app).into_make_service();
-    let server = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    let late = async {
-        shutdown.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        served = server => served.context("the HTTP server failed"),
-        () = late => {
-            tracing::warn!("requests did not end in time; cut off");
-            Ok(())
+    let service = TowerToHyperService::new(router(app));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head);
+    let connections = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+                let connection = connections.watch(connection);
+                tokio::spawn(async move {
+                    if let Err(error) = connection.await {
+                        tracing::debug!(%error, "a connection broke off");
+                    }
+                });
+            }
+            Err(error) if is_the_callers(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be taken; trying again");
+                tokio::time::sleep(WANT).await;
+            }
         }
     }
+    drop(listener);
+    if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
+        tracing::warn!("requests did not end in time; cut off");
+    }
+    Ok(())
+}
+
+/// Whether it is the caller who ended a connection before it was taken.
+fn is_the_callers(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+    )
 }
 
 fn router(app: App) -> Router {

@@ -1,8 +1,15 @@
 //! What is too much for a row, a clock or a message is refused with what to do, wherever it comes in.
 
+use std::time::Duration;
+
+use ralph_coordinator::api;
+use ralph_coordinator::services::{Deps, Ways};
 use ralph_tests::harness::World;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 use crate::caller::{ADMIN, Api};
 
@@ -67,5 +74,39 @@ async fn a_large_body_of_another_shape_is_read_once() {
         .await;
     assert_eq!(status.as_u16(), 201);
     api.stop().await;
+    world.stop().await;
+}
+
+/// Far more than anything here takes; reached only by a failing test.
+const BOUND: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
+    let world = World::start().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let deps = Deps {
+        db: world.db.clone(),
+        ways: Ways::shared(&world.db),
+        bus: world.bus.clone(),
+        settings: world.settings.clone(),
+    };
+    let shutdown = CancellationToken::new();
+    let head = Duration::from_millis(200);
+    let server = tokio::spawn(api::serve_patiently(deps, listener, shutdown.clone(), head));
+    let half = "GET /healthz HTTP/1.1\r\nHost: a\r\n";
+    for (sent, answered) in [(half.to_owned(), false), (format!("{half}\r\n"), true)] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        let closed = stream.read_to_string(&mut said);
+        tokio::time::timeout(BOUND, closed)
+            .await
+            .expect("the connection is closed")
+            .unwrap();
+        assert_eq!(said.starts_with("HTTP/1.1 200"), answered, "{said}");
+    }
+    shutdown.cancel();
+    server.await.unwrap().unwrap();
     world.stop().await;
 }
