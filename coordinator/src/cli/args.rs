@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Parser, Subcommand};
 
 use super::output::Format;
 use super::{
@@ -55,6 +56,22 @@ pub struct Globals {
     /// Print what is long as it is, at a terminal too [env: NO_PAGER=; RALPH_PAGER or PAGER names another than `less`]
     #[arg(long, global = true)]
     pub no_pager: bool,
+}
+
+impl Globals {
+    /// Lets a folder that the command names go before an address that only the environment does (SPEC 8).
+    pub fn prefer_flags(&mut self, mut matches: &ArgMatches) {
+        while let Some((_, below)) = matches.subcommand() {
+            matches = below;
+        }
+        let is_flag = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        if is_flag("data") && !is_flag("url") {
+            self.url = None;
+            if !is_flag("token") {
+                self.token = None;
+            }
+        }
+    }
 }
 
 /// What to do.

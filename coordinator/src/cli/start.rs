@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use ralph_shared::logging::{self, LogFormat};
 
 use super::args::{Cli, Command};
@@ -24,7 +24,12 @@ const USAGE: u8 = 2;
 
 /// Parses the arguments, does the command, prints what went wrong.
 pub async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let mut cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    cli.globals.prefer_flags(&matches);
     let filter = match cli.command {
         Command::Serve(_) => "info,async_nats=warn,sqlx=warn",
         // It tells the ends of its children itself.

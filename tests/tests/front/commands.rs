@@ -299,3 +299,34 @@ fn a_key_that_nobody_reads_is_refused() {
         &["limits.colour", "`ralph-coordinator config`"],
     );
 }
+
+#[test]
+fn a_folder_that_is_named_goes_before_the_environments_coordinator() {
+    let root = tempfile::tempdir().unwrap();
+    let status = |args: &[&str]| {
+        let mut command = Command::new(binary("ralph-coordinator"));
+        command
+            .args(args)
+            .current_dir(root.path())
+            .env_clear()
+            .env("RALPH_URL", "http://127.0.0.1:1")
+            .env("RALPH_TOKEN", "t");
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let theirs = status(&["status"]);
+    assert!(theirs.contains("127.0.0.1:1"), "{theirs}");
+    for args in [["status", "--data", "here"], ["--data", "here", "status"]] {
+        let said = status(&args);
+        assert!(said.contains("nothing runs in the data folder here"), "{said}");
+    }
+    let both = status(&[
+        "status",
+        "--data",
+        "here",
+        "--url",
+        "http://127.0.0.1:2",
+        "--token",
+        "t",
+    ]);
+    assert!(both.contains("127.0.0.1:2"), "{both}");
+}
