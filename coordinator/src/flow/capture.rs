@@ -52,19 +52,30 @@ impl Captured {
             paths: paths(&learning.tags, files_changed),
             body: bounded(&learning.body),
         }));
-        // Of one title the last would take the place of the others.
-        let mut titles = HashSet::new();
-        let mut knowledge: Vec<_> = sigils.knowledge.iter().rev().collect();
-        knowledge.retain(|one| titles.len() < KEPT_ENTRIES && titles.insert(one.title.to_lowercase()));
-        self.knowledge
-            .extend(knowledge.into_iter().rev().map(|knowledge| Learned {
+        // Of one title the last takes the place of the others, and their tags over, as it would when they are released.
+        let mut by_title: HashMap<String, usize> = HashMap::new();
+        let mut knowledge: Vec<Learned> = Vec::new();
+        for told in &sigils.knowledge {
+            let at = *by_title
+                .entry(told.title.to_lowercase())
+                .or_insert(knowledge.len());
+            let before = knowledge.get(at).map(|before| before.tags.as_slice());
+            let tags = merged_tags(before.into_iter(), &told.tags);
+            let learned = Learned {
                 id: Uuid::now_v7(),
                 source: source.clone(),
-                head: knowledge.title.clone(),
-                tags: knowledge.tags.clone(),
-                paths: paths(&knowledge.tags, files_changed),
-                body: bounded(&knowledge.body),
-            }));
+                head: told.title.clone(),
+                paths: paths(&tags, files_changed),
+                tags,
+                body: bounded(&told.body),
+            };
+            match knowledge.get_mut(at) {
+                Some(before) => *before = learned,
+                None if at < KEPT_ENTRIES => knowledge.push(learned),
+                None => {}
+            }
+        }
+        self.knowledge.extend(knowledge);
         self.notes.extend(sigils.notes.iter().map(|note| Noted {
             source: source.clone(),
             kind: note.kind.as_str().to_owned(),
@@ -156,7 +167,12 @@ impl Captured {
         }
         match own_report(sigils) {
             Some(own) => self.failures.push((source.clone(), own)),
-            None => self.refusal(source, "unknown", problem),
+            None => {
+                self.refusal(source, "unknown", problem);
+                if let Some((_, report)) = self.failures.last_mut() {
+                    report.retry_suggestion = sigils.retry_suggestion.as_deref().map(bounded);
+                }
+            }
         }
     }
 
