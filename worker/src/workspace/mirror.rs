@@ -239,6 +239,11 @@ impl Mirror {
             gitdir::remove_halves(&dir.join("objects"), HALVES);
             return gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir));
         }
+        // A life that died while it replaced the mirror had the new one ready, with the old one lent to it.
+        let new = dir.with_extension("new");
+        if gitdir::lender(&new).is_some() {
+            return fs::rename(&new, dir).map_err(WorkspaceError::io("replace the mirror", dir));
+        }
         self.make()
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Command;
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use ralph_worker::workspace::{WorkspaceError, Workspaces};
@@ -127,6 +128,15 @@ async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
             fs::write(mirror.join(FEATURE), "nonsense").unwrap();
             fs::write(mirror.join("refs/heads/ralph/demo.lock"), "").unwrap();
         }),
+        // A life that died between two steps of making it anew.
+        ("half replaced", &|| {
+            let (new, old) = (mirror.with_extension("new"), mirror.with_extension("broken-9"));
+            let copied = Command::new("cp").arg("-R").args([&mirror, &new]).status();
+            assert!(copied.unwrap().success());
+            let lender = format!("{}\n", old.join("objects").display());
+            fs::write(new.join("objects/info/alternates"), lender).unwrap();
+            fs::rename(&mirror, &old).unwrap();
+        }),
         ("gone", &|| fs::remove_dir_all(&mirror).unwrap()),
     ];
     remote.commit(BRANCH, &remote.base, "b.txt", "b\n");
@@ -142,6 +152,7 @@ async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
             "",
             "{name}"
         );
+        assert!(!mirror.with_extension("new").exists(), "{name}");
     }
     assert_eq!(
         git(before.path(), &["fsck", "--no-dangling", "--connectivity-only"]),
