@@ -93,6 +93,22 @@ async fn what_was_said_during_the_grace_still_counts() {
 }
 
 #[tokio::test]
+async fn nothing_is_permitted_after_a_cancel() {
+    let mut running = scene("@ignore-cancel\n@say up\n@wait-for go\n@ask a thing\n@say after").start();
+    running.until_said("up").await;
+    running.tell(EndReason::Interrupted);
+    running
+        .until(|update| matches!(update, TranscriptUpdate::Note { .. }))
+        .await;
+    std::fs::write(running.work().join("go"), "").unwrap();
+    let played = running.finish().await;
+    assert_eq!(played.end.ended, INTERRUPTED);
+    assert!(!played.end.text.contains("allow"), "{}", played.end.text);
+    let transcript = played.transcript();
+    assert!(transcript.contains("cancelled, as its turn is"), "{transcript}");
+}
+
+#[tokio::test]
 async fn silence_is_limited() {
     let played = scene("@say up\n@silent")
         .limits(|limits| limits.idle_ms = 300)

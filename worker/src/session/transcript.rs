@@ -448,6 +448,13 @@ mod tests {
     }
 
     #[test]
+    fn of_a_secret_at_the_end_nothing_is_kept() {
+        let (sender, _receiver) = channel(Redactor::new(["hunter2-hunter2".to_owned()]));
+        let kept = sender.kept(&format!("{} hunter2-hunter2 and more", "x".repeat(90)), 100);
+        assert!(kept.starts_with('x') && !kept.contains("hunter"), "{kept}");
+    }
+
+    #[test]
     fn long_fields_are_cut_at_a_character() {
         assert_eq!(bounded("ééé", 3), "é… [4 bytes cut]");
         assert_eq!(bounded("abc", 3), "abc");
