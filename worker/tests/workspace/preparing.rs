@@ -129,7 +129,7 @@ async fn a_broken_mirror_is_made_anew_and_still_lends_what_it_had() {
             fs::write(mirror.join("refs/heads/ralph/demo.lock"), "").unwrap();
         }),
         // A life that died between two steps of making it anew.
-        ("half replaced", &|| {
+        ("half-replaced", &|| {
             let (new, old) = (mirror.with_extension("new"), mirror.with_extension("broken-9"));
             let copied = Command::new("cp").arg("-R").args([&mirror, &new]).status();
             assert!(copied.unwrap().success());
