@@ -67,7 +67,7 @@ pub async fn events(
     let start = match resume {
         Some(position) => {
             if !view::is_of_task(&mut *app.db().await?, position.dispatch, task).await? {
-                return Err(Problem::invalid("`Last-Event-ID` is none of this stream"));
+                return Err(Problem::refused("`Last-Event-ID` is of another task's sessions"));
             }
             Some(position)
         }
