@@ -163,12 +163,12 @@ impl Held {
         let response = loop {
             match tokio::time::timeout(RENEW, &mut served).await {
                 Ok(response) => break response,
-                Err(_) => self.renew(app).await,
+                Err(_) => self.hold(app, HOLD).await,
             }
         };
         if response.status().is_server_error() {
-            // It may have been done before it failed.
-            self.told(self.let_go(app).await);
+            // It may have been done before it failed: whoever takes the key over finds what was made.
+            self.hold(app, Duration::ZERO).await;
             return response;
         }
         if !response.status().is_success() {
@@ -184,16 +184,12 @@ impl Held {
         Response::from_parts(parts, Body::from(body))
     }
 
-    async fn renew(&self, app: &App) {
+    async fn hold(&self, app: &App, time: Duration) {
         let renewed = async {
             let mut conn = app.deps.db.acquire().await?;
-            idempotency::renew(&mut conn, self.holder, self.keyed(), HOLD.as_secs_f64()).await
+            idempotency::renew(&mut conn, self.holder, self.keyed(), time.as_secs_f64()).await
         };
         self.told(renewed.await);
-    }
-
-    async fn let_go(&self, app: &App) -> sqlx::Result<()> {
-        idempotency::let_go(&mut *app.deps.db.acquire().await?, self.holder, self.keyed()).await
     }
 
     async fn free(&self, app: &App) -> sqlx::Result<()> {

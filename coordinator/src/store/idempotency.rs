@@ -101,7 +101,7 @@ pub async fn claim(
     })
 }
 
-/// Goes on holding a key. Seconds.
+/// Goes on holding a key, for so many seconds; with none, others may take it over at once.
 pub async fn renew(
     conn: &mut PgConnection,
     holder: Uuid,
@@ -161,20 +161,6 @@ pub async fn note_done(conn: &mut PgConnection, made_id: Uuid, count: i64) -> sq
         "update idempotency_keys set done_count = $2 where made_id = $1",
         made_id,
         count
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Lets others take a key over at once: what its request came to isn't known, so whoever does finds what was made.
-pub async fn let_go(conn: &mut PgConnection, holder: Uuid, request: Keyed<'_>) -> sqlx::Result<()> {
-    sqlx::query!(
-        "update idempotency_keys set held_until = now()
-         where token_sha256 = $1 and key = $2 and holder = $3 and status is null",
-        request.token_sha256,
-        request.key,
-        holder,
     )
     .execute(conn)
     .await?;
