@@ -32,23 +32,12 @@ const HEAD: Duration = Duration::from_secs(60);
 const WANT: Duration = Duration::from_secs(1);
 
 /// Answers requests on `listener` until `shutdown`.
-///
-/// # Errors
-/// When the socket fails.
-pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToken) -> anyhow::Result<()> {
-    serve_patiently(deps, listener, shutdown, HEAD).await
+pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToken) {
+    serve_patiently(deps, listener, shutdown, HEAD).await;
 }
 
 /// The same with another time for a request's head.
-///
-/// # Errors
-/// When the socket fails.
-pub async fn serve_patiently(
-    deps: Deps,
-    listener: TcpListener,
-    shutdown: CancellationToken,
-    head: Duration,
-) -> anyhow::Result<()> {
+pub async fn serve_patiently(deps: Deps, listener: TcpListener, shutdown: CancellationToken, head: Duration) {
     let app = App {
         rates: Rates::new(deps.settings.requests_per_second),
         deps,
@@ -86,7 +75,6 @@ pub async fn serve_patiently(
     if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
         tracing::warn!("requests did not end in time; cut off");
     }
-    Ok(())
 }
 
 /// Whether it is the caller who ended a connection before it was taken.

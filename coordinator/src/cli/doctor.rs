@@ -255,15 +255,17 @@ fn config() -> Finding {
     match Config::locate() {
         Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
         // What can be read may still be refused when a coordinator starts.
-        Ok(Some(path)) => match Config::read(&path).and_then(|config| config.settings()) {
-            Ok(_) => Finding::ok("configuration", path.display().to_string()),
-            Err(error) => Finding::other(
-                "configuration",
-                Status::Missing,
-                "not readable",
-                format!("{error:#}"),
-            ),
-        },
+        Ok(Some(path)) => {
+            match Config::read(&path).and_then(|config| config.settings()?.with_environment()) {
+                Ok(_) => Finding::ok("configuration", path.display().to_string()),
+                Err(error) => Finding::other(
+                    "configuration",
+                    Status::Missing,
+                    "not readable",
+                    format!("{error:#}"),
+                ),
+            }
+        }
         Err(error) => Finding::other(
             "configuration",
             Status::Missing,

@@ -115,18 +115,13 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let stop = end_on_signal(shutdown.clone())?;
     let api = api::serve(deps.clone(), listener, shutdown.clone());
     let loops = services::serve(deps.clone(), shutdown.clone());
-    // One that ends takes the other along.
-    let api = async {
-        let ended = api.await;
-        shutdown.cancel();
-        ended
-    };
+    // It ends with the loops.
     let loops = async {
         let ended = loops.await;
         shutdown.cancel();
         ended
     };
-    let (api, loops) = tokio::join!(api, loops);
+    let ((), loops) = tokio::join!(api, loops);
     stop.abort();
     // A statement that hangs is cut off: the server takes its transaction back.
     let close = async { tokio::join!(deps.ways.close(), deps.db.close()) };
@@ -134,7 +129,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!("connections to the database did not close in time; cut off");
     }
     tracing::info!("stopped");
-    api.and(loops)?;
+    loops?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -107,6 +107,6 @@ async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
         assert_eq!(said.starts_with("HTTP/1.1 200"), answered, "{said}");
     }
     shutdown.cancel();
-    server.await.unwrap().unwrap();
+    server.await.unwrap();
     world.stop().await;
 }

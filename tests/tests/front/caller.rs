@@ -16,7 +16,7 @@ pub struct Api {
     http: reqwest::Client,
     pub url: String,
     shutdown: CancellationToken,
-    server: JoinHandle<anyhow::Result<()>>,
+    server: JoinHandle<()>,
 }
 
 impl Api {
@@ -49,7 +49,7 @@ impl Api {
 
     pub async fn stop(self) {
         self.shutdown.cancel();
-        self.server.await.unwrap().unwrap();
+        self.server.await.unwrap();
     }
 
     pub async fn send(
