@@ -164,7 +164,7 @@ impl Folders {
     pub(super) fn remove(&self) -> Result<(), WorkspaceError> {
         let path = self.file();
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound && path.exists() => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(WorkspaceError::io("remove", &path)(error));
             }
             _ => {}
