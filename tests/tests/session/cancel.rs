@@ -78,9 +78,9 @@ async fn who_ignores_everything_is_killed() {
     }
 }
 
-#[tokio::test]
-async fn what_was_said_during_the_grace_still_counts() {
-    let mut running = scene("@ignore-cancel\n@say up\n@wait-for go\n@say after\n@done").start();
+/// An agent that goes on like this after it was cancelled.
+async fn in_the_grace(script: &str) -> Played {
+    let mut running = scene(&format!("@ignore-cancel\n@say up\n@wait-for go\n{script}")).start();
     running.until_said("up").await;
     running.tell(EndReason::Interrupted);
     running
@@ -89,20 +89,18 @@ async fn what_was_said_during_the_grace_still_counts() {
     std::fs::write(running.work().join("go"), "").unwrap();
     let played = running.finish().await;
     assert_eq!(played.end.ended, INTERRUPTED);
+    played
+}
+
+#[tokio::test]
+async fn what_was_said_during_the_grace_still_counts() {
+    let played = in_the_grace("@say after\n@done").await;
     assert!(played.end.text.contains("after"), "{}", played.end.text);
 }
 
 #[tokio::test]
 async fn nothing_is_permitted_after_a_cancel() {
-    let mut running = scene("@ignore-cancel\n@say up\n@wait-for go\n@ask a thing\n@say after").start();
-    running.until_said("up").await;
-    running.tell(EndReason::Interrupted);
-    running
-        .until(|update| matches!(update, TranscriptUpdate::Note { .. }))
-        .await;
-    std::fs::write(running.work().join("go"), "").unwrap();
-    let played = running.finish().await;
-    assert_eq!(played.end.ended, INTERRUPTED);
+    let played = in_the_grace("@ask a thing\n@say after").await;
     assert!(!played.end.text.contains("allow"), "{}", played.end.text);
     let transcript = played.transcript();
     assert!(transcript.contains("cancelled, as its turn is"), "{transcript}");
