@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -45,46 +45,13 @@ pub async fn check(
         match run_end::decide(&facts) {
             Decision::GoOn => {}
             Decision::EndSessions { reason } => {
-                let ending = store::dispatch::ask_to_end(conn, feature.id, None, "run_limit").await?;
-                tracing::info!(
-                    feature = feature.name,
-                    reason,
-                    sessions = ending.len(),
-                    "run limit reached"
-                );
-                for (dispatch, worker) in ending {
-                    signals.order(
-                        &worker,
-                        Control::End {
-                            dispatch,
-                            reason: EndReason::RunLimit,
-                        },
-                    );
-                }
+                let sessions = end_sessions(conn, feature.id, None, EndReason::RunLimit, signals).await?;
+                tracing::info!(feature = feature.name, reason, sessions, "run limit reached");
             }
             Decision::End {
                 outcome: RunOutcome::Complete,
-                ..
-            } if !run_end::used_up(&facts) && submit::review(conn, feature, signals).await? => {
-                tracing::info!(
-                    feature = feature.name,
-                    "every task is resolved: the feature is reviewed"
-                );
-            }
-            Decision::End {
-                outcome: RunOutcome::Complete,
-                ..
-            } if run_end::hard_limit(&facts).is_none() && operate::finish(conn, feature, signals).await? => {
-                tracing::info!(feature = feature.name, "the feature is finished: it is merged");
-            }
-            Decision::End {
-                outcome: RunOutcome::Complete,
-                ..
-            } if !submit::has_work(conn, feature.id).await? => {
-                let reason = "its steps are over, and no tasks came of them";
-                tracing::info!(feature = feature.name, reason, "run ended");
-                end(conn, feature, RunOutcome::NoPlan, reason).await?;
-            }
+                reason,
+            } => complete(conn, feature, &facts, &reason, signals).await?,
             Decision::End { outcome, reason } => {
                 tracing::info!(
                     feature = feature.name,
@@ -92,11 +59,46 @@ pub async fn check(
                     reason,
                     "run ended"
                 );
-                end(conn, feature, outcome, &reason).await?;
+                end(conn, feature, outcome, &reason, signals).await?;
             }
         }
     }
     Ok(())
+}
+
+/// Every task is resolved: what follows is a review where one is due, then the merge where one is asked for, then the end.
+async fn complete(
+    conn: &mut PgConnection,
+    feature: &mut store::feature::Locked,
+    facts: &Facts<'_>,
+    reason: &str,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let name = feature.name.clone();
+    let (outcome, reason) = match submit::review_due(conn, feature).await? {
+        Some(newest) if !run_end::used_up(facts) => {
+            tracing::info!(feature = name, "every task is resolved: the feature is reviewed");
+            return submit::review(conn, feature, newest, signals).await;
+        }
+        // Nor is it merged before.
+        Some(_) => {
+            let why = format!(
+                "{reason}, but the run may not go on to the review that is due; `feature review {name}` begins it"
+            );
+            (RunOutcome::Complete, why)
+        }
+        None if run_end::hard_limit(facts).is_none() && operate::finish(conn, feature, signals).await? => {
+            tracing::info!(feature = name, "the feature is finished: it is merged");
+            return Ok(());
+        }
+        None if submit::has_work(conn, feature.id).await? => (RunOutcome::Complete, reason.to_owned()),
+        None => (
+            RunOutcome::NoPlan,
+            "its steps are over, and no tasks came of them".to_owned(),
+        ),
+    };
+    tracing::info!(feature = name, outcome = outcome.as_str(), reason, "run ended");
+    end(conn, feature, outcome, &reason, signals).await
 }
 
 async fn end(
@@ -104,14 +106,47 @@ async fn end(
     feature: &mut store::feature::Locked,
     outcome: RunOutcome,
     reason: &str,
+    signals: &mut Signals,
 ) -> sqlx::Result<()> {
     if let Some(run) = feature.current_run {
         store::run::end(conn, run, outcome, reason).await?;
         store::notice::run_ended(conn, feature.id, run, outcome, reason).await?;
     }
-    store::ready::withdraw_feature(conn, feature.id).await?;
+    let asked = match outcome {
+        RunOutcome::LimitReached => EndReason::RunLimit,
+        _ => EndReason::Interrupted,
+    };
+    empty(conn, feature.id, asked, signals).await?;
     feature.state = outcome.feature_state();
     Ok(())
+}
+
+/// Takes a held feature's tasks out of the queue and ends its sessions in order. Claims hold no lock on the feature: one that is under way is
+/// waited for by the first, so that the second sees what it began.
+pub(super) async fn empty(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    reason: EndReason,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    store::ready::withdraw_feature(conn, feature).await?;
+    end_sessions(conn, feature, None, reason, signals).await.map(drop)
+}
+
+/// Asks the sessions of a feature, or of one task of it, to end in order: what they did is pushed and reported. How many there are.
+pub(super) async fn end_sessions(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    task: Option<TaskId>,
+    reason: EndReason,
+    signals: &mut Signals,
+) -> sqlx::Result<usize> {
+    let ending = store::lease::ask_to_end(conn, feature, task, reason).await?;
+    for (dispatch, worker) in &ending {
+        let dispatch = *dispatch;
+        signals.order(worker, Control::End { dispatch, reason });
+    }
+    Ok(ending.len())
 }
 
 /// A person ends the run (SPEC 3.5): what runs is ended in order and pushed, and another run may go on with what is left.
@@ -131,30 +166,12 @@ pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steer
         return Ok((Steered::Refused(why), None, signals));
     }
     let run = held.current_run;
-    end_sessions(&mut tx, id, &mut signals).await?;
-    end(&mut tx, held, RunOutcome::Interrupted, "a person stopped the run").await?;
+    let why = "a person stopped the run";
+    end(&mut tx, held, RunOutcome::Interrupted, why, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), run, signals))
-}
-
-/// Tells what runs to end; what it did is pushed.
-async fn end_sessions(
-    conn: &mut PgConnection,
-    feature: FeatureId,
-    signals: &mut Signals,
-) -> sqlx::Result<()> {
-    for (dispatch, worker) in store::dispatch::ask_to_end(conn, feature, None, "interrupted").await? {
-        signals.order(
-            &worker,
-            Control::End {
-                dispatch,
-                reason: EndReason::Interrupted,
-            },
-        );
-    }
-    Ok(())
 }
 
 /// `<promise>FAILURE</promise>`: the run ends with Failure, and what runs is interrupted and pushed (SPEC 3.5).
@@ -167,17 +184,12 @@ pub async fn promise_failure(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(());
     };
-    if held.state != FeatureState::Running {
+    // What ran when a person paused it goes on, and may find out.
+    if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
         return Ok(());
     }
-    end_sessions(conn, feature, signals).await?;
-    end(
-        conn,
-        held,
-        RunOutcome::Failure,
-        "an agent promised that the feature can't be done",
-    )
-    .await
+    let why = "an agent promised that the feature can't be done";
+    end(conn, held, RunOutcome::Failure, why, signals).await
 }
 
 /// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. One that can't be looked

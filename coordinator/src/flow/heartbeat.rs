@@ -71,21 +71,12 @@ fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) 
                     state: DispatchState::Superseded | DispatchState::Settled,
                     ..
                 }) => EndReason::Fenced,
-                Some(standing) => end_reason(standing.end_reason.as_deref()?),
+                Some(standing) => standing.end_reason?,
             };
             Some(End { dispatch, reason })
         })
         .collect();
     (settled, end)
-}
-
-/// The words in which the store keeps why a session is to end.
-pub fn end_reason(word: &str) -> EndReason {
-    match word {
-        "drain" => EndReason::Drain,
-        "run_limit" => EndReason::RunLimit,
-        _ => EndReason::Interrupted,
-    }
 }
 
 #[cfg(test)]
@@ -96,7 +87,7 @@ mod tests {
     use super::*;
 
     fn check(
-        state: Option<(DispatchState, bool, bool, Option<&str>)>,
+        state: Option<(DispatchState, bool, bool, Option<EndReason>)>,
         settled: Option<Settlement>,
         end: Option<EndReason>,
     ) {
@@ -118,7 +109,7 @@ mod tests {
                 state,
                 reported,
                 is_current,
-                end_reason: reason.map(Into::into),
+                end_reason: reason,
             })
             .into_iter()
             .collect();
@@ -134,12 +125,12 @@ mod tests {
         check(None, Some(Settlement::UnknownDispatch), Some(EndReason::Fenced));
         check(Some((Live, false, true, None)), None, None);
         check(
-            Some((Live, false, true, Some("interrupted"))),
+            Some((Live, false, true, Some(EndReason::Interrupted))),
             None,
             Some(EndReason::Interrupted),
         );
         check(
-            Some((Live, false, true, Some("run_limit"))),
+            Some((Live, false, true, Some(EndReason::RunLimit))),
             None,
             Some(EndReason::RunLimit),
         );

@@ -18,7 +18,7 @@ use crate::domain::retry::{self, Death, Next};
 use crate::domain::states::{Kind, TaskState};
 use crate::faults;
 use crate::store;
-use crate::store::integration::{Collision, IntegrationState};
+use crate::store::integration::{Closed, IntegrationState};
 use crate::store::lease::Expired;
 use crate::store::task::Task;
 
@@ -27,6 +27,13 @@ const BATCH: i64 = 500;
 
 /// Why a dispatch is lost, for screens and journals.
 const REASON: &str = "the worker was not heard of until the lease ended";
+
+fn never_landed() -> String {
+    format!(
+        "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the last one",
+        judge::MAX_INTEGRATION_TRIES
+    )
+}
 
 /// Takes back what expired; with `only_ended`, only leases that were ended on purpose, since the worker itself said that it
 /// no longer has the dispatch. A feature whose leases can't be taken back keeps no other from it. Returns how many dispatches
@@ -57,7 +64,7 @@ pub async fn rescue_after(
 }
 
 async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
-    let error = match at_once(db, expired, expired).await {
+    let error = match at_once(db, expired).await {
         Err(error) if !is_away(&error) => error,
         done => return done,
     };
@@ -68,7 +75,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
     }
     let (mut lost, mut signals) = (0, Signals::default());
     for (feature, of_feature) in by_feature {
-        match at_once(db, &of_feature, expired).await {
+        match at_once(db, &of_feature).await {
             Ok((n, more)) => {
                 lost += n;
                 signals.merge(more);
@@ -85,12 +92,12 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
     Ok((lost, signals))
 }
 
-async fn at_once(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::Result<(usize, Signals)> {
-    guarded(store::retry_serialization(|| take_back(db, expired, with))).await
+async fn at_once(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    guarded(store::retry_serialization(|| take_back(db, expired))).await
 }
 
-/// Takes back what of `expired` still is; `with` are all that expired together.
-async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+/// Takes back what of `expired` still is.
+async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let features: BTreeSet<_> = expired.iter().map(|e| e.feature).collect();
@@ -110,12 +117,8 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
     let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
     store::lease::lose(&mut tx, &lost_ids, REASON).await?;
     store::integration::release_turn(&mut tx, &lost_ids).await?;
-    let mut by_worker: BTreeMap<&str, usize> = BTreeMap::new();
-    for one in with {
-        *by_worker.entry(&one.worker).or_default() += 1;
-    }
     let mut again = Vec::new();
-    let mut explained = Vec::new();
+    let mut given_up = Vec::new();
     let mut changed = Vec::new();
     let integrating: Vec<Uuid> = tasks
         .values()
@@ -128,7 +131,6 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         store::integration::open_of_tasks(&mut tx, &integrating).await?
     };
     let reviewed = reviewed(&mut tx, &features).await?;
-    let mut given_up = Vec::new();
     for one in &lost {
         let Some(task) = tasks.get_mut(&one.task) else {
             continue;
@@ -137,25 +139,25 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
             continue;
         }
         changed.push(one.task);
-        let alone = by_worker.get(one.worker.as_str()) == Some(&1);
         if task.next_kind == Some(Kind::Integrate) {
             let open = open.iter().find(|open| open.task == one.task);
             // What was decided may be pushed by anybody, and has to be.
             let is_used_up = open.is_some_and(|open| {
                 open.state != IntegrationState::Decided && open.tries >= judge::MAX_INTEGRATION_TRIES
             });
-            if alone && one.worker_died && is_used_up {
-                let to = retry::without_attempts(reviewed.contains(&task.feature));
-                moved(&mut features, task.feature, task.state, to);
-                task.state = to;
-                task.next_kind = Some(task.role);
-                given_up.push(one.task);
+            if one.worker_died && is_used_up {
+                give_up(&mut features, task, reviewed.contains(&task.feature));
+                given_up.push((one.task, IntegrationState::Failed, never_landed()));
             }
             continue;
         }
         let mut next = Next::Again(std::time::Duration::ZERO);
         // A claim whose answer never arrived says nothing against its task.
-        let death = if alone { Death::Alone } else { Death::WithOthers };
+        let death = if one.alone {
+            Death::Alone
+        } else {
+            Death::WithOthers
+        };
         if one.worker_died {
             (next, task.trouble) = retry::after_death(death, task.trouble);
         }
@@ -169,46 +171,23 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
                 again.push(one.task.0);
             }
             Next::NeedsReview => {
-                let to = retry::without_attempts(reviewed.contains(&task.feature));
-                moved(&mut features, task.feature, task.state, to);
-                task.state = to;
-                task.next_kind = Some(task.role);
-                explained.push((one.task, death));
+                give_up(&mut features, task, reviewed.contains(&task.feature));
+                given_up.push((
+                    one.task,
+                    IntegrationState::Withdrawn,
+                    retry::lost_too_often(death),
+                ));
             }
         }
     }
     let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
-    for (task, death) in explained {
-        let reason = retry::lost_too_often(death);
-        let nothing = Collision::default();
-        let withdrawn = IntegrationState::Withdrawn;
-        store::integration::close(&mut tx, task, withdrawn, None, false, Some(&reason), &nothing).await?;
-        store::task::explain(&mut tx, task, Some(&reason)).await?;
-        if waits(&tasks, task) {
-            store::notice::person_needed(&mut tx, task, &reason).await?;
-        }
-    }
-    for &task in &given_up {
-        let reason = format!(
-            "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the \
-             last one",
-            judge::MAX_INTEGRATION_TRIES
-        );
-        let none = Collision::default();
-        store::integration::close(
-            &mut tx,
-            task,
-            IntegrationState::Failed,
-            None,
-            false,
-            Some(&reason),
-            &none,
-        )
-        .await?;
-        store::task::explain(&mut tx, task, Some(&reason)).await?;
-        if waits(&tasks, task) {
-            store::notice::person_needed(&mut tx, task, &reason).await?;
+    for (task, end, reason) in &given_up {
+        let closed = Closed::without_landing(*task, *end, Some(reason.clone()));
+        store::integration::close(&mut tx, &closed).await?;
+        store::task::explain(&mut tx, *task, Some(reason)).await?;
+        if waits(&tasks, *task) {
+            store::notice::person_needed(&mut tx, *task, reason).await?;
         }
     }
     let failed: Vec<_> = rows
@@ -238,6 +217,14 @@ async fn take_back(db: &PgPool, expired: &[Expired], with: &[Expired]) -> sqlx::
         );
     }
     Ok((lost.len(), signals))
+}
+
+/// No further attempt of a task is made.
+fn give_up(features: &mut Features, task: &mut Task, reviewed: bool) {
+    let to = retry::without_attempts(reviewed);
+    moved(features, task.feature, task.state, to);
+    task.state = to;
+    task.next_kind = Some(task.role);
 }
 
 /// Those of `features` whose run asks a person.

@@ -378,31 +378,35 @@ pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sql
         .is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review | Kind::Distill | Kind::Git)))
 }
 
-/// Adds a review of the whole feature when everything is resolved, its rounds aren't used up, and something was done since
-/// the last one. Whether it did.
+/// The newest task of a feature whose tasks are all resolved, if a review of the whole is due: its rounds aren't used up, and something was
+/// done since the last one.
+pub(super) async fn review_due(
+    conn: &mut PgConnection,
+    held: &Locked,
+) -> sqlx::Result<Option<store::feature::Newest>> {
+    if held.review_rounds == 0 {
+        return Ok(None);
+    }
+    let newest = store::feature::newest_task(conn, held.id).await?;
+    Ok(newest.filter(|newest| newest.role == Kind::Work && newest.reviews < i64::from(held.review_rounds)))
+}
+
+/// Adds and queues the review that is due.
 pub(super) async fn review(
     conn: &mut PgConnection,
-    held: &mut store::feature::Locked,
+    held: &mut Locked,
+    newest: store::feature::Newest,
     signals: &mut Signals,
-) -> sqlx::Result<bool> {
-    if held.review_rounds == 0 {
-        return Ok(false);
-    }
-    let Some(newest) = store::feature::newest_task(conn, held.id).await? else {
-        return Ok(false);
-    };
-    if newest.role != Kind::Work || newest.reviews >= i64::from(held.review_rounds) {
-        return Ok(false);
-    }
+) -> sqlx::Result<()> {
     let task = add_review(conn, held, newest).await?;
     signals.got_work(store::ready::enqueue(conn, &[task.0], &[0]).await?);
-    Ok(true)
+    Ok(())
 }
 
 /// Adds the next review of a feature, like its newest task in what it may do.
 async fn add_review(
     conn: &mut PgConnection,
-    held: &mut store::feature::Locked,
+    held: &mut Locked,
     newest: store::feature::Newest,
 ) -> sqlx::Result<TaskId> {
     let defaults = TaskDefaults {

@@ -51,16 +51,21 @@ pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<
              from locked
              where t.id = locked.id
              returning t.id, t.feature_id, t.children, locked.state as was, locked.open_blockers as had
-           ), withdrawn as (
-             delete from ready_tasks where task_id in (select id from updated where was = 'pending')
            )
            select id as "id!", feature_id as "feature_id!", was as "was!: TaskState", children > 0 as "is_parent!"
            from updated
            where had = 0"#,
         tasks,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    // A statement of its own, since it sees what a claim put back that the first one waited for.
+    let waits: Vec<Uuid> = rows
+        .iter()
+        .filter(|row| row.was == TaskState::Pending)
+        .map(|row| row.id)
+        .collect();
+    super::ready::withdraw(conn, &waits).await?;
     Ok(rows
         .into_iter()
         .map(|row| {

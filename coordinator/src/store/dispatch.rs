@@ -355,30 +355,6 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
     Ok(())
 }
 
-/// Asks for the end of live dispatches of a feature or of one task; returns them with their workers.
-pub async fn ask_to_end(
-    conn: &mut PgConnection,
-    feature: FeatureId,
-    task: Option<TaskId>,
-    reason: &str,
-) -> sqlx::Result<Vec<(DispatchId, String)>> {
-    let rows = sqlx::query!(
-        "update dispatches
-         set end_reason = $3
-         where feature_id = $1 and state = 'live' and ($2::uuid is null or task_id = $2) and kind not in ('integrate', 'git')
-         returning id, worker",
-        feature.0,
-        task.map(|t| t.0),
-        reason,
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (DispatchId(row.id), row.worker))
-        .collect())
-}
-
 /// How many live dispatches a feature has.
 pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(

@@ -223,28 +223,51 @@ pub struct Collision {
     pub others: Vec<String>,
 }
 
+/// How an integration ends.
+#[derive(Debug, Clone)]
+pub struct Closed {
+    /// Its task.
+    pub task: TaskId,
+    /// One that is over.
+    pub state: IntegrationState,
+    /// The commit as which it landed.
+    pub landed: Option<String>,
+    /// It landed without a change: the branch had it all.
+    pub empty: bool,
+    /// Why it didn't land.
+    pub message: Option<String>,
+    /// What it conflicted with.
+    pub collision: Collision,
+}
+
+impl Closed {
+    /// An end that brings nothing onto the branch.
+    pub fn without_landing(task: TaskId, state: IntegrationState, message: Option<String>) -> Self {
+        Self {
+            task,
+            state,
+            landed: None,
+            empty: false,
+            message,
+            collision: Collision::default(),
+        }
+    }
+}
+
 /// Ends the open integration of a task.
-pub async fn close(
-    conn: &mut PgConnection,
-    task: TaskId,
-    state: IntegrationState,
-    landed: Option<&str>,
-    empty: bool,
-    message: Option<&str>,
-    collision: &Collision,
-) -> sqlx::Result<()> {
+pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
          set state = $2, landed_commit = $3, empty = $4, message = $5, conflict_paths = $6, collided = $7,
              ended_at = now(), dispatch_id = null
          where task_id = $1 and state in ('waiting', 'turn', 'decided')",
-        task.0,
-        state as IntegrationState,
-        landed,
-        empty,
-        message,
-        &collision.paths,
-        &collision.others,
+        closed.task.0,
+        closed.state as IntegrationState,
+        closed.landed.as_deref(),
+        closed.empty,
+        closed.message.as_deref(),
+        &closed.collision.paths,
+        &closed.collision.others,
     )
     .execute(conn)
     .await?;
@@ -289,10 +312,10 @@ pub async fn judge_again(
     Ok(())
 }
 
-/// Frees the turn of these tasks, which stays theirs, for the dispatch that comes next.
+/// Frees the turn of these tasks, which stays theirs, for the dispatch that comes next; what was decided stays so.
 pub async fn keep_turn(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
-        "update integrations set dispatch_id = null where task_id = any($1) and state = 'turn'",
+        "update integrations set dispatch_id = null where task_id = any($1) and state in ('turn', 'decided')",
         tasks,
     )
     .execute(conn)

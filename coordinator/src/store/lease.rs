@@ -1,6 +1,7 @@
 //! Leases of dispatches: renewed by heartbeats, ended, taken back (DESIGN 2).
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, TaskId};
+use ralph_shared::wire::EndReason;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -44,7 +45,8 @@ pub struct Standing {
     pub state: DispatchState,
     pub reported: bool,
     pub is_current: bool,
-    pub end_reason: Option<String>,
+    /// Why it was asked to end.
+    pub end_reason: Option<EndReason>,
 }
 
 /// Looks dispatches up together with their fence.
@@ -66,9 +68,49 @@ pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
             state: row.state,
             reported: row.reported,
             is_current: row.is_current,
-            end_reason: row.end_reason,
+            end_reason: row.end_reason.as_deref().map(end_reason),
         })
         .collect())
+}
+
+/// Asks for the end of live dispatches of a feature or of one task; returns them with their workers.
+pub async fn ask_to_end(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    task: Option<TaskId>,
+    reason: EndReason,
+) -> sqlx::Result<Vec<(DispatchId, String)>> {
+    let rows = sqlx::query!(
+        "update dispatches
+         set end_reason = $3
+         where feature_id = $1 and state = 'live' and ($2::uuid is null or task_id = $2) and kind not in ('integrate', 'git')
+         returning id, worker",
+        feature.0,
+        task.map(|t| t.0),
+        word(reason),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (DispatchId(row.id), row.worker))
+        .collect())
+}
+
+/// Why a session was asked to end, as the row keeps it.
+fn word(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::RunLimit => "run_limit",
+        _ => "interrupted",
+    }
+}
+
+/// What such a word says, also that of a later release.
+fn end_reason(word: &str) -> EndReason {
+    match word {
+        "run_limit" => EndReason::RunLimit,
+        _ => EndReason::Interrupted,
+    }
 }
 
 /// A dispatch whose lease ended.
@@ -81,6 +123,8 @@ pub struct Expired {
     pub worker: String,
     /// The life that had it is over, or was not heard for a whole lease.
     pub worker_died: bool,
+    /// Nothing else of that life was there to be lost.
+    pub alone: bool,
 }
 
 /// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose, and the time that
@@ -107,20 +151,32 @@ pub async fn expired(
              where d.id = too_long.id
            )
            select clock.now as "now!", d.id as "id?", d.task_id as "task_id?", d.feature_id as "feature_id?", d.worker as "worker?",
-                  d.worker_died as "worker_died?"
+                  d.worker_died as "worker_died?", d.other is null as "alone!"
            from (select now() as now) clock
            left join lateral (
-             select id, task_id, feature_id, worker,
+             select of.id, of.task_id, of.feature_id, of.worker, coalesce(other.live, other.lost) as other,
                     not exists (
                       select 1 from workers w
                       where w.name = of.worker and w.incarnation = of.incarnation
                         and w.seen_at > now() - $3 * interval '1 millisecond'
                     ) as worker_died
              from dispatches of
-             where state = 'live' and lease_until < now()
-               and (lease_until = '-infinity'
+             left join workers now_at on now_at.name = of.worker
+             cross join lateral (
+               -- What that life had and its lease hasn't ended yet, or what the next life found and reports itself; and what was lost before.
+               select (select true from dispatches o
+                       where o.state = 'live' and o.worker = of.worker and o.id <> of.id
+                         and (o.incarnation = of.incarnation or o.claimed_at < now_at.started_at)
+                       limit 1) as live,
+                      (select true from dispatches o
+                       where o.state = 'lost' and o.worker = of.worker and o.incarnation = of.incarnation and o.task_id <> of.task_id
+                         and o.settled_at > now() - $3 * interval '1 millisecond'
+                       limit 1) as lost
+             ) other
+             where of.state = 'live' and of.lease_until < now()
+               and (of.lease_until = '-infinity'
                     or not $1 and coalesce(clock.now - $4 <= $5 * interval '1 millisecond', true))
-             order by id
+             order by of.id
              limit $2
            ) d on true"#,
         only_ended,
@@ -139,6 +195,7 @@ pub async fn expired(
             feature: FeatureId(row.feature_id?),
             worker: row.worker?,
             worker_died: row.worker_died?,
+            alone: row.alone,
         })
     });
     Ok((now, expired.collect()))

@@ -180,14 +180,14 @@ pub async fn landing(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Opti
     }))
 }
 
-/// Dependents of a task that were begun with what it landed, or are parents of what was, go on without waiting for it again;
-/// those whose edge went.
+/// Dependents of a task that were begun with what it landed go on without waiting for it again; those whose edge went. A parent waits for
+/// it: what of its parts has begun goes on all the same, the others wait with it.
 pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<TaskId>> {
     let ids = sqlx::query_scalar!(
         "delete from dependencies d
          using tasks t
          where d.blocker_id = $1 and t.id = d.task_id
-           and (t.state = 'in_progress' or (t.children > 0 and t.open_blockers = 0))
+           and t.state = 'in_progress' and t.children = 0
          returning t.id",
         task.0,
     )

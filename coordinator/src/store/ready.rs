@@ -94,7 +94,7 @@ pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     Ok(())
 }
 
-/// Takes tasks out of the queue; those that were in it.
+/// Takes tasks out of the queue.
 pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks)
         .execute(conn)
@@ -129,11 +129,14 @@ pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sql
     Ok(())
 }
 
-/// Empties the queue of a feature that stops.
+/// Empties the queue of a feature that stops, after claims under way are over: the second pass sees what those put back that the first one
+/// waited for, and that nobody takes within its pause.
 pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
-    sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
-        .execute(conn)
-        .await?;
+    for _pass in 0..2 {
+        sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
+            .execute(&mut *conn)
+            .await?;
+    }
     Ok(())
 }
 
@@ -344,7 +347,8 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Uuid], pause_ms: i64) ->
         r#"with held as materialized (
              select id
              from tasks
-             where id = any($1) and (state = 'pending' or state = 'in_progress' and next_kind in ('verify', 'integrate'))
+             where id = any($1)
+               and (state = 'pending' and not held or state = 'in_progress' and next_kind in ('verify', 'integrate'))
              order by id
              for no key update
            )
@@ -433,7 +437,8 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
         .await
 }
 
-/// What of a feature is under way or waits its turn; what is held by the paths that it changes counts as queued.
+/// What of a feature is under way or waits its turn; what is held by the paths that it changes, or because it conflicted twice, counts as
+/// queued.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct UnderWay {
@@ -451,7 +456,10 @@ pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
         r#"select exists (select 1 from dispatches where feature_id = $1 and state = 'live') as "live!",
                   exists (select 1 from ready_tasks where feature_id = $1)
                     or exists (select 1 from path_holds h join tasks t on t.id = h.task_id
-                               where h.feature_id = $1 and h.released_at is null and t.state = 'pending') as "queued!",
+                               where h.feature_id = $1 and h.released_at is null and t.state = 'pending')
+                    or exists (select 1 from tasks
+                               where feature_id = $1 and conflicts >= 2 and next_kind = 'work' and state = 'pending'
+                                 and children = 0 and open_blockers = 0 and not held) as "queued!",
                   exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
                     as "following_up!",
                   exists (select 1 from integrations

@@ -25,7 +25,7 @@ use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::domain::strategy;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
-use crate::store::integration::{Collision, Integration, IntegrationState};
+use crate::store::integration::{Closed, Collision, Integration, IntegrationState};
 use crate::store::memory::Source;
 use crate::store::operation;
 use crate::store::task::Task;
@@ -34,17 +34,6 @@ use crate::store::task::Task;
 const REFUSED: &str = "it was refused without a reason";
 /// Most conflicting paths that are kept.
 const MAX_PATHS: usize = 100;
-
-/// An integration that ends: its task, how, the commit that landed, whether it is empty, and a message.
-#[derive(Debug)]
-pub(super) struct Closed {
-    pub task: TaskId,
-    pub state: IntegrationState,
-    pub landed: Option<String>,
-    pub empty: bool,
-    pub message: Option<String>,
-    pub collision: Collision,
-}
 
 /// Everything that a batch changes, collected before it is written.
 pub(super) struct Batch<'a> {
@@ -364,9 +353,9 @@ impl Batch<'_> {
     ) {
         let open = self.integrations.get(&task.id).cloned();
         let tries = open.as_ref().map_or(1, |i| i.tries);
-        let is_decided = open
-            .as_ref()
-            .is_some_and(|i| i.state == IntegrationState::Decided);
+        let state = open.as_ref().map(|i| i.state);
+        let is_decided = state == Some(IntegrationState::Decided);
+        let has_turn = state == Some(IntegrationState::Turn);
         let judgement = judge::integration(&integration.end, tries, is_decided);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
@@ -375,18 +364,23 @@ impl Batch<'_> {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {
                     self.closed.push(Closed {
-                        task: task.id,
-                        state: IntegrationState::Merged,
                         landed: Some(commit.clone()),
                         empty: *empty,
-                        message: None,
-                        collision: Collision::default(),
+                        ..Closed::without_landing(task.id, IntegrationState::Merged, None)
                     });
                 }
                 self.land(task);
             }
-            Step::Verify => self.verify_in_turn(task, &integration.end, judgement.reason.as_deref()),
-            Step::Repeat => {
+            // What somebody was allowed to push may have arrived: only who finds that it can't any more voids the decision.
+            Step::Repeat if is_decided && !matches!(integration.end, IntegrationEnd::Void { .. }) => {
+                self.turn_kept.push(task.id.0);
+                self.tasks.insert(task.id, task);
+            }
+            Step::Verify if has_turn => {
+                self.verify_in_turn(task, &integration.end, judgement.reason.as_deref());
+            }
+            // Without the turn, which it lost with its lease, it finds the same when it has it again.
+            Step::Repeat | Step::Verify => {
                 self.requeued
                     .push((task.id, judgement.reason.clone().unwrap_or_default()));
                 self.tasks.insert(task.id, task);
@@ -403,14 +397,9 @@ impl Batch<'_> {
                     Outcome::Failed => IntegrationState::GateFailed,
                     _ => IntegrationState::Failed,
                 };
-                let message = judgement.reason.clone();
                 self.closed.push(Closed {
-                    task: task.id,
-                    state,
-                    landed: None,
-                    empty: false,
-                    message,
                     collision: collision(&integration.end),
+                    ..Closed::without_landing(task.id, state, judgement.reason.clone())
                 });
                 if judgement.outcome == Outcome::Error {
                     let reason = judgement.reason.clone().unwrap_or_default();

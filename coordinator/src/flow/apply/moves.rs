@@ -5,7 +5,7 @@ use std::time::Duration;
 use ralph_shared::wire::IntegrationEnd;
 
 use super::super::cascade;
-use super::batch::{Batch, Closed};
+use super::batch::Batch;
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::retry::{self, Next, Trouble};
 use crate::domain::run::Run;
@@ -13,7 +13,7 @@ use crate::domain::states::{Kind, Outcome, TaskState, Verification};
 use crate::domain::steps;
 use crate::store::dispatch::Dispatch;
 use crate::store::feature::Text;
-use crate::store::integration::{Collision, IntegrationState};
+use crate::store::integration::{Closed, IntegrationState};
 use crate::store::task::Task;
 
 /// What is kept of why a task needs a person. Bytes.
@@ -60,14 +60,12 @@ impl Batch<'_> {
 
     fn give_turn_up(&mut self, task: &Task, judgement: &Judgement) {
         if self.integrations.contains_key(&task.id) {
-            self.closed.push(Closed {
-                task: task.id,
-                state: IntegrationState::GateFailed,
-                landed: None,
-                empty: false,
-                message: judgement.reason.clone(),
-                collision: Collision::default(),
-            });
+            let refused = IntegrationState::GateFailed;
+            self.closed.push(Closed::without_landing(
+                task.id,
+                refused,
+                judgement.reason.clone(),
+            ));
         }
     }
 

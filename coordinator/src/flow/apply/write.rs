@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold, integrate};
-use super::batch::{Batch, Closed};
+use super::batch::Batch;
 use super::moves::jitter;
 use super::settle::Memory;
 use crate::domain::retry::{self, Next};
@@ -71,16 +71,7 @@ impl Batch<'_> {
             store::task::hint_model(conn, *task, model.as_deref()).await?;
         }
         for closed in &self.closed {
-            let Closed {
-                task,
-                state,
-                landed,
-                empty,
-                message,
-                collision,
-            } = closed;
-            let (landed, message) = (landed.as_deref(), message.as_deref());
-            store::integration::close(conn, *task, *state, landed, *empty, message, collision).await?;
+            store::integration::close(conn, closed).await?;
         }
         for (task, message) in &self.requeued {
             store::integration::requeue(conn, *task, message).await?;

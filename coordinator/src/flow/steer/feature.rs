@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId};
-use ralph_shared::wire::{Control, EndReason};
+use ralph_shared::wire::EndReason;
 use sqlx::PgPool;
 
 use super::super::{Signals, cascade, finish, integrate, submit};
@@ -109,16 +109,7 @@ pub async fn feature_by(
                 store::notice::run_ended(&mut tx, id, current, outcome, reason).await?;
             }
             held.state = FeatureState::Cancelled;
-            store::ready::withdraw_feature(&mut tx, id).await?;
-            for (dispatch, worker) in store::dispatch::ask_to_end(&mut tx, id, None, "interrupted").await? {
-                signals.order(
-                    &worker,
-                    Control::End {
-                        dispatch,
-                        reason: EndReason::Interrupted,
-                    },
-                );
-            }
+            finish::empty(&mut tx, id, EndReason::Interrupted, &mut signals).await?;
             cascade::save_features(&mut tx, &features, &mut signals).await?;
         }
         FeatureCommand::Pause => return Ok((refused("pause", held.state), None, signals)),

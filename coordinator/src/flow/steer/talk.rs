@@ -1,10 +1,10 @@
 //! What a person tells the sessions of a task: the one that runs, and those that come.
 
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Control, EndReason};
+use ralph_shared::wire::EndReason;
 use sqlx::PgPool;
 
-use super::super::Signals;
+use super::super::{Signals, finish};
 use super::command::{By, Steered};
 use crate::store;
 
@@ -24,29 +24,19 @@ pub async fn interrupt(
     let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    let ending = store::dispatch::ask_to_end(&mut tx, feature, Some(id), "interrupted").await?;
-    if ending.is_empty() {
-        return Ok((
-            Steered::Refused("no session of this task runs".to_owned()),
-            signals,
-        ));
+    let ending =
+        finish::end_sessions(&mut tx, feature, Some(id), EndReason::Interrupted, &mut signals).await?;
+    if ending == 0 {
+        let why = "no session of this task runs".to_owned();
+        return Ok((Steered::Refused(why), signals));
     }
     if let Some(words) = feedback {
         store::dispatch::note_feedback(&mut tx, id, words).await?;
     }
     store::task::log(&mut tx, id, by.actor, "interrupt", feedback).await?;
-    by.note(&mut tx, ending.len()).await?;
+    by.note(&mut tx, ending).await?;
     tx.commit().await?;
-    for (dispatch, worker) in &ending {
-        signals.order(
-            worker,
-            Control::End {
-                dispatch: *dispatch,
-                reason: EndReason::Interrupted,
-            },
-        );
-    }
-    Ok((Steered::Done(ending.len()), signals))
+    Ok((Steered::Done(ending), signals))
 }
 
 /// Notes what the next session of a task should know; what runs goes on.

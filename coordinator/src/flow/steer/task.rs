@@ -13,7 +13,7 @@ use super::again;
 use super::command::{By, Steered, TaskCommand};
 use crate::domain::states::{FeatureState, Kind, TaskState};
 use crate::store;
-use crate::store::integration::{Collision, IntegrationState};
+use crate::store::integration::{Closed, IntegrationState};
 use crate::store::task::Task;
 
 /// Does `command` to a task; who did it and `why` go into its log.
@@ -86,16 +86,8 @@ pub(in crate::flow) async fn task_in(
             let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
             return Ok((Steered::Refused(reason), signals));
         }
-        store::integration::close(
-            tx,
-            id,
-            IntegrationState::Withdrawn,
-            None,
-            false,
-            why,
-            &Collision::default(),
-        )
-        .await?;
+        let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn, why.map(str::to_owned));
+        store::integration::close(tx, &withdrawn).await?;
     }
     if task.role == Kind::Git && store::operation::is_decided(tx, id).await? {
         let reason = "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a \

@@ -87,8 +87,8 @@ pub async fn unfail_parents(conn: &mut PgConnection, feature: FeatureId) -> sqlx
 
 /// Holds the work beside each of `failed` and everything below it: what has begun goes on, nothing of it begins.
 pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[Uuid]) -> sqlx::Result<()> {
-    sqlx::query!(
-        "with recursive failures as (
+    let beside = sqlx::query_scalar!(
+        r#"with recursive failures as (
            select parent_id, (array_agg(id))[1] as one, count(*) as n
            from tasks
            where id = any($2) and role = 'work'
@@ -104,9 +104,16 @@ pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[
            update tasks set held = true
            where id in (select id from beside) and not held and state not in ('done', 'skipped', 'cancelled', 'failed')
          )
-         delete from ready_tasks where task_id in (select id from beside) and kind not in ('verify', 'integrate')",
+         select id as "id!" from beside"#,
         feature.0,
         failed,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    // A statement of its own, since it sees what a claim put back that the first one waited for.
+    sqlx::query!(
+        "delete from ready_tasks where task_id = any($1) and kind not in ('verify', 'integrate')",
+        &beside,
     )
     .execute(conn)
     .await?;
