@@ -2,8 +2,9 @@
 
 use ralph_coordinator::flow::rescue;
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{EndReason, Ended, Work};
+use ralph_shared::wire::{Assignment, EndReason, Ended, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
+use sqlx::AssertSqlSafe;
 
 use super::pool::Pool;
 
@@ -147,5 +148,107 @@ async fn an_integration_that_its_workers_never_survive_ends_with_a_person() {
     let (state, _, reason) = stands(&world, task).await;
     assert_eq!(state, "needs_review");
     assert!(reason.unwrap().contains("20 tries came to nothing"));
+    world.stop().await;
+}
+
+async fn losses(world: &World, task: TaskId) -> (i16, i16) {
+    sqlx::query_as("select lost_alone, lost_with_others from tasks where id = $1")
+        .bind(task.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap()
+}
+
+async fn expires(world: &World, of: &Assignment, only_ended: bool) {
+    let until = if only_ended {
+        "'-infinity'"
+    } else {
+        "now() - interval '1 second'"
+    };
+    sqlx::query(AssertSqlSafe(format!(
+        "update dispatches set lease_until = {until} where id = $1"
+    )))
+    .bind(of.dispatch.0)
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let (lost, _) = rescue::rescue(&world.db, world.settings.lease_ms(), only_ended)
+        .await
+        .unwrap();
+    assert_eq!(lost, 1);
+}
+
+const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
+
+/// Leases are given with each claim, so those of a worker that is gone end one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_within_a_lease_is_lost_together() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit("f", None, TWO, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let held = pool.claim(2).await;
+    sqlx::query("update workers set seen_at = now() - interval '1 hour'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    for of in &held {
+        expires(&world, of, false).await;
+    }
+    for of in &held {
+        assert_eq!(losses(&world, of.task).await, (0, 1));
+    }
+    world.stop().await;
+}
+
+/// A new life of the worker reports itself what it finds; the rest is taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_next_life_reports_was_lost_as_well() {
+    let world = World::calm().await.unwrap();
+    let before = Pool::join(&world).await;
+    world
+        .submit("f", None, TWO, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let held = before.claim(2).await;
+    let after = Pool::join(&world).await;
+    after.beat(&[&held[0]], &[]).await;
+    expires(&world, &held[1], true).await;
+    assert_eq!(losses(&world, held[1].task).await, (0, 1));
+    world.stop().await;
+}
+
+/// What kills busy workers while it lands ends as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
+    let world = World::calm().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let repository = Repository::create(dir.path(), &[("a", "a")]).unwrap();
+    world
+        .submit("f", Some(&repository), TWO, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let pool = Pool::join(&world).await;
+    let [first, second] = pool.claim(2).await.try_into().unwrap();
+    let ended = Ended::Turn {
+        stop_reason: "end_turn".into(),
+    };
+    let done = format!("<task-done>{}</task-done>", first.task);
+    pool.report(vec![pool.session(&first, ended, &done, 1)]).await;
+    sqlx::query("update integrations set tries = 19")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let lands = pool.claim(1).await.pop().expect("nothing is to be landed");
+    assert!(lands.task == first.task && matches!(lands.work, Work::Integrate(_)));
+    sqlx::query("update workers set seen_at = now() - interval '1 hour'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    expires(&world, &lands, false).await;
+    assert_eq!(stands(&world, first.task).await.0, "needs_review");
+    assert_eq!(stands(&world, second.task).await.0, "in_progress");
     world.stop().await;
 }

@@ -163,9 +163,10 @@ const RULES: &[(&str, &str)] = &[
          from tasks where children > 0 and state in ('done', 'skipped', 'cancelled') and open_children > 0",
     ),
     (
-        "a task lands once",
-        "select task_id::text from dispatches where outcome = 'merged' and state = 'settled'
-         group by task_id having count(*) > 1",
+        "a task lands once, and once more after each revert",
+        "select task_id::text from dispatches d where outcome = 'merged' and state = 'settled'
+         group by task_id
+         having count(*) > 1 + (select count(*) from integrations i where i.task_id = d.task_id and i.state = 'reverted')",
     ),
     (
         "what is kept by task names tasks that stand",

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod asked_again;
+mod at_once;
 mod away;
 mod deaths;
 mod doors;
 mod holds;
 mod invariants;
+mod landings;
 mod leases;
 mod operations;
 mod order;

@@ -4,8 +4,8 @@ use ralph_coordinator::flow::apply::{self, Fate, Incoming};
 use ralph_coordinator::flow::{claim, heartbeat, hello};
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::wire::{
-    AgentRule, Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello,
-    IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text, WRITES, Work,
+    AgentRule, Assignment, ClaimAnswer, ClaimRequest, EndReason, Ended, Finished, Heartbeat, HeartbeatAnswer,
+    Hello, IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text, WRITES, Work,
     WorkspaceOrder,
 };
 use ralph_tests::harness::World;
@@ -49,8 +49,21 @@ impl<'a> Pool<'a> {
         }
     }
 
+    /// What a heartbeat's answer says that this session is to end for.
+    pub async fn told(&self, running: &Assignment) -> Option<EndReason> {
+        match self.beaten(&[running], &[]).await {
+            HeartbeatAnswer::Renewed { end, .. } => end.first().map(|end| end.reason),
+            answer => panic!("{answer:?}"),
+        }
+    }
+
     /// Tells that these sessions run, and whose models answer.
     pub async fn beat(&self, running: &[&Assignment], answered: &[&Assignment]) {
+        let answer = self.beaten(running, answered).await;
+        assert!(matches!(answer, HeartbeatAnswer::Renewed { .. }));
+    }
+
+    async fn beaten(&self, running: &[&Assignment], answered: &[&Assignment]) -> HeartbeatAnswer {
         let ids = |of: &[&Assignment]| of.iter().map(|one| one.dispatch).collect();
         let beat = Heartbeat {
             reads: READS.to_vec(),
@@ -63,8 +76,9 @@ impl<'a> Pool<'a> {
             doors: Vec::new(),
             answered: ids(answered),
         };
-        let answer = heartbeat::heartbeat(&self.world.db, &self.world.settings, &beat).await;
-        assert!(matches!(answer.unwrap(), HeartbeatAnswer::Renewed { .. }));
+        heartbeat::heartbeat(&self.world.db, &self.world.settings, &beat)
+            .await
+            .unwrap()
     }
 
     /// Claims at once for slots of these pools each.

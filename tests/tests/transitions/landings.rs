@@ -1,0 +1,231 @@
+//! What becomes of integrations whose push nobody knows of, that come too late, and whose tasks are taken back.
+
+use std::collections::BTreeSet;
+
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::flow::link::{self, Change};
+use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
+use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_coordinator::flow::{integrate, rescue};
+use ralph_shared::ids::{Incarnation, TaskId};
+use ralph_shared::wire::{Assignment, DecideAnswer, DecideRequest, IntegrationEnd, Work};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+use super::scene::Scene;
+
+const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
+
+async fn decide(world: &World, of: &Assignment) {
+    let request = DecideRequest {
+        dispatch: of.dispatch,
+        incarnation: Incarnation::new(),
+        old: format!("{:040x}", 1),
+        new: format!("{:040x}", 2),
+    };
+    let answer = integrate::decide(&world.db, &request).await.unwrap();
+    assert_eq!(answer, DecideAnswer::Decided);
+}
+
+async fn integration(world: &World, task: TaskId) -> String {
+    sqlx::query_scalar(
+        "select state::text from integrations where task_id = $1 order by queued_at desc limit 1",
+    )
+    .bind(task.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap()
+}
+
+fn failed() -> IntegrationEnd {
+    IntegrationEnd::Failed {
+        message: "whether it arrived is not known".to_owned(),
+        retry: true,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
+    let [a, _] = scene.tasks[..] else { panic!() };
+    scene.done(&scene.claim().await).await;
+    let of = scene.claim().await;
+    assert!(of.task == a && Pool::is_integration(&of));
+    decide(&world, &of).await;
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, failed())])
+        .await;
+    assert_eq!(integration(&world, a).await, "decided");
+    for command in [TaskCommand::Cancel, TaskCommand::Release, TaskCommand::Fail] {
+        let steered = scene.steer(a, command).await;
+        assert!(matches!(steered, Steered::Refused(_)), "{command:?}: {steered:?}");
+    }
+    // Whoever comes next finishes it as it was decided.
+    scene.no_pauses().await;
+    let next = scene.claim().await;
+    let Work::Integrate(order) = &next.work else {
+        panic!("{:?}", next.work)
+    };
+    assert!(next.task == a && order.resume.is_some(), "{order:?}");
+    let void = IntegrationEnd::Void {
+        reason: "the branch moved on".to_owned(),
+    };
+    scene.pool.report(vec![scene.pool.integration(&next, void)]).await;
+    assert_ne!(
+        integration(&world, a).await,
+        "decided",
+        "now it can't arrive any more"
+    );
+    assert_eq!(scene.steer(a, TaskCommand::Cancel).await, Steered::Done(1));
+    scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebase_that_is_told_after_its_turn_was_lost_is_done_again() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::set(&world, TWO, &options).await;
+    let [a, b] = scene.tasks[..] else { panic!() };
+    for _step in ["work", "verify"] {
+        for of in [scene.claim().await, scene.claim().await] {
+            scene.done(&of).await;
+        }
+    }
+    let of = scene.claim().await;
+    assert!(Pool::is_integration(&of));
+    let other = if of.task == a { b } else { a };
+    // Its worker isn't heard until the lease is over; the other one goes first by now.
+    sqlx::query("update dispatches set lease_until = '-infinity' where id = $1")
+        .bind(of.dispatch.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    sqlx::query("update tasks set conflicts = 2 where id = $1")
+        .bind(other.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let lost = rescue::rescue(&world.db, world.settings.lease_ms(), true)
+        .await
+        .unwrap();
+    assert_eq!(lost.0, 1);
+    let rewritten = IntegrationEnd::Rewritten {
+        commit: format!("{:040x}", 5),
+        commit_ref: "refs/heads/rebased".to_owned(),
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, rewritten)])
+        .await;
+    assert_eq!(integration(&world, of.task).await, "waiting");
+    // Everything lands, one turn at a time.
+    for _ in 0..20 {
+        scene.no_pauses().await;
+        match scene.pool.claim(1).await.pop() {
+            Some(next) => scene.done(&next).await,
+            None => break,
+        }
+        scene.holds().await;
+    }
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+const PARTS: &str = "- {key: t, title: T}\n- {key: p, title: P, after: [t]}\n- {key: c, title: C, parent: p}\n\
+                     - {key: d, title: D, parent: p}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, PARTS, &FeatureOptions::default()).await;
+    let [t, p, c, d] = scene.tasks[..] else { panic!() };
+    for _ in 0..2 {
+        // T, then C: work and landing.
+        scene.done(&scene.claim().await).await;
+        let lands = scene.claim().await;
+        assert!(Pool::is_integration(&lands), "{}", lands.task);
+        scene.done(&lands).await;
+    }
+    let landed = if scene.state(c).await == TaskState::Done {
+        c
+    } else {
+        d
+    };
+    let open = if landed == c { d } else { c };
+    let wish = RevertWish {
+        redo: true,
+        dependents: true,
+    };
+    let (operated, _) = operate::revert(&world.db, t, TaskId::new(), wish, None, "test")
+        .await
+        .unwrap();
+    assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
+    let mut reverts = 0;
+    let mut begun = Vec::new();
+    while begun.len() < 3 {
+        let of = scene.claim().await;
+        match of.work {
+            Work::Git(_) => reverts += 1,
+            Work::Session(_) => {
+                assert_eq!(reverts, 2, "{} begins before all is taken back", of.task);
+                begun.push(of.task);
+            }
+            _ => {}
+        }
+        scene.done(&of).await;
+        scene.holds().await;
+    }
+    assert_eq!(begun[0], t, "its dependents wait for it");
+    assert_eq!(
+        BTreeSet::from([begun[1], begun[2]]),
+        BTreeSet::from([landed, open])
+    );
+    assert_ne!(scene.state(p).await, TaskState::Done);
+    world.stop().await;
+}
+
+const THREE: &str = "- {key: s, title: S}\n- {key: t, title: T}\n- {key: x, title: X}";
+
+/// What conflicted twice in a row waits outside of the queue for others like it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, THREE, &FeatureOptions::default()).await;
+    let [s, t, x] = scene.tasks[..] else { panic!() };
+    // A person looks at X, which nobody works on.
+    for query in [
+        "update tasks set state = 'needs_review' where id = $1",
+        "delete from ready_tasks where task_id = $1",
+        "update features set pending = pending - 1, needs_review = needs_review + 1 where $1::uuid is not null",
+    ] {
+        sqlx::query(query).bind(x.0).execute(&world.db).await.unwrap();
+    }
+    sqlx::query("update tasks set conflicts = 2 where id = any($1)")
+        .bind([s.0, t.0])
+        .execute(&world.db)
+        .await
+        .unwrap();
+    sqlx::query("delete from ready_tasks where task_id = $1")
+        .bind(t.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let (steered, _) = link::change(&world.db, s, &BTreeSet::from([x]), Change::Add, "test".into())
+        .await
+        .unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    let running: bool = sqlx::query_scalar("select state = 'running' from features")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!(running);
+    let (_, _) = ralph_coordinator::flow::finish::tick(&world.db).await.unwrap();
+    assert_eq!(scene.claim().await.task, t);
+    world.stop().await;
+}
