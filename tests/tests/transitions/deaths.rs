@@ -247,8 +247,15 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
         .execute(&world.db)
         .await
         .unwrap();
-    expires(&world, &lands, false).await;
+    sqlx::query("update dispatches set lease_until = now() - interval '1 second' where state = 'live'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let (lost, _) = rescue::rescue(&world.db, world.settings.lease_ms(), false)
+        .await
+        .unwrap();
+    assert_eq!(lost, 2);
     assert_eq!(stands(&world, first.task).await.0, "needs_review");
-    assert_eq!(stands(&world, second.task).await.0, "in_progress");
+    assert_eq!(stands(&world, second.task).await.0, "pending");
     world.stop().await;
 }
