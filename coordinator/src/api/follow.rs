@@ -18,7 +18,7 @@ use super::body::Following;
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At};
-use super::transcript::{AttemptQuery, kept, numbered};
+use super::transcript::{SessionQuery, kept, numbered};
 use crate::bus::TranscriptReader;
 use crate::store::view::{self, TranscriptOf};
 
@@ -35,7 +35,7 @@ const WAITING_EVENTS: usize = 256;
     operation_id = "follow_transcript",
     tag = "tasks",
     params(
-        AttemptQuery,
+        SessionQuery,
         (
             "last-event-id" = Option<String>,
             Header,
@@ -53,7 +53,7 @@ const WAITING_EVENTS: usize = 256;
 pub async fn events(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(query): Asked<AttemptQuery>,
+    Asked(query): Asked<SessionQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
@@ -72,7 +72,7 @@ pub async fn events(
             Some(position)
         }
         None => {
-            let found = view::dispatch_of_attempt(&mut *app.db().await?, task, query.attempt).await?;
+            let found = view::session_of_task(&mut *app.db().await?, task, query.attempt, query.kind.map(Kind::from)).await?;
             if found.is_none()
                 && let Some(attempt) = query.attempt
             {

@@ -38,21 +38,33 @@ pub struct AttemptQuery {
     pub attempt: Option<i32>,
 }
 
+/// Which session.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SessionQuery {
+    /// Number of the attempt; the last session when neither this nor `kind` is given.
+    #[serde(default)]
+    pub attempt: Option<i32>,
+    /// What the session did; of an attempt it is the work when it isn't given.
+    #[serde(default)]
+    pub kind: Option<SessionKind>,
+}
+
 /// The transcript of an attempt, or of the last session.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/transcript",
     operation_id = "show_transcript",
     tag = "tasks",
-    params(AttemptQuery),
+    params(SessionQuery),
     responses((status = 200, body = Transcript))
 )]
 pub async fn show(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(query): Asked<AttemptQuery>,
+    Asked(query): Asked<SessionQuery>,
 ) -> Result<Json<Transcript>, Problem> {
-    let (of, dispatch) = find(&app, &id, query.attempt).await?;
+    let (of, dispatch) = find(&app, &id, &query).await?;
     let items = entries(&app, dispatch).await?;
     Ok(Json(Transcript { of, items }))
 }
@@ -63,15 +75,15 @@ pub async fn show(
     path = "/tasks/{id}/prompt",
     operation_id = "show_prompt",
     tag = "tasks",
-    params(AttemptQuery),
+    params(SessionQuery),
     responses((status = 200, body = PromptSent))
 )]
 pub async fn prompt(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(query): Asked<AttemptQuery>,
+    Asked(query): Asked<SessionQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
-    let (of, dispatch) = find(&app, &id, query.attempt).await?;
+    let (of, dispatch) = find(&app, &id, &query).await?;
     let mut conn = app.db().await?;
     let sent = store::prompt::read(&mut conn, dispatch.0).await?;
     let (frame, body) =
@@ -90,12 +102,18 @@ pub async fn prompt(
 pub(super) async fn find(
     app: &App,
     task: &str,
-    attempt: Option<i32>,
+    query: &SessionQuery,
 ) -> Result<(TranscriptOf, DispatchId), Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
-    let found = view::dispatch_of_attempt(&mut conn, id, attempt).await?;
-    told(&mut conn, id, attempt, found).await
+    let kind = query.kind.map(Kind::from);
+    let found = view::session_of_task(&mut conn, id, query.attempt, kind).await?;
+    if let (None, Some(kind)) = (found, query.kind) {
+        let of = query.attempt.map(|n| format!(" in attempt {n}")).unwrap_or_default();
+        let missing = format!("{id} has no session of the kind `{kind}`{of}; `ralph-coordinator task show {id}` lists its attempts");
+        return Err(Problem::not_found(missing));
+    }
+    told(&mut conn, id, query.attempt, found).await
 }
 
 /// The session that an attempt began with, or the last one that began one.

@@ -29,7 +29,7 @@ pub fn table(features: &[FeatureView], wide: bool) -> Table {
             counts.in_progress.to_string(),
             counts.failed.to_string(),
             counts.needs_review.to_string(),
-            run.map_or_else(String::new, |run| format!("{:.2}", run.cost_usd)),
+            run.map_or_else(String::new, |_| format!("{:.2}", feature.cost_usd)),
             run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
         ];
         if wide {
@@ -101,6 +101,10 @@ pub fn page(progress: &Progress) -> String {
             run.output_tokens,
             show_ms(run.elapsed_ms)
         ));
+        // Runs before it cost something.
+        if feature.cost_usd > run.cost_usd {
+            lines.push(format!("  cost        {:.2} USD with the runs before it", feature.cost_usd));
+        }
         if let Some(outcome) = run.outcome {
             let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
             lines.push(format!(

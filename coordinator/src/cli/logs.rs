@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use ralph_shared::kind::SessionKind;
 
 use super::args::Globals;
 use super::client::{ApiError, Client, escape};
@@ -17,11 +18,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// Show what the agent of a task did, or does
 ///
-/// Without --attempt it is the task's last session: the work, or its verification.
+/// Without --attempt and --kind it is the task's last session: the work, or its verification.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator logs t-9f2c
   ralph-coordinator logs t-9f2c --follow        until the task is done or the run is over
+  ralph-coordinator logs t-9f2c --kind work     what was done, not how it was verified
+  ralph-coordinator logs t-9f2c --attempt 2 --kind verify
   ralph-coordinator logs t-9f2c --attempt 2 --raw | jq .text")]
 pub struct LogsArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
@@ -29,6 +32,9 @@ pub struct LogsArgs {
     /// Which attempt
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
+    /// What the session did: work, verify, spec, plan, build, review or distill
+    #[arg(long)]
+    kind: Option<SessionKind>,
     /// Go on as more comes, over all attempts that follow
     #[arg(short, long)]
     follow: bool,
@@ -50,7 +56,16 @@ enum How {
 /// Shows it.
 pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
-    let query = args.attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
+    let wanted = [
+        args.attempt.map(|n| format!("attempt={n}")),
+        args.kind.map(|kind| format!("kind={kind}")),
+    ];
+    let wanted: Vec<String> = wanted.into_iter().flatten().collect();
+    let query = if wanted.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", wanted.join("&"))
+    };
     let path = format!("/tasks/{}/transcript", escape(&args.task));
     if args.follow {
         let how = match (args.raw, globals.output) {

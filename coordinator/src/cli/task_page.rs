@@ -133,7 +133,10 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     };
     let facts = [
         Some(dispatch.worker.clone()),
-        dispatch.model.clone(),
+        match (&dispatch.model_used, &dispatch.model) {
+            (Some(used), Some(chosen)) => Some(format!("{used} (for {chosen})")),
+            (used, chosen) => used.clone().or_else(|| chosen.clone()),
+        },
         dispatch.duration_ms.map(show_ms),
         dispatch.cost_usd.map(|usd| format!("{usd:.4} USD")),
         dispatch

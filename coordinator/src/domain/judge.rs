@@ -164,7 +164,10 @@ fn worked(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
     match sigils.verdict(SessionKind::Work) {
         Verdict::Done => done(facts),
         Verdict::Split => Judgement::new(Outcome::Split, Step::Split, None),
-        Verdict::Failed => Judgement::new(Outcome::Failed, Step::Retry, None),
+        Verdict::Failed => {
+            let why = sigils.why_failed().map(str::to_owned);
+            Judgement::new(Outcome::Failed, Step::Retry, why)
+        }
         _ => Judgement::new(
             Outcome::NoSigil,
             Step::Retry,

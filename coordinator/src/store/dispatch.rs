@@ -267,10 +267,9 @@ pub struct End {
     pub change: Option<Change>,
     /// What the agent committed elsewhere than under the files that it left.
     pub strays: Vec<Stray>,
+    /// The model that it worked with, where that is another one than was chosen.
+    pub model_used: Option<String>,
 }
-
-/// Separates paths in one column of the statement below; a path can hold neither.
-const PATHS: char = '\0';
 
 /// Writes how dispatches ended, in the order of their ids.
 pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
@@ -279,11 +278,6 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     }
     let mut ends: Vec<&End> = ends.iter().collect();
     ends.sort_by_key(|end| end.id);
-    debug_assert!(
-        ends.iter()
-            .flat_map(|e| &e.files_changed)
-            .all(|path| !path.contains(PATHS))
-    );
     let files: Vec<String> = ends
         .iter()
         .map(|e| serde_json::to_string(&e.files_changed).unwrap_or_else(|_| "[]".to_owned()))
@@ -306,24 +300,26 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
              stop_reason = e.stop_reason, agent = e.agent, duration_ms = e.duration_ms,
              input_tokens = e.input_tokens, output_tokens = e.output_tokens, cost_usd = e.cost_usd,
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
-             difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb, settled_at = now()
+             difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb,
+             model_used = e.model_used, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
-                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[])
+                     $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[],
+                     $21::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
                 input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
-                change, strays)
+                change, strays, model_used)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
         &ends.iter().map(|e| e.outcome).collect::<Vec<_>>() as &[Outcome],
-        &ends.iter().map(|e| e.reason.clone()).collect::<Vec<_>>() as &[Option<String>],
-        &ends.iter().map(|e| e.journal.clone()).collect::<Vec<_>>() as &[Option<String>],
-        &ends.iter().map(|e| e.commit.clone()).collect::<Vec<_>>() as &[Option<String>],
-        &ends.iter().map(|e| e.pushed_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.reason.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.journal.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.commit.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.pushed_ref.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
         &files,
-        &ends.iter().map(|e| e.stop_reason.clone()).collect::<Vec<_>>() as &[Option<String>],
-        &ends.iter().map(|e| e.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.stop_reason.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.agent.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
         &ends.iter().map(|e| e.duration_ms).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.input_tokens).collect::<Vec<_>>() as &[Option<i64>],
         &ends.iter().map(|e| e.output_tokens).collect::<Vec<_>>() as &[Option<i64>],
@@ -331,9 +327,10 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.tool_calls).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
-        &ends.iter().map(|e| e.difficulty.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &ends.iter().map(|e| e.difficulty.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
         &changes as &[Option<String>],
         &strays as &[Option<String>],
+        &ends.iter().map(|e| e.model_used.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
     )
     .execute(conn)
     .await?;

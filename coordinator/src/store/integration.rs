@@ -85,7 +85,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
                       and v.start_commit = i.source_commit
                     limit 1
                   ), false) as "judged!",
-                  (select m.model from dispatches m
+                  (select coalesce(m.model_used, m.model) from dispatches m
                    where m.task_id = i.task_id and m.attempt = i.attempt and m.kind in ('work', 'review')
                    order by m.claimed_at desc, m.id desc
                    limit 1) as model

@@ -54,6 +54,13 @@ pub struct Sigils {
 }
 
 impl Sigils {
+    /// Why the agent says that it failed: its report, else its `FAILURE_REASON:` line.
+    #[must_use]
+    pub fn why_failed(&self) -> Option<&str> {
+        let reported = self.failure_report.as_ref().map(|report| report.why_failed.as_str());
+        reported.or(self.failure_reason.as_deref())
+    }
+
     /// What the text decides for a session of this kind, its stop reason being `end_turn` (SPEC 3.2).
     #[must_use]
     pub fn verdict(&self, kind: SessionKind) -> Verdict {

@@ -320,8 +320,8 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             Step::Retry if blocked => {
-                let reason = "the agent says that it is blocked".to_owned();
-                self.needs_person(task, reason);
+                let why = judgement.reason.map(|why| format!(": {why}")).unwrap_or_default();
+                self.needs_person(task, format!("the agent says that it is blocked{why}"));
             }
             Step::Retry => {
                 if kind == SessionKind::Verify {

@@ -52,6 +52,7 @@ pub(super) fn end(
         difficulty: None,
         change: None,
         strays: Vec::new(),
+        model_used: None,
     };
     match &report.finished {
         Finished::Session(session) => {
@@ -73,6 +74,8 @@ pub(super) fn end(
                 .name
                 .clone()
                 .or_else(|| Some(session.agent.configured.clone()));
+            let chosen = dispatch.model.as_deref();
+            end.model_used = session.agent.model.clone().filter(|used| Some(used.as_str()) != chosen);
             end.input_tokens = whole(session.usage.input_tokens);
             end.output_tokens = whole(session.usage.output_tokens);
             end.cost_usd = session.usage.cost_usd.filter(|usd| usd.is_finite());

@@ -27,6 +27,9 @@ pub struct DispatchView {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub model_reason: Option<String>,
+    /// The model that its agent really worked with, where that told one and it isn't [`Self::model`].
+    #[serde(default)]
+    pub model_used: Option<String>,
     pub journal: Option<String>,
     pub feedback: Option<String>,
     /// Where it began.
@@ -112,7 +115,7 @@ pub async fn dispatches_of_task(
 ) -> sqlx::Result<Vec<DispatchView>> {
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
-                  outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, journal, feedback, start_commit, commit,
+                  outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, tool_calls,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
@@ -141,6 +144,7 @@ pub async fn dispatches_of_task(
             agent: row.agent,
             model: row.model,
             model_reason: row.model_reason,
+            model_used: row.model_used,
             journal: row.journal,
             feedback: row.feedback,
             start_commit: row.start_commit,
@@ -205,21 +209,24 @@ pub async fn sessions(
         .collect())
 }
 
-/// The dispatch to show of a task: of attempt `attempt`, the agent's work rather than what followed it; or the last one.
-/// Integrations have no agent and are left out.
-pub async fn dispatch_of_attempt(
+/// The dispatch to show of a task: the last one of `attempt` and `kind`, where they are given. Of an attempt alone it is the agent's work
+/// rather than what followed it. Integrations have no agent and are left out.
+pub async fn session_of_task(
     conn: &mut PgConnection,
     task: TaskId,
     attempt: Option<i32>,
+    kind: Option<Kind>,
 ) -> sqlx::Result<Option<DispatchId>> {
     let id = sqlx::query_scalar!(
         "select id
          from dispatches
-         where task_id = $1 and kind <> 'integrate' and ($2::int is null or (attempt = $2 and kind <> 'verify'))
+         where task_id = $1 and kind <> 'integrate' and ($2::int is null or attempt = $2)
+           and case when $3::session_kind is null then $2 is null or kind <> 'verify' else kind = $3 end
          order by claimed_at desc, id desc
          limit 1",
         task.0,
         attempt,
+        kind as Option<Kind>,
     )
     .fetch_optional(conn)
     .await?;

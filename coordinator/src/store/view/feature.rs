@@ -32,7 +32,11 @@ pub struct FeatureView {
     #[serde(default)]
     pub avoid_conflicts: bool,
     pub tasks: TaskCounts,
+    /// Its current or last run.
     pub run: Option<RunView>,
+    /// What all of its runs cost so far. US dollars.
+    #[serde(default)]
+    pub cost_usd: f64,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
@@ -71,6 +75,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   cancelled, skipped, needs_review, created_at, updated_at,
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
+                  (select coalesce(sum(r.cost_usd), 0) from runs r where r.feature_id = f.id) as "cost_usd!",
                   (select count(*) from dispatches d where d.feature_id = f.id and d.state = 'live') as "live!"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join features f on f.id = wanted.id
@@ -125,6 +130,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                     needs_review: row.needs_review.into(),
                 },
                 run,
+                cost_usd: row.cost_usd,
                 created_at: row.created_at,
                 updated_at: row.updated_at,
             }

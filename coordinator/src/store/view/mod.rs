@@ -20,7 +20,7 @@ mod worker;
 
 pub use branch::{Landing, landings};
 pub use dispatch::{
-    DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatch_of_attempt,
+    DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after,
     dispatches_of_task, feature_of_task_runs, is_of_task, of_dispatch, sessions,
 };
 pub use door::{DoorView, WaitingView, lack_of};
