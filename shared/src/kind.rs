@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "postgres", derive(sqlx::Type))]
+#[cfg_attr(
+    feature = "postgres",
+    sqlx(type_name = "session_kind", rename_all = "snake_case")
+)]
 pub enum SessionKind {
     /// Turns a description into a specification.
     Spec,
@@ -58,6 +63,16 @@ impl SessionKind {
             Self::Integrate => "integrate",
             Self::Git => "git",
         }
+    }
+
+    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one (SPEC 1).
+    pub fn begins_attempt(self) -> bool {
+        !matches!(self, Self::Verify | Self::Integrate)
+    }
+
+    /// Whether its sessions may change the files of their workspace, which then count as work (SPEC 5).
+    pub fn changes_files(self) -> bool {
+        matches!(self, Self::Work | Self::Review | Self::Git)
     }
 
     /// Whether an agent runs.

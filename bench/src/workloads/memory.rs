@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use ralph_coordinator::domain::states::Kind;
 use ralph_coordinator::flow::claim::Opened;
 use ralph_coordinator::flow::{Settings, context};
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -95,7 +95,7 @@ impl Side {
         Opened {
             dispatch: DispatchId(Uuid::now_v7()),
             task: self.tasks[sample % self.tasks.len()],
-            kind: Kind::Work,
+            kind: SessionKind::Work,
             attempt: i32::try_from(ATTEMPTS).unwrap_or(i32::MAX) + 1,
             run: self.run,
             model: None,

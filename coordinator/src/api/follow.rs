@@ -72,7 +72,7 @@ pub async fn events(
             Some(position)
         }
         None => {
-            let found = view::session_of_task(&mut *app.db().await?, task, query.attempt, query.kind.map(Kind::from)).await?;
+            let found = view::session_of_task(&mut *app.db().await?, task, query.attempt, query.kind).await?;
             if found.is_none()
                 && let Some(attempt) = query.attempt
             {

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::subjects::is_label;
 
 use super::app::App;
@@ -16,7 +17,6 @@ use super::{locate, memory};
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
-use crate::domain::states::Kind;
 use crate::domain::steps::{self, Given};
 use crate::flow::add::{self, Added, Addition};
 use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
@@ -402,7 +402,7 @@ fn new_feature(
     })
 }
 
-fn approved(results: &[String]) -> Result<Vec<Kind>, Problem> {
+fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {
     let steps = results.iter().map(|result| {
         steps::of_result(result).ok_or_else(|| {
             Problem::invalid(format!(

@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::kind::SessionKind;
 
 use super::app::App;
 use super::body::{Done, TextsView, WriteText};
 use super::locate;
 use super::problem::Problem;
 use super::request::{At, Body};
-use crate::domain::states::Kind;
 use crate::domain::steps;
 use crate::flow::edit;
 use crate::flow::steer::Steered;
@@ -61,7 +61,7 @@ pub async fn store(
     }
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, body.before.as_deref());
-    let (steered, signals) = if step == Kind::Build {
+    let (steered, signals) = if step == SessionKind::Build {
         store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
     } else {
         let stored = || edit::text(db, id, step, &body.text, before, "a person");

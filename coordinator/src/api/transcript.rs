@@ -11,6 +11,7 @@ use axum::extract::State;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry};
 use serde::Deserialize;
 use sqlx::PgConnection;
@@ -106,11 +107,15 @@ pub(super) async fn find(
 ) -> Result<(TranscriptOf, DispatchId), Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
-    let kind = query.kind.map(Kind::from);
-    let found = view::session_of_task(&mut conn, id, query.attempt, kind).await?;
+    let found = view::session_of_task(&mut conn, id, query.attempt, query.kind).await?;
     if let (None, Some(kind)) = (found, query.kind) {
-        let of = query.attempt.map(|n| format!(" in attempt {n}")).unwrap_or_default();
-        let missing = format!("{id} has no session of the kind `{kind}`{of}; `ralph-coordinator task show {id}` lists its attempts");
+        let of = query
+            .attempt
+            .map(|n| format!(" in attempt {n}"))
+            .unwrap_or_default();
+        let missing = format!(
+            "{id} has no session of the kind `{kind}`{of}; `ralph-coordinator task show {id}` lists its attempts"
+        );
         return Err(Problem::not_found(missing));
     }
     told(&mut conn, id, query.attempt, found).await

@@ -103,7 +103,10 @@ pub fn page(progress: &Progress) -> String {
         ));
         // Runs before it cost something.
         if feature.cost_usd > run.cost_usd {
-            lines.push(format!("  cost        {:.2} USD with the runs before it", feature.cost_usd));
+            lines.push(format!(
+                "  cost        {:.2} USD with the runs before it",
+                feature.cost_usd
+            ));
         }
         if let Some(outcome) = run.outcome {
             let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());

@@ -245,56 +245,6 @@ impl Outcome {
     }
 }
 
-/// [`ralph_shared::kind::SessionKind`] as the database has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
-#[serde(rename_all = "snake_case")]
-#[sqlx(type_name = "session_kind", rename_all = "snake_case")]
-#[allow(missing_docs)]
-pub enum Kind {
-    Spec,
-    Plan,
-    Build,
-    Work,
-    Verify,
-    Review,
-    Distill,
-    Integrate,
-    Git,
-}
-
-impl Kind {
-    /// Whether a dispatch of the kind begins an attempt; a verification and an integration belong to one (SPEC 1).
-    pub fn begins_attempt(self) -> bool {
-        !matches!(self, Self::Verify | Self::Integrate)
-    }
-
-    /// Whether its sessions may change the files of their workspace, which then count as work (SPEC 5).
-    pub fn changes_files(self) -> bool {
-        matches!(self, Self::Work | Self::Review | Self::Git)
-    }
-
-    /// The word in messages and on screens.
-    pub fn as_str(self) -> &'static str {
-        ralph_shared::kind::SessionKind::from(self).as_str()
-    }
-}
-
-impl From<Kind> for ralph_shared::kind::SessionKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Spec => Self::Spec,
-            Kind::Plan => Self::Plan,
-            Kind::Build => Self::Build,
-            Kind::Work => Self::Work,
-            Kind::Verify => Self::Verify,
-            Kind::Review => Self::Review,
-            Kind::Distill => Self::Distill,
-            Kind::Integrate => Self::Integrate,
-            Kind::Git => Self::Git,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! The steps that lead from an idea to a graph, and the review at the end (SPEC 2.1, 5).
 
-use super::states::Kind;
+use ralph_shared::kind::SessionKind;
 
 /// What a feature was submitted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,8 +31,8 @@ impl Given {
 
 /// The steps that are left, in their order: none once there are tasks, else from the first text that is missing. `None`
 /// when there is nothing to start with (SPEC 2.1).
-pub fn left(given: Given) -> Option<&'static [Kind]> {
-    const ALL: [Kind; 3] = [Kind::Spec, Kind::Plan, Kind::Build];
+pub fn left(given: Given) -> Option<&'static [SessionKind]> {
+    const ALL: [SessionKind; 3] = [SessionKind::Spec, SessionKind::Plan, SessionKind::Build];
     match given {
         Given { tasks: true, .. } => Some(&[]),
         Given { plan: true, .. } => Some(&ALL[2..]),
@@ -45,12 +45,12 @@ pub fn left(given: Given) -> Option<&'static [Kind]> {
 }
 
 /// Key and title of a step's task; `round` counts reviews, from 1.
-pub fn name(step: Kind, round: i64) -> (String, String) {
+pub fn name(step: SessionKind, round: i64) -> (String, String) {
     match step {
-        Kind::Spec => ("spec".to_owned(), "Write the specification".to_owned()),
-        Kind::Plan => ("plan".to_owned(), "Write the plan".to_owned()),
-        Kind::Build => ("build".to_owned(), "Break the plan into tasks".to_owned()),
-        Kind::Distill => (
+        SessionKind::Spec => ("spec".to_owned(), "Write the specification".to_owned()),
+        SessionKind::Plan => ("plan".to_owned(), "Write the plan".to_owned()),
+        SessionKind::Build => ("build".to_owned(), "Break the plan into tasks".to_owned()),
+        SessionKind::Distill => (
             "distill".to_owned(),
             "Merge learnings that say nearly the same".to_owned(),
         ),
@@ -62,17 +62,17 @@ pub fn name(step: Kind, round: i64) -> (String, String) {
 }
 
 /// What a step's result is called where people approve it, on the command line and in messages.
-pub fn result(step: Kind) -> &'static str {
+pub fn result(step: SessionKind) -> &'static str {
     match step {
-        Kind::Spec => "spec",
-        Kind::Plan => "plan",
+        SessionKind::Spec => "spec",
+        SessionKind::Plan => "plan",
         _ => "tasks",
     }
 }
 
 /// The step whose result has this name.
-pub fn of_result(name: &str) -> Option<Kind> {
-    [Kind::Spec, Kind::Plan, Kind::Build]
+pub fn of_result(name: &str) -> Option<SessionKind> {
+    [SessionKind::Spec, SessionKind::Plan, SessionKind::Build]
         .into_iter()
         .find(|step| result(*step) == name)
 }
@@ -84,21 +84,24 @@ mod tests {
     #[test]
     fn steps_begin_with_the_first_text_that_is_missing() {
         let none = Given::default();
-        let check = |given, expected: Option<&[Kind]>| assert_eq!(left(given), expected, "{given:?}");
+        let check = |given, expected: Option<&[SessionKind]>| assert_eq!(left(given), expected, "{given:?}");
         check(none, None);
         let description = Given {
             description: true,
             ..none
         };
-        check(description, Some(&[Kind::Spec, Kind::Plan, Kind::Build]));
+        check(
+            description,
+            Some(&[SessionKind::Spec, SessionKind::Plan, SessionKind::Build]),
+        );
         check(
             Given {
                 spec: true,
                 ..description
             },
-            Some(&[Kind::Plan, Kind::Build]),
+            Some(&[SessionKind::Plan, SessionKind::Build]),
         );
-        check(Given { plan: true, ..none }, Some(&[Kind::Build]));
+        check(Given { plan: true, ..none }, Some(&[SessionKind::Build]));
         check(
             Given {
                 tasks: true,
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_result_names_its_step() {
-        for step in [Kind::Spec, Kind::Plan, Kind::Build] {
+        for step in [SessionKind::Spec, SessionKind::Plan, SessionKind::Build] {
             assert_eq!(of_result(result(step)), Some(step));
         }
         assert_eq!(of_result("work"), None);

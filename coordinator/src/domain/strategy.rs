@@ -1,6 +1,6 @@
 //! Which model an attempt gets, and why in words (SPEC 7.1).
 
-use super::states::Kind;
+use ralph_shared::kind::SessionKind;
 
 /// Where the models of the configuration stand, weakest first (SPEC 7.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub struct Facts<'a> {
     /// Whether this is the run's first iteration of a feature whose spec and plan were given.
     pub first_of_given_plan: bool,
     /// What the session does, where that is not work on a task.
-    pub step: Option<Kind>,
+    pub step: Option<SessionKind>,
 }
 
 /// A model and why.
@@ -140,8 +140,8 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
     let strongest = |reason| choice(tiers.at(tiers.strongest()), reason);
     match (strategy, facts.step) {
         (Strategy::Fixed, _) => {}
-        (_, Some(Kind::Review)) => return strongest("strongest to review the whole"),
-        (Strategy::PlanThenExecute, Some(Kind::Spec | Kind::Plan | Kind::Build)) => {
+        (_, Some(SessionKind::Review)) => return strongest("strongest to review the whole"),
+        (Strategy::PlanThenExecute, Some(SessionKind::Spec | SessionKind::Plan | SessionKind::Build)) => {
             return strongest("strongest to plan");
         }
         _ => {}
@@ -213,11 +213,11 @@ mod tests {
             step: Some(step),
             ..Facts::default()
         };
-        check(Strategy::CostOptimized, step(Kind::Review), "opus");
-        check(Strategy::Escalate, step(Kind::Review), "opus");
-        check(Strategy::Fixed, step(Kind::Review), "own");
-        check(Strategy::PlanThenExecute, step(Kind::Spec), "opus");
-        check(Strategy::CostOptimized, step(Kind::Spec), "sonnet");
+        check(Strategy::CostOptimized, step(SessionKind::Review), "opus");
+        check(Strategy::Escalate, step(SessionKind::Review), "opus");
+        check(Strategy::Fixed, step(SessionKind::Review), "own");
+        check(Strategy::PlanThenExecute, step(SessionKind::Spec), "opus");
+        check(Strategy::CostOptimized, step(SessionKind::Spec), "sonnet");
     }
 
     fn check(strategy: Strategy, facts: Facts<'_>, model: &str) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
 use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
@@ -11,7 +12,7 @@ use super::cascade::{self, Features, moved};
 use super::steer::{By, Steered};
 use super::{Signals, agent_graph, capture, finish, integrate};
 use crate::domain::retry::Trouble;
-use crate::domain::states::{FeatureState, Kind, TaskState, Verification};
+use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
@@ -54,7 +55,7 @@ pub async fn approve(
     if !task.role.changes_files() {
         return step(tx, features, task, by, why).await;
     }
-    if task.role == Kind::Git {
+    if task.role == SessionKind::Git {
         let why = format!(
             "{id} changes branches, which is no work to approve: `task retry {id}` does it again from how things are now, \
              `task cancel {id}` leaves them"
@@ -69,7 +70,7 @@ pub async fn approve(
     };
     let from = task.state;
     task.state = TaskState::InProgress;
-    task.next_kind = Some(Kind::Integrate);
+    task.next_kind = Some(SessionKind::Integrate);
     task.verification = Verification::Passed;
     task.dispatch = None;
     moved(&mut features, feature, from, task.state);
@@ -104,8 +105,8 @@ async fn step(
     let (id, feature) = (task.id, task.feature);
     let texts = store::feature::texts(&mut tx, feature).await?.unwrap_or_default();
     let (text, result) = match task.role {
-        Kind::Spec => (texts.spec, "specification"),
-        Kind::Plan => (texts.plan, "plan"),
+        SessionKind::Spec => (texts.spec, "specification"),
+        SessionKind::Plan => (texts.plan, "plan"),
         _ => (texts.proposed_graph, "graph"),
     };
     let Some(text) = text else {
@@ -114,7 +115,7 @@ async fn step(
         );
         return Ok((Steered::Refused(why), signals));
     };
-    if task.role == Kind::Build {
+    if task.role == SessionKind::Build {
         let children = match agent_graph::grow(&mut tx, &task, &text).await? {
             Ok(children) => children,
             Err(problem) => return Ok((Steered::Refused(problem), signals)),

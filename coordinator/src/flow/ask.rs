@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -13,7 +14,6 @@ use super::meaning::Meaning;
 use super::pick::{Picked, pick, prompt_limit};
 use super::recall::Question;
 use crate::domain::recall::{Kind as EntryKind, Query};
-use crate::domain::states::Kind;
 use crate::store::context::TaskFacts;
 use crate::store::earlier::Earlier;
 use crate::store::recall::Indexed;
@@ -114,7 +114,9 @@ fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
 /// again gives the same answer.
 fn is_held_out(dispatch: &Opened, share: f64) -> bool {
     let end = u64::from_be_bytes(dispatch.dispatch.0.as_u64_pair().1.to_be_bytes()) & (u64::MAX >> 2);
-    dispatch.attempt == 1 && dispatch.kind == Kind::Work && (end as f64 / (u64::MAX >> 2) as f64) < share
+    dispatch.attempt == 1
+        && dispatch.kind == SessionKind::Work
+        && (end as f64 / (u64::MAX >> 2) as f64) < share
 }
 
 /// Adds what another connection brought for the same dispatches.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::states::{Kind, Outcome};
+use crate::domain::states::Outcome;
 use crate::prompt;
 use crate::store::earlier::{Earlier, FailureReport};
+use ralph_shared::kind::SessionKind;
 
 /// Dispatches joined to attempts (SPEC 1): the work, and what verification and integration made of it. Oldest first.
 pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
@@ -25,20 +26,22 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         return None;
     }
     // What came to nothing and was done again, a verification or an integration, is judged by how that ended.
-    let last = |kind: Kind| {
+    let last = |kind: SessionKind| {
         let judges = dispatches.iter().rev().filter(move |d| d.kind == kind);
         judges
             .filter(|d| !matches!(d.outcome, Outcome::Lost | Outcome::Door | Outcome::Interrupted))
             .take(1)
     };
-    let against = last(Kind::Integrate).chain(last(Kind::Verify)).find(|d| {
-        matches!(
-            d.outcome,
-            Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error
-        )
-    });
+    let against = last(SessionKind::Integrate)
+        .chain(last(SessionKind::Verify))
+        .find(|d| {
+            matches!(
+                d.outcome,
+                Outcome::Failed | Outcome::Conflict | Outcome::NoSigil | Outcome::Error
+            )
+        });
     let (outcome, reason) = match against {
-        Some(judge) if judge.kind == Kind::Verify => ("failed verification", judge.reason.clone()),
+        Some(judge) if judge.kind == SessionKind::Verify => ("failed verification", judge.reason.clone()),
         Some(judge) if judge.outcome == Outcome::Conflict => ("conflict", judge.reason.clone()),
         Some(judge) => ("failed integration", judge.reason.clone()),
         // The agent's report, or what was extracted, says it better.
@@ -52,7 +55,7 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         duration_ms: work.duration_ms,
         report: work.report.as_ref().map(report),
         reason,
-        verified: against.is_some_and(|judge| judge.kind == Kind::Verify),
+        verified: against.is_some_and(|judge| judge.kind == SessionKind::Verify),
         feedback: work.feedback.clone(),
         branch: work.pushed_ref.as_deref().map(branch_name),
         strays: work.stray_refs.iter().map(|name| branch_name(name)).collect(),

@@ -62,7 +62,7 @@ pub async fn check(
     let Some(task) = store::task::lock(&mut tx, &[dispatch.task.0]).await?.pop() else {
         return Ok(None);
     };
-    let kind = SessionKind::from(dispatch.kind);
+    let kind = dispatch.kind;
     let (short, tiers) = (task.id.short(), settings.tiers.names());
     let context = sigil::Context {
         kind,

@@ -18,7 +18,6 @@ use super::guard::{guarded, is_away};
 use super::sent::Sent;
 use super::{Settings, Signals, apply, context};
 use crate::domain::door::Standing;
-use crate::domain::states::Kind;
 use crate::domain::strategy;
 use crate::faults;
 use crate::store;
@@ -37,7 +36,7 @@ pub struct Opened {
     /// Its task.
     pub task: TaskId,
     /// What it is to do.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Number of the attempt.
     pub attempt: i32,
     /// The run.
@@ -379,7 +378,7 @@ async fn dispatch(
     } in fresh
     {
         let claim = &claims[*index];
-        let has_agent = SessionKind::from(taken.kind).has_agent();
+        let has_agent = taken.kind.has_agent();
         new.push(NewDispatch {
             id: claim.claim,
             task: taken.task,
@@ -406,7 +405,7 @@ async fn dispatch(
             continue;
         };
         // A verification holds the turn that it is a part of, if there is one.
-        if matches!(new.kind, Kind::Integrate | Kind::Verify) {
+        if matches!(new.kind, SessionKind::Integrate | SessionKind::Verify) {
             turns.0.push(new.task.0);
             turns.1.push(new.id.0);
         }

@@ -21,7 +21,6 @@ use super::order::{assignment, integrate_order, operation_order, session_order};
 use super::sent::Sent;
 use super::{Settings, distill, survey};
 use crate::domain::run::Run;
-use crate::domain::states::Kind;
 use crate::prompt;
 use crate::store;
 use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
@@ -89,12 +88,12 @@ pub async fn build(
         let Some(run) = facts.runs.get(&dispatch.run.0) else {
             continue;
         };
-        let work = if dispatch.kind == Kind::Git {
+        let work = if dispatch.kind == SessionKind::Git {
             let Some(operation) = facts.operations.get(&dispatch.task) else {
                 continue;
             };
             Work::Git(operation_order(&facts, task, run, operation))
-        } else if dispatch.kind == Kind::Integrate {
+        } else if dispatch.kind == SessionKind::Integrate {
             let Some(integration) = facts.integrations.get(&dispatch.task) else {
                 continue;
             };
@@ -232,7 +231,7 @@ async fn read(
     // What is told to agents is read for those dispatches alone that have one.
     let told: Vec<Uuid> = opened
         .iter()
-        .filter(|d| SessionKind::from(d.kind).has_agent())
+        .filter(|d| d.kind.has_agent())
         .map(|d| d.task.0)
         .collect();
     let ((tasks, runs), (prerequisites, fresh)) = match second.as_deref_mut() {
@@ -262,7 +261,7 @@ async fn read(
     });
     let verifying: Vec<Uuid> = opened
         .iter()
-        .filter(|d| d.kind == Kind::Verify)
+        .filter(|d| d.kind == SessionKind::Verify)
         .map(|d| d.task.0)
         .collect();
     let (mut changes, mut said) = (HashMap::new(), HashMap::new());
@@ -287,7 +286,7 @@ async fn read(
     };
     let integrating: Vec<Uuid> = opened
         .iter()
-        .filter(|d| d.kind == Kind::Integrate)
+        .filter(|d| d.kind == SessionKind::Integrate)
         .map(|d| d.task.0)
         .collect();
     let integrations = if integrating.is_empty() {
@@ -299,7 +298,7 @@ async fn read(
     let surveys = survey::orders(conn, settings, &tasks).await?;
     let operating: Vec<Uuid> = tasks
         .iter()
-        .filter(|task| task.role == Kind::Git)
+        .filter(|task| task.role == SessionKind::Git)
         .map(|task| task.task.0)
         .collect();
     let operations = if operating.is_empty() {
@@ -309,7 +308,9 @@ async fn read(
     };
     let judged: Vec<Uuid> = opened
         .iter()
-        .filter(|d| d.kind == Kind::Verify && tasks.iter().any(|t| t.task == d.task && t.dir.is_some()))
+        .filter(|d| {
+            d.kind == SessionKind::Verify && tasks.iter().any(|t| t.task == d.task && t.dir.is_some())
+        })
         .map(|d| d.task.0)
         .collect();
     let dir_changed = if judged.is_empty() {
@@ -353,17 +354,17 @@ fn render(
     if !dispatch.kind.changes_files() {
         context.conflict = None;
     }
-    if !settings.memory && dispatch.kind != Kind::Verify {
+    if !settings.memory && dispatch.kind != SessionKind::Verify {
         context.said = facts.said.get(&task.task).cloned();
     }
-    let (laid, judged) = if dispatch.kind == Kind::Verify {
+    let (laid, judged) = if dispatch.kind == SessionKind::Verify {
         let judged = prompt::Judged {
             attempt: dispatch.attempt,
             change: facts.changes.get(&task.task).cloned(),
             said: facts.said.get(&task.task).cloned(),
         };
         (None, Some(judged))
-    } else if dispatch.kind == Kind::Distill {
+    } else if dispatch.kind == SessionKind::Distill {
         (None, None)
     } else {
         (Some(facts.memory.of(task, run, dispatch)), None)
@@ -372,7 +373,7 @@ fn render(
     let rendered = prompt::render(
         &settings.templates,
         &settings.budgets,
-        dispatch.kind.into(),
+        dispatch.kind,
         &context,
         memory,
         judged.as_ref(),

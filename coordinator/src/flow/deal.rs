@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::{Settings, slots};
 use crate::domain::door::Standing;
 use crate::domain::offer::{Accounts, Agents, Offer};
-use crate::domain::states::Kind;
 use crate::domain::strategy::{self, Strategy};
 use crate::store;
 use crate::store::context::ModelFacts;
@@ -175,9 +174,9 @@ fn choose(
     settings: &Settings,
     rules: &[AgentRule],
     facts: &ModelFacts,
-    kind: Kind,
+    kind: SessionKind,
 ) -> (Chosen, Option<String>) {
-    let session = SessionKind::from(kind);
+    let session = kind;
     if !session.has_agent() {
         return Default::default();
     }
@@ -192,7 +191,7 @@ fn choose(
     (chosen, Some(agent.to_owned()))
 }
 
-fn choose_model(settings: &Settings, facts: &ModelFacts, kind: Kind) -> Option<strategy::Choice> {
+fn choose_model(settings: &Settings, facts: &ModelFacts, kind: SessionKind) -> Option<strategy::Choice> {
     let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
     let facts = strategy::Facts {
         run_model: facts.run_model.as_deref(),
@@ -201,7 +200,11 @@ fn choose_model(settings: &Settings, facts: &ModelFacts, kind: Kind) -> Option<s
         failures: facts.failures,
         recent: (facts.recent, facts.recent_done),
         easy_streak: facts.easy_streak,
-        step: matches!(kind, Kind::Spec | Kind::Plan | Kind::Build | Kind::Review).then_some(kind),
+        step: matches!(
+            kind,
+            SessionKind::Spec | SessionKind::Plan | SessionKind::Build | SessionKind::Review
+        )
+        .then_some(kind),
         first_of_given_plan: facts.plan_given && facts.iterations == 0,
     };
     strategy::choose(strategy, &settings.tiers, &facts)

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Knowledge, Learning};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -15,7 +16,7 @@ use super::{Signals, capture, library, submit};
 use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
 use crate::domain::recall::Kind as EntryKind;
 use crate::domain::run::RunSettings;
-use crate::domain::states::{FailurePolicy, Kind};
+use crate::domain::states::FailurePolicy;
 use crate::prompt;
 use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
@@ -113,7 +114,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         verify: false,
         ..submit::TaskDefaults::default()
     };
-    let task = submit::step(Kind::Distill, 0, "", &defaults);
+    let task = submit::step(SessionKind::Distill, 0, "", &defaults);
     let Some(run) = submit(conn, &new, &task, &run, signals).await? else {
         return Ok(());
     };
@@ -186,7 +187,7 @@ pub(super) async fn merging(
 ) -> sqlx::Result<HashMap<TaskId, Order>> {
     let tasks: Vec<Uuid> = opened
         .iter()
-        .filter(|d| d.kind == Kind::Distill)
+        .filter(|d| d.kind == SessionKind::Distill)
         .map(|d| d.task.0)
         .collect();
     if tasks.is_empty() {

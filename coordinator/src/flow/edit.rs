@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgPool;
 
 use super::steer::{self, Steered, TaskCommand};
 use super::{Signals, agent_graph, cascade};
-use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps;
 use crate::store;
 use crate::store::edit::TaskEdit;
@@ -102,7 +103,7 @@ pub async fn graph(
 pub async fn text(
     db: &PgPool,
     id: FeatureId,
-    step: Kind,
+    step: SessionKind,
     text: &str,
     before: Option<&str>,
     actor: &str,
@@ -115,7 +116,7 @@ pub async fn text(
     let result = steps::result(step);
     let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
     let (which, stored) = match step {
-        Kind::Plan => (Text::Plan, texts.plan),
+        SessionKind::Plan => (Text::Plan, texts.plan),
         _ => (Text::Spec, texts.spec),
     };
     if let Some(before) = before

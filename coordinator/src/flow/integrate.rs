@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::FeatureId;
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{DecideAnswer, DecideRequest};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{Signals, cascade};
 use crate::domain::retry;
-use crate::domain::states::{FeatureState, Kind};
+use crate::domain::states::FeatureState;
 use crate::faults;
 use crate::store;
 
@@ -59,7 +60,7 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     let Some(dispatch) = store::dispatch::read(&mut tx, &[request.dispatch.0]).await?.pop() else {
         return refused("no such dispatch");
     };
-    let is_operation = dispatch.kind == Kind::Git;
+    let is_operation = dispatch.kind == SessionKind::Git;
     if is_operation {
         // Its end takes no turn that a cancelled feature would not give: the feature's row decides between the two.
         let features = cascade::lock_features(&mut tx, &BTreeSet::from([dispatch.feature])).await?;

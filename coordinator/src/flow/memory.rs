@@ -17,7 +17,6 @@ use super::pick::{Picked, PickedEntry, prompt_limit};
 use super::told::{journal_entry, knowledge, learning, status};
 use crate::domain::recall::{Dropped, Kind as EntryKind, unlike};
 use crate::domain::run::Run;
-use crate::domain::states::Kind;
 use crate::prompt;
 use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
@@ -146,8 +145,8 @@ pub(super) struct Before<'a> {
 
 /// Whether it is told what others left. One that merges learnings is told what to merge, and nothing else.
 pub(super) fn remembers(dispatch: &Opened) -> bool {
-    let begins = dispatch.kind.begins_attempt() && SessionKind::from(dispatch.kind).has_agent();
-    begins && dispatch.kind != Kind::Distill
+    let begins = dispatch.kind.begins_attempt() && dispatch.kind.has_agent();
+    begins && dispatch.kind != SessionKind::Distill
 }
 
 impl Remembered {
@@ -336,7 +335,7 @@ impl Remembered {
             (entry.run != run.id.0).then_some((entry, one.score))
         });
         let here = here.into_iter().map(|entry| {
-            let step = (entry.kind != Kind::Work).then(|| entry.kind.as_str().to_owned());
+            let step = (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned());
             let told = prompt::JournalEntry {
                 step,
                 ..journal_entry(entry, entry.iteration)
@@ -418,7 +417,7 @@ impl Remembered {
                 .filter(|n| n.kind == "error")
                 .map(|n| prompt::UnresolvedError {
                     iteration: n.iteration,
-                    phase: n.phase.unwrap_or(Kind::Work).as_str().to_owned(),
+                    phase: n.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
                     text: n.body.clone(),
                 })
                 .collect(),

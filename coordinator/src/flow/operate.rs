@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{GitOperation, MergeHow};
 use sqlx::{PgConnection, PgPool};
 
 use super::cascade::{self, Features};
 use super::{Signals, submit};
 use crate::domain::ids::further;
-use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
 use crate::store::feature::Locked;
 use crate::store::operation::Branches;
@@ -171,7 +172,7 @@ pub async fn revert(
             reverted.state.as_str()
         ));
     };
-    if reverted.role == Kind::Git {
+    if reverted.role == SessionKind::Git {
         return refused(format!("{id} is no task's work; revert the tasks themselves"));
     }
     if wish.redo
@@ -307,7 +308,7 @@ fn task(
         children: 0,
         start_commit: None,
         start_ref: None,
-        role: Kind::Git,
+        role: SessionKind::Git,
         operation: Some(operation),
     }
 }

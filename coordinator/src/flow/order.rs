@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     Access, Assignment, Decided, DirOrder, GitOperation, GitOperationOrder, GitOrder, IntegrateOrder,
     ModelChoice, Repository, SessionLimits, SessionOrder, Text, WRITES, Work, WorkspaceOrder,
@@ -11,7 +12,6 @@ use super::claim::Opened;
 use super::context::Facts;
 use super::{Settings, survey};
 use crate::domain::run::Run;
-use crate::domain::states::Kind;
 use crate::domain::strategy::Choice;
 use crate::prompt;
 use crate::store::context::TaskFacts;
@@ -44,14 +44,14 @@ pub(super) fn session_order(
         },
         access: match dispatch.kind {
             // There is no clone whose build products could be thrown away.
-            Kind::Verify if task.dir.is_some() => Access::ReadOnly,
-            Kind::Verify => Access::Commands,
+            SessionKind::Verify if task.dir.is_some() => Access::ReadOnly,
+            SessionKind::Verify => Access::Commands,
             kind if kind.changes_files() => Access::Workspace,
             _ => Access::ReadOnly,
         },
         iteration: u32::try_from(run.iterations + 1).unwrap_or(1),
         total: u32::try_from(run.settings.max_iterations.unwrap_or(task.feature_tasks)).unwrap_or(0),
-        survey: (dispatch.kind == Kind::Work && survey::starts_at_head(task))
+        survey: (dispatch.kind == SessionKind::Work && survey::starts_at_head(task))
             .then(|| facts.surveys.get(&task.feature.0).cloned())
             .flatten(),
     }
@@ -156,11 +156,11 @@ pub(super) fn assignment(
     let of_attempt = facts.integrations.get(&dispatch.task);
     let of_attempt = of_attempt.and_then(|integration| integration.model.clone());
     let model = match dispatch.kind {
-        Kind::Integrate => of_attempt,
+        SessionKind::Integrate => of_attempt,
         _ => dispatch.model.as_ref().map(|choice| choice.model.clone()),
     };
     trailers.extend(model.map(|model| ("Ralph-Model".to_owned(), model)));
-    if dispatch.kind == Kind::Integrate
+    if dispatch.kind == SessionKind::Integrate
         && let Some(GitOperation::Revert { task, .. }) = facts.operations.get(&task.task)
     {
         trailers.insert("Ralph-Reverts".to_owned(), task.to_string());
@@ -192,7 +192,7 @@ pub(super) fn assignment(
     Assignment {
         v: WRITES,
         dispatch: dispatch.dispatch,
-        kind: dispatch.kind.into(),
+        kind: dispatch.kind,
         feature: task.feature,
         feature_name: task.feature_name.clone(),
         run: dispatch.run,

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
 use sqlx::PgPool;
 
 use super::steer::{self, Steered, TaskCommand};
 use super::{Signals, cascade, finish};
-use crate::domain::states::{Kind, TaskState};
+use crate::domain::states::TaskState;
 use crate::store;
 
 /// Deletes a task that nobody works on. Dependents go on without it, as after a skip.
@@ -23,7 +24,7 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Steered
     };
     let refusal = match task.state {
         _ if task.children > 0 => Some("that has subtasks; delete those first".to_owned()),
-        _ if task.role != Kind::Work => Some(format!(
+        _ if task.role != SessionKind::Work => Some(format!(
             "that is a step of its feature; `task skip {id}` goes on without"
         )),
         TaskState::InProgress => Some(format!(

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -15,7 +16,7 @@ use super::guard::{guarded, is_away};
 use super::{Signals, finish, hold, integrate};
 use crate::domain::judge;
 use crate::domain::retry::{self, Death, Next};
-use crate::domain::states::{Kind, TaskState};
+use crate::domain::states::TaskState;
 use crate::faults;
 use crate::store;
 use crate::store::integration::{Closed, IntegrationState};
@@ -122,7 +123,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     let mut changed = Vec::new();
     let integrating: Vec<Uuid> = tasks
         .values()
-        .filter(|task| task.next_kind == Some(Kind::Integrate))
+        .filter(|task| task.next_kind == Some(SessionKind::Integrate))
         .map(|task| task.id.0)
         .collect();
     let open = if integrating.is_empty() {
@@ -139,7 +140,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
             continue;
         }
         changed.push(one.task);
-        if task.next_kind == Some(Kind::Integrate) {
+        if task.next_kind == Some(SessionKind::Integrate) {
             let open = open.iter().find(|open| open.task == one.task);
             // What was decided may be pushed by anybody, and has to be.
             let is_used_up = open.is_some_and(|open| {
@@ -163,7 +164,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         }
         match next {
             Next::Again(_) => {
-                if task.next_kind.is_some_and(Kind::begins_attempt) {
+                if task.next_kind.is_some_and(SessionKind::begins_attempt) {
                     let waiting = task.waiting();
                     moved(&mut features, task.feature, task.state, waiting);
                     task.state = waiting;

@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::hold;
 use crate::domain::fairness::{Share, divide};
 use crate::domain::offer::Offer;
-use crate::domain::states::Kind;
 use crate::store;
 use crate::store::ready::{Claimable, Taken};
 
@@ -104,8 +104,8 @@ fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
 fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Taken]) {
     for one in taken {
         if let Some(feature) = features.get_mut(&one.feature) {
-            feature.running += i32::from(one.kind != Kind::Integrate);
-            feature.working += i32::from(one.kind == Kind::Work);
+            feature.running += i32::from(one.kind != SessionKind::Integrate);
+            feature.working += i32::from(one.kind == SessionKind::Work);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
@@ -11,7 +12,7 @@ use super::cascade::Features;
 use super::{Signals, finish};
 use crate::domain::graph::Graph;
 use crate::domain::run::RunSettings;
-use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps::{self, Given};
 use crate::store;
 use crate::store::feature::{Locked, NewFeature};
@@ -118,7 +119,7 @@ pub(super) async fn within(
     held.state = match steps {
         _ if tasks.is_empty() => FeatureState::Draft,
         [] => FeatureState::Ready,
-        [Kind::Build] => FeatureState::Planned,
+        [SessionKind::Build] => FeatureState::Planned,
         _ => FeatureState::Draft,
     };
     let run = match &submission.start {
@@ -190,7 +191,7 @@ pub async fn build(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(Err("the feature was deleted meanwhile".to_owned()));
     };
-    let open = match store::feature::step(conn, feature, Kind::Build).await? {
+    let open = match store::feature::step(conn, feature, SessionKind::Build).await? {
         Some(step) => store::task::state_of(conn, step)
             .await?
             .is_some_and(|state| !state.is_resolved()),
@@ -296,7 +297,7 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
                 children: i32::try_from(node.open_children).unwrap_or(i32::MAX),
                 start_commit: None,
                 start_ref: None,
-                role: Kind::Work,
+                role: SessionKind::Work,
                 operation: None,
             }
         })
@@ -305,7 +306,7 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
 }
 
 /// A step's task; `round` counts reviews.
-pub(super) fn step(role: Kind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
+pub(super) fn step(role: SessionKind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
     let (key, title) = steps::name(role, round);
     NewTask {
         id: TaskId::new(),
@@ -331,7 +332,7 @@ pub(super) fn step(role: Kind, round: i64, description: &str, defaults: &TaskDef
 
 /// Adds the steps, each after the one before.
 fn chain(
-    steps: &[Kind],
+    steps: &[SessionKind],
     description: &str,
     defaults: &TaskDefaults,
     tasks: &mut Vec<NewTask>,
@@ -374,8 +375,12 @@ async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -
 /// cancelled or skipped.
 pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
     let newest = store::feature::newest_task(conn, feature).await?;
-    Ok(newest
-        .is_none_or(|newest| matches!(newest.role, Kind::Work | Kind::Review | Kind::Distill | Kind::Git)))
+    Ok(newest.is_none_or(|newest| {
+        matches!(
+            newest.role,
+            SessionKind::Work | SessionKind::Review | SessionKind::Distill | SessionKind::Git
+        )
+    }))
 }
 
 /// The newest task of a feature whose tasks are all resolved, if a review of the whole is due: its rounds aren't used up, and something was
@@ -388,7 +393,8 @@ pub(super) async fn review_due(
         return Ok(None);
     }
     let newest = store::feature::newest_task(conn, held.id).await?;
-    Ok(newest.filter(|newest| newest.role == Kind::Work && newest.reviews < i64::from(held.review_rounds)))
+    Ok(newest
+        .filter(|newest| newest.role == SessionKind::Work && newest.reviews < i64::from(held.review_rounds)))
 }
 
 /// Adds and queues the review that is due.
@@ -415,7 +421,12 @@ async fn add_review(
         pool: newest.pool,
     };
     let texts = store::feature::texts(conn, held.id).await?.unwrap_or_default();
-    let task = step(Kind::Review, newest.reviews + 1, &texts.description, &defaults);
+    let task = step(
+        SessionKind::Review,
+        newest.reviews + 1,
+        &texts.description,
+        &defaults,
+    );
     store::task::insert(conn, held.id, std::slice::from_ref(&task), &[]).await?;
     held.counts.add(TaskState::Pending, 1);
     Ok(task.id)

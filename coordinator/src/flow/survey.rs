@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{MOST_TAGS, TITLE_CHARS};
 use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
 use sqlx::{PgConnection, PgPool};
@@ -15,7 +16,6 @@ use uuid::Uuid;
 use super::{Settings, capture, library};
 use crate::domain::knowledge_file::KnowledgeFile;
 use crate::domain::recall::Kind as EntryKind;
-use crate::domain::states::Kind;
 use crate::store;
 use crate::store::context::TaskFacts;
 use crate::store::library::{Given, Origin};
@@ -23,7 +23,7 @@ use crate::store::survey::Files;
 
 /// Whether a session of the task starts from what is landed, and from nothing else.
 pub(super) fn starts_at_head(task: &TaskFacts) -> bool {
-    task.repo_address.is_some() && task.role == Kind::Work && task.start_commit.is_none()
+    task.repo_address.is_some() && task.role == SessionKind::Work && task.start_commit.is_none()
 }
 
 /// What sessions are to look up that start from the head of their feature's branch, by feature.

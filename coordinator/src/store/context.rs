@@ -3,18 +3,17 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{Change, Landed};
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-use crate::domain::states::Kind;
 
 /// A task with its feature, as prompts and assignments need them.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct TaskFacts {
     pub task: TaskId,
-    pub role: Kind,
+    pub role: SessionKind,
     pub feature: FeatureId,
     /// The feature's run.
     pub run: Option<Uuid>,
@@ -57,7 +56,7 @@ pub struct ParentFacts {
 /// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
-        r#"select t.id, t.feature_id, t.role as "role: Kind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
+        r#"select t.id, t.feature_id, t.role as "role: SessionKind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
                   exists (select 1 from integrations c where c.task_id = t.id and c.state = 'conflict') as "conflicted!",
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch, f.dir,

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{Change, Stray};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::states::{Kind, Outcome};
+use crate::domain::states::Outcome;
 
 /// What a new dispatch is made of.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub struct NewDispatch {
     pub task: TaskId,
     pub feature: FeatureId,
     pub run: RunId,
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Whether a new attempt begins with it.
     pub begins_attempt: bool,
     pub worker: String,
@@ -66,7 +67,7 @@ pub async fn open(
         &new.iter().map(|d| d.task.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.feature.0).collect::<Vec<_>>(),
         &new.iter().map(|d| d.run.0).collect::<Vec<_>>(),
-        &new.iter().map(|d| d.kind).collect::<Vec<_>>() as &[Kind],
+        &new.iter().map(|d| d.kind).collect::<Vec<_>>() as &[SessionKind],
         &new.iter().map(|d| d.begins_attempt).collect::<Vec<_>>(),
         &new.iter().map(|d| d.worker.clone()).collect::<Vec<_>>(),
         &new.iter().map(|d| d.incarnation.0).collect::<Vec<_>>(),
@@ -99,7 +100,7 @@ pub struct Dispatch {
     pub task: TaskId,
     pub feature: FeatureId,
     pub run: RunId,
-    pub kind: Kind,
+    pub kind: SessionKind,
     pub attempt: i32,
     pub state: DispatchState,
     /// Whether its report was read, in time or late.
@@ -140,7 +141,7 @@ pub enum DispatchState {
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
     let rows = sqlx::query_as!(
         Row,
-        r#"select id, task_id, feature_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
+        r#"select id, task_id, feature_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
                   model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
            from unnest($1::uuid[]) as q(named)
@@ -157,7 +158,7 @@ struct Row {
     task_id: Uuid,
     feature_id: Uuid,
     run_id: Uuid,
-    kind: Kind,
+    kind: SessionKind,
     attempt: i32,
     state: DispatchState,
     reported: bool,

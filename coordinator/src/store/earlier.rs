@@ -1,18 +1,19 @@
 //! What happened before: earlier attempts at a task, and the journal of its feature.
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::states::{Kind, Outcome};
+use crate::domain::states::Outcome;
 
 /// An earlier dispatch of a task, as its next prompt tells of it.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Earlier {
     pub task: TaskId,
-    pub kind: Kind,
+    pub kind: SessionKind,
     pub attempt: i32,
     pub outcome: Outcome,
     pub reason: Option<String>,
@@ -45,7 +46,7 @@ pub struct FailureReport {
 /// The last 20 ended dispatches of each task, oldest first.
 pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Earlier>> {
     let rows = sqlx::query!(
-        r#"select d.task_id as "task_id!", d.kind as "kind!: Kind", d.attempt as "attempt!",
+        r#"select d.task_id as "task_id!", d.kind as "kind!: SessionKind", d.attempt as "attempt!",
                   d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
                   jsonb_path_query_array(d.strays, '$[*].pushed_ref ? (@ != null)')::text as stray_refs,
                   coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
@@ -111,7 +112,7 @@ pub struct JournalEntry {
     pub run: Uuid,
     pub task: TaskId,
     pub task_title: String,
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Number within its run; only work has one.
     pub iteration: Option<i32>,
     pub outcome: Outcome,
@@ -188,7 +189,7 @@ pub async fn journal(
            )
            select d.id as "id!", d.claimed_at as "claimed_at!", d.feature_id as "feature_id!", d.run_id as "run_id!",
                   d.task_id as "task_id!", x.title,
-                  d.kind as "kind!: Kind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
+                  d.kind as "kind!: SessionKind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
                   r.what_tried as "what_tried?", r.why_failed as "why_failed?", entries.near as "near!",
                   -- With `exists` a plan may gather these from all dispatches that ever were.

@@ -1,13 +1,14 @@
 //! Features: their row with its counters, and their texts.
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::MergeHow;
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::counts::Counts;
-use crate::domain::states::{FailurePolicy, FeatureState, Kind, TaskState};
+use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
 
 /// What a new feature is made of.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub struct NewFeature {
     pub spec: Option<String>,
     pub plan: Option<String>,
     /// Steps whose result a person approves.
-    pub approve: Vec<Kind>,
+    pub approve: Vec<SessionKind>,
     /// How often it is reviewed at most.
     pub review_rounds: i32,
     /// How it comes into its base when it is finished.
@@ -59,7 +60,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         new.branch,
         new.max_parallel,
         new.failure_policy as FailurePolicy,
-        &new.approve as &[Kind],
+        &new.approve as &[SessionKind],
         new.review_rounds,
         new.merge.map(MergeHow::as_str),
         new.avoid_conflicts,
@@ -115,7 +116,7 @@ pub struct Locked {
     pub state: FeatureState,
     pub failure_policy: FailurePolicy,
     pub current_run: Option<RunId>,
-    pub approve: Vec<Kind>,
+    pub approve: Vec<SessionKind>,
     pub review_rounds: i32,
     pub avoid_conflicts: bool,
     pub counts: Counts,
@@ -160,7 +161,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
     let rows = sqlx::query!(
         r#"select id, name, repo_id, repo_address is not null as "has_repository!", dir is not null as "has_dir!",
                   state as "state: FeatureState", failure_policy as "failure_policy: FailurePolicy", current_run,
-                  approve as "approve: Vec<Kind>", review_rounds, avoid_conflicts, pending, blocked, done, failed, cancelled, skipped,
+                  approve as "approve: Vec<SessionKind>", review_rounds, avoid_conflicts, pending, blocked, done, failed, cancelled, skipped,
                   needs_review
            from features
            where id = any($1)
@@ -274,7 +275,7 @@ pub async fn texts(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Optio
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Newest {
-    pub role: Kind,
+    pub role: SessionKind,
     pub verify: bool,
     pub max_retries: i32,
     pub pool: String,
@@ -292,7 +293,7 @@ pub async fn repository(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<
 pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Newest>> {
     sqlx::query_as!(
         Newest,
-        r#"select t.role as "role: Kind", t.verify, t.max_retries, x.pool,
+        r#"select t.role as "role: SessionKind", t.verify, t.max_retries, x.pool,
                   (select count(*) from tasks r where r.feature_id = $1 and r.role = 'review') as "reviews!"
            from tasks t
            join task_texts x on x.task_id = t.id
@@ -306,11 +307,11 @@ pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result
 }
 
 /// A step's task of a feature, if it has one.
-pub async fn step(conn: &mut PgConnection, id: FeatureId, role: Kind) -> sqlx::Result<Option<TaskId>> {
+pub async fn step(conn: &mut PgConnection, id: FeatureId, role: SessionKind) -> sqlx::Result<Option<TaskId>> {
     let id = sqlx::query_scalar!(
         "select id from tasks where feature_id = $1 and role = $2 order by id desc limit 1",
         id.0,
-        role as Kind,
+        role as SessionKind,
     )
     .fetch_optional(conn)
     .await?;

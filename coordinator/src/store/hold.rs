@@ -1,12 +1,12 @@
 //! What tasks change, and which of them wait because another one changes the same (`--avoid-conflicts`).
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::offer::Offer;
 use crate::domain::paths::{Busy, Candidate, Footprint, MAX_WAITING, Waiting};
-use crate::domain::states::Kind;
 
 use super::ready::Taken;
 
@@ -154,7 +154,7 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<T
            ), free as (
              delete from path_holds where task_id = any($1)
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: Kind"
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind"
            from gone
            order by priority, task_id"#,
         tasks,

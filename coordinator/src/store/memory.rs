@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -10,7 +11,6 @@ use uuid::Uuid;
 use super::earlier::FailureReport;
 use super::recall::NewDoc;
 use crate::domain::recall::{Analysed, Kind as EntryKind};
-use crate::domain::states::Kind;
 
 /// Where something was learned.
 #[derive(Debug, Clone, Default)]
@@ -322,7 +322,7 @@ pub struct Note {
     pub resolved: bool,
     pub iteration: Option<i32>,
     /// What kind of session an error is of.
-    pub phase: Option<Kind>,
+    pub phase: Option<SessionKind>,
     pub attempted: Option<String>,
     pub files: Option<String>,
     pub context: Option<String>,
@@ -378,7 +378,7 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
            )
            select n.feature_id as "feature!", n.task_id as task, t.parent_id as "parent?", x.title as "task_title?",
                   n.kind as "kind!", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
-                  d.kind as "phase?: Kind", r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
+                  d.kind as "phase?: SessionKind", r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
            from noted n
            left join tasks t on t.id = n.task_id and n.kind = 'error'
            left join task_texts x on x.task_id = n.task_id and n.kind = 'error'

@@ -1,11 +1,11 @@
 //! The queue of tasks that may be claimed.
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::offer::Offer;
-use crate::domain::states::Kind;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
 // of branches without an agent (-2^31 + 1). A task's own priority never reaches theirs, whatever its agent asked for.
@@ -241,7 +241,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
 pub struct Taken {
     pub task: TaskId,
     pub feature: FeatureId,
-    pub kind: Kind,
+    pub kind: SessionKind,
 }
 
 /// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
@@ -286,7 +286,7 @@ pub async fn take(
              where r.task_id = chosen.task_id
              returning r.task_id, r.feature_id, r.kind, r.priority
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: Kind"
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind"
            from gone
            order by priority, task_id"#,
         &features,
@@ -378,7 +378,7 @@ pub struct Queued {
     pub pool: String,
     pub agent: String,
     /// What the session is to do.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Counted no further than was asked for.
     pub tasks: i64,
 }
@@ -401,7 +401,7 @@ pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Qu
                limit 1
              ) next
            )
-           select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: Kind", q.n as "tasks!"
+           select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: SessionKind", q.n as "tasks!"
            from pairs p
            cross join lateral (
              select kind, count(*) as n
@@ -420,9 +420,12 @@ pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Qu
 }
 
 /// What a queued task needs: its pool, its agent and what the session is to do. `None` when it isn't queued, or waits for its time.
-pub async fn needed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<(String, String, Kind)>> {
+pub async fn needed(
+    conn: &mut PgConnection,
+    task: TaskId,
+) -> sqlx::Result<Option<(String, String, SessionKind)>> {
     let row = sqlx::query!(
-        r#"select pool, agent, kind as "kind: Kind" from ready_tasks where task_id = $1 and not_before <= now()"#,
+        r#"select pool, agent, kind as "kind: SessionKind" from ready_tasks where task_id = $1 and not_before <= now()"#,
         task.0,
     )
     .fetch_optional(conn)

@@ -57,7 +57,10 @@ impl Sigils {
     /// Why the agent says that it failed: its report, else its `FAILURE_REASON:` line.
     #[must_use]
     pub fn why_failed(&self) -> Option<&str> {
-        let reported = self.failure_report.as_ref().map(|report| report.why_failed.as_str());
+        let reported = self
+            .failure_report
+            .as_ref()
+            .map(|report| report.why_failed.as_str());
         reported.or(self.failure_reason.as_deref())
     }
 

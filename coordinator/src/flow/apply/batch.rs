@@ -21,7 +21,7 @@ use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
 use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
-use crate::domain::states::{Kind, Outcome, TaskState, Verification};
+use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::strategy;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
@@ -181,12 +181,12 @@ impl Batch<'_> {
             // What waits for it to be out of the way may go on.
             self.turns.insert(task.feature);
         }
-        let integrates = dispatch.kind == Kind::Integrate;
+        let integrates = dispatch.kind == SessionKind::Integrate;
         match &one.report.finished {
-            Finished::Integration(report) if dispatch.kind == Kind::Git => {
+            Finished::Integration(report) if dispatch.kind == SessionKind::Git => {
                 self.operation(dispatch, task, &one.report, report);
             }
-            Finished::Session(report) if !integrates && dispatch.kind != Kind::Git => {
+            Finished::Session(report) if !integrates && dispatch.kind != SessionKind::Git => {
                 self.session(dispatch, task, one, report);
             }
             Finished::Integration(report) if integrates => {
@@ -207,12 +207,13 @@ impl Batch<'_> {
         one: &Incoming,
         session: &SessionReport,
     ) {
-        let (kind, report, text) = (SessionKind::from(dispatch.kind), &one.report, &one.text);
+        let (kind, report, text) = (dispatch.kind, &one.report, &one.text);
         let sigils = one.sigils(self.settings, dispatch);
         let feature = self.features.get(&task.feature);
         let has_repository = feature.is_some_and(|f| f.has_repository);
         let has_dir = feature.is_some_and(|f| f.has_dir);
-        let document = document(text).filter(|_| matches!(dispatch.kind, Kind::Spec | Kind::Plan));
+        let document =
+            document(text).filter(|_| matches!(dispatch.kind, SessionKind::Spec | SessionKind::Plan));
         let facts = AttemptFacts {
             verify: task.verify && (has_repository || has_dir),
             needs_push: has_repository,
@@ -243,7 +244,7 @@ impl Batch<'_> {
         self.captured.asked(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
         if begins {
-            if dispatch.kind != Kind::Distill {
+            if dispatch.kind != SessionKind::Distill {
                 self.captured
                     .learn(&source, &sigils, &session.snapshot.files_changed);
             } else if judgement.outcome == Outcome::Done {
@@ -266,7 +267,7 @@ impl Batch<'_> {
                     .insert(task.id, (source.clone(), Arc::clone(&sigils)));
             }
         }
-        if dispatch.kind == Kind::Verify && judgement.outcome == Outcome::Failed {
+        if dispatch.kind == SessionKind::Verify && judgement.outcome == Outcome::Failed {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
             self.captured.refusal(&source, "unknown", reason);
             self.not_done_after_all(dispatch);
@@ -293,7 +294,7 @@ impl Batch<'_> {
             end.difficulty = sigils.difficulty.map(|difficulty| difficulty.to_string());
         }
         self.ends.push(end);
-        if dispatch.kind == Kind::Verify {
+        if dispatch.kind == SessionKind::Verify {
             self.verified_in_turn(&task, &judgement);
         }
         let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
@@ -302,7 +303,7 @@ impl Batch<'_> {
             self.tasks.insert(task.id, task);
             return;
         }
-        if dispatch.kind == Kind::Review && judgement.outcome == Outcome::Done {
+        if dispatch.kind == SessionKind::Review && judgement.outcome == Outcome::Done {
             // What it corrected itself may still fail: what it asks for waits for that, and an older wish is void.
             let asked = judgement.grows.then(|| agent_graph::asked_for(&sigils));
             if let Some(Err(problem)) = asked.as_deref().map(agent_graph::check) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::IntegrationEnd;
 
 use super::super::cascade;
@@ -9,7 +10,7 @@ use super::batch::Batch;
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::retry::{self, Next, Trouble};
 use crate::domain::run::Run;
-use crate::domain::states::{Kind, Outcome, TaskState, Verification};
+use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::steps;
 use crate::store::dispatch::Dispatch;
 use crate::store::feature::Text;
@@ -27,7 +28,7 @@ impl Batch<'_> {
 
     pub(super) fn verify(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::InProgress);
-        task.next_kind = Some(Kind::Verify);
+        task.next_kind = Some(SessionKind::Verify);
         task.verification = Verification::Pending;
         task.verify_tries = 0;
         self.enqueue.push((task.id, Duration::ZERO));
@@ -88,7 +89,7 @@ impl Batch<'_> {
 
     /// A text of the feature was written.
     pub(super) fn wrote(&mut self, task: Task, document: &str) {
-        let which = if task.role == Kind::Plan {
+        let which = if task.role == SessionKind::Plan {
             Text::Plan
         } else {
             Text::Spec
@@ -119,7 +120,7 @@ impl Batch<'_> {
             return;
         }
         self.move_to(&mut task, TaskState::InProgress);
-        task.next_kind = Some(Kind::Verify);
+        task.next_kind = Some(SessionKind::Verify);
         let mut delay = Duration::ZERO;
         match judgement.outcome {
             Outcome::NoSigil => task.verify_tries += 1,
@@ -170,7 +171,7 @@ impl Batch<'_> {
 
     pub(super) fn queue_integration(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::InProgress);
-        task.next_kind = Some(Kind::Integrate);
+        task.next_kind = Some(SessionKind::Integrate);
         if task.verification == Verification::Pending {
             task.verification = Verification::Passed;
         }
@@ -196,10 +197,10 @@ impl Batch<'_> {
             task.verification = Verification::Passed;
         }
         self.landed.push(task.id);
-        if task.role == Kind::Review {
+        if task.role == SessionKind::Review {
             self.reviewed.push(task.id);
         }
-        if task.role == Kind::Git {
+        if task.role == SessionKind::Git {
             self.operated.push(task.id);
         }
         self.tasks.insert(task.id, task);
@@ -243,8 +244,9 @@ impl Batch<'_> {
         };
         task.trouble = trouble;
         // An agent that brings both sides of a conflict together goes on with that.
-        let goes_on = task.role == Kind::Git && dispatch.kind != Kind::Git && task.start_commit.is_some();
-        task.next_kind = Some(if goes_on { Kind::Work } else { task.role });
+        let goes_on =
+            task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
+        task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
         match next {
             Next::Again(delay) => {
                 let waiting = task.waiting();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report};
 use sqlx::PgConnection;
 
@@ -11,7 +12,7 @@ use super::batch::{Batch, collision};
 use super::record::end;
 use crate::domain::judge::{self, Step};
 use crate::domain::retry::{self, Trouble};
-use crate::domain::states::{Kind, Outcome, TaskState, Verification};
+use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::integration::{Collision, IntegrationState};
@@ -70,7 +71,7 @@ impl Batch<'_> {
                 task.trouble.conflicts = task.trouble.conflicts.max(1);
                 let waiting = task.waiting();
                 self.move_to(&mut task, waiting);
-                task.next_kind = Some(Kind::Work);
+                task.next_kind = Some(SessionKind::Work);
                 self.enqueue.push((task.id, Duration::ZERO));
                 self.tasks.insert(task.id, task);
             }

@@ -75,7 +75,11 @@ pub(super) fn end(
                 .clone()
                 .or_else(|| Some(session.agent.configured.clone()));
             let chosen = dispatch.model.as_deref();
-            end.model_used = session.agent.model.clone().filter(|used| Some(used.as_str()) != chosen);
+            end.model_used = session
+                .agent
+                .model
+                .clone()
+                .filter(|used| Some(used.as_str()) != chosen);
             end.input_tokens = whole(session.usage.input_tokens);
             end.output_tokens = whole(session.usage.output_tokens);
             end.cost_usd = session.usage.cost_usd.filter(|usd| usd.is_finite());

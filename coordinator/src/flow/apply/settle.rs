@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::super::guard::{guarded, is_away};
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
-use crate::domain::states::Kind;
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -57,7 +56,7 @@ impl Incoming {
 
 fn said(settings: &Settings, dispatch: &Dispatch, text: &str) -> Sigils {
     let context = sigil::Context {
-        kind: SessionKind::from(dispatch.kind),
+        kind: dispatch.kind,
         task_id: &dispatch.task.short(),
         model_tiers: &settings.tiers.names(),
     };
@@ -243,7 +242,7 @@ pub async fn end_as_error(
 /// The report that stands for one that can't be used.
 pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
     let finished = match dispatch.kind {
-        Kind::Integrate | Kind::Git => Finished::Integration(IntegrationReport {
+        SessionKind::Integrate | SessionKind::Git => Finished::Integration(IntegrationReport {
             end: IntegrationEnd::Failed { message, retry: true },
         }),
         _ => Finished::Session(Box::new(SessionReport {
@@ -323,7 +322,7 @@ pub(in super::super) async fn within(
     let runs = store::run::read(tx, &run_ids).await?;
     let integrating: Vec<Uuid> = named
         .iter()
-        .filter(|d| matches!(d.kind, Kind::Integrate | Kind::Verify))
+        .filter(|d| matches!(d.kind, SessionKind::Integrate | SessionKind::Verify))
         .map(|d| d.task.0)
         .collect();
     let integrations = if integrating.is_empty() {
@@ -331,7 +330,7 @@ pub(in super::super) async fn within(
     } else {
         store::integration::open_of_tasks(tx, &integrating).await?
     };
-    let operating = tasks.iter().filter(|task| task.role == Kind::Git);
+    let operating = tasks.iter().filter(|task| task.role == SessionKind::Git);
     let operating: Vec<Uuid> = operating.map(|task| task.id.0).collect();
     let operations = if operating.is_empty() {
         HashMap::new()

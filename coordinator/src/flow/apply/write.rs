@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -12,7 +13,7 @@ use super::moves::jitter;
 use super::settle::Memory;
 use crate::domain::retry::{self, Next};
 use crate::domain::run::Spent;
-use crate::domain::states::{Kind, Outcome, TaskState};
+use crate::domain::states::{Outcome, TaskState};
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
@@ -138,7 +139,7 @@ impl Batch<'_> {
     async fn put_off_colliding(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
         let colliding = |task: &&(TaskId, Duration)| {
             let task = self.tasks.get(&task.0);
-            task.is_some_and(|task| task.trouble.conflicts >= 2 && task.next_kind == Some(Kind::Work))
+            task.is_some_and(|task| task.trouble.conflicts >= 2 && task.next_kind == Some(SessionKind::Work))
         };
         let put_off: Vec<_> = self.enqueue.iter().filter(colliding).collect();
         if put_off.is_empty() {
@@ -195,7 +196,7 @@ impl Batch<'_> {
         let Some(task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
-        if task.role == Kind::Build && self.is_approved_by_a_person(&task) {
+        if task.role == SessionKind::Build && self.is_approved_by_a_person(&task) {
             match agent_graph::check(graph) {
                 Ok(()) => {
                     let proposed = Some(graph.to_owned());

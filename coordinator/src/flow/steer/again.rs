@@ -1,6 +1,7 @@
 //! Tasks are tried again: after failure, cancel, skip or review (SPEC 2.4, 7.4).
 
 use ralph_shared::ids::FeatureId;
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -8,7 +9,6 @@ use super::super::Signals;
 use super::super::cascade::{self, Features, moved};
 use super::task::fence_off;
 use crate::domain::retry::Trouble;
-use crate::domain::states::Kind;
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
@@ -69,7 +69,7 @@ pub(super) async fn try_again(
 /// What an earlier attempt left for a person to look at counts no more.
 async fn forget_result(conn: &mut PgConnection, feature: FeatureId, task: &Task) -> sqlx::Result<()> {
     store::task::explain(conn, task.id, None).await?;
-    if matches!(task.role, Kind::Build | Kind::Review) {
+    if matches!(task.role, SessionKind::Build | SessionKind::Review) {
         store::feature::write(conn, feature, Text::ProposedGraph, None).await?;
     }
     Ok(())

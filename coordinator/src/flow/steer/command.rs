@@ -1,9 +1,10 @@
 //! What can be done to a task, in which state, and where it leads.
 
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::states::{Kind, TaskState};
+use crate::domain::states::TaskState;
 use crate::store;
 use crate::store::task::Task;
 
@@ -122,7 +123,7 @@ impl TaskCommand {
                 task.id,
                 state.as_str()
             )),
-            (Self::Reject, _) if task.role == Kind::Git => Err(format!(
+            (Self::Reject, _) if task.role == SessionKind::Git => Err(format!(
                 "{0} changes branches without an agent that could be told why: `task retry {0}` does it again, `task cancel {0}` \
                  leaves them",
                 task.id
@@ -134,12 +135,12 @@ impl TaskCommand {
             )
             | (Self::Release, TaskState::InProgress) => Ok(task.waiting()),
             (Self::Retry | Self::Reject | Self::Release, _) => refuse(),
-            (Self::Done, _) if task.role == Kind::Build => Err(format!(
+            (Self::Done, _) if task.role == SessionKind::Build => Err(format!(
                 "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \
                  {0}` goes on without",
                 task.id
             )),
-            (Self::Done, _) if task.role == Kind::Git => Err(format!(
+            (Self::Done, _) if task.role == SessionKind::Git => Err(format!(
                 "{0} changes branches, and nobody else can say that it did: `task retry {0}` does it again, `task skip {0}` \
                  goes on without",
                 task.id

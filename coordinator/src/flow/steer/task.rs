@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
 use super::again;
 use super::command::{By, Steered, TaskCommand};
-use crate::domain::states::{FeatureState, Kind, TaskState};
+use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
 use crate::store::integration::{Closed, IntegrationState};
 use crate::store::task::Task;
@@ -89,7 +90,7 @@ pub(in crate::flow) async fn task_in(
         let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn, why.map(str::to_owned));
         store::integration::close(tx, &withdrawn).await?;
     }
-    if task.role == Kind::Git && store::operation::is_decided(tx, id).await? {
+    if task.role == SessionKind::Git && store::operation::is_decided(tx, id).await? {
         let reason = "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a \
                       moment"
             .to_owned();

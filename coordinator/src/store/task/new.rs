@@ -1,12 +1,13 @@
 //! New tasks: rows, texts and edges, many at once.
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::GitOperation;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::domain::states::{Kind, TaskState};
+use crate::domain::states::TaskState;
 
 /// What a new task is made of. Parents stand before their children.
 #[derive(Debug, Clone)]
@@ -30,8 +31,8 @@ pub struct NewTask {
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
     /// What its own sessions are.
-    pub role: Kind,
-    /// What it does to a branch, with the role [`Kind::Git`].
+    pub role: SessionKind,
+    /// What it does to a branch, with the role [`SessionKind::Git`].
     pub operation: Option<GitOperation>,
 }
 
@@ -58,7 +59,7 @@ pub async fn insert(
 ) -> sqlx::Result<()> {
     for chunk in tasks.chunks(INSERT_ROWS) {
         let ids: Vec<Uuid> = chunk.iter().map(|task| task.id.0).collect();
-        let next: Vec<Option<Kind>> = chunk
+        let next: Vec<Option<SessionKind>> = chunk
             .iter()
             .map(|task| (task.children == 0).then_some(task.role))
             .collect();
@@ -84,7 +85,7 @@ pub async fn insert(
             &ids,
             &chunk.iter().map(|task| task.parent.map(|p| p.0)).collect::<Vec<_>>() as &[Option<Uuid>],
             &chunk.iter().map(NewTask::state).collect::<Vec<_>>() as &[TaskState],
-            &next as &[Option<Kind>],
+            &next as &[Option<SessionKind>],
             &chunk.iter().map(|task| task.verify).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.priority).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.max_retries).collect::<Vec<_>>(),
@@ -92,7 +93,7 @@ pub async fn insert(
             &chunk.iter().map(|task| task.children).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
             &chunk.iter().map(|task| task.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
-            &chunk.iter().map(|task| task.role).collect::<Vec<_>>() as &[Kind],
+            &chunk.iter().map(|task| task.role).collect::<Vec<_>>() as &[SessionKind],
             &chunk.iter().map(|task| task.key.clone()).collect::<Vec<_>>(),
             &chunk.iter().map(|task| task.title.clone()).collect::<Vec<_>>(),
             &chunk

@@ -1,11 +1,12 @@
 //! A task by itself: its row while a step holds it, and single facts of it.
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::retry::Trouble;
-use crate::domain::states::{Kind, TaskState, Verification};
+use crate::domain::states::{TaskState, Verification};
 
 /// A task's row.
 #[derive(Debug, Clone)]
@@ -15,8 +16,8 @@ pub struct Task {
     pub feature: FeatureId,
     pub parent: Option<TaskId>,
     pub state: TaskState,
-    pub role: Kind,
-    pub next_kind: Option<Kind>,
+    pub role: SessionKind,
+    pub next_kind: Option<SessionKind>,
     pub verify: bool,
     pub verification: Verification,
     pub held: bool,
@@ -47,7 +48,7 @@ impl Task {
 /// Locks tasks in the order of their ids. The caller holds their features, unless it only claims.
 pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Task>> {
     let rows = sqlx::query!(
-        r#"select id, feature_id, parent_id, state as "state: TaskState", role as "role: Kind", next_kind as "next_kind: Kind", verify,
+        r#"select id, feature_id, parent_id, state as "state: TaskState", role as "role: SessionKind", next_kind as "next_kind: SessionKind", verify,
                   verification as "verification: Verification", held, priority, max_retries, open_blockers, children,
                   attempt, dispatch_id, failures, no_sigils, door_failures, lost_alone, lost_with_others, conflicts, verify_tries,
                   start_commit, start_ref
@@ -111,7 +112,7 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
          where tasks.id = t.id",
         &tasks.iter().map(|t| t.id.0).collect::<Vec<_>>(),
         &tasks.iter().map(|t| t.state).collect::<Vec<_>>() as &[TaskState],
-        &tasks.iter().map(|t| t.next_kind).collect::<Vec<_>>() as &[Option<Kind>],
+        &tasks.iter().map(|t| t.next_kind).collect::<Vec<_>>() as &[Option<SessionKind>],
         &tasks.iter().map(|t| t.verification).collect::<Vec<_>>() as &[Verification],
         &tasks.iter().map(|t| t.attempt).collect::<Vec<_>>(),
         &tasks.iter().map(|t| t.dispatch).collect::<Vec<_>>() as &[Option<Uuid>],

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::domain::states::{Kind, Outcome};
+use crate::domain::states::Outcome;
 use crate::store::dispatch::DispatchState;
 
 /// One session that was handed to a worker, and how it ended.
@@ -114,7 +114,7 @@ pub async fn dispatches_of_task(
     limit: i64,
 ) -> sqlx::Result<Vec<DispatchView>> {
     let rows = sqlx::query!(
-        r#"select id, task_id, run_id, kind as "kind: Kind", attempt, state as "state: DispatchState",
+        r#"select id, task_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, tool_calls,
@@ -135,7 +135,7 @@ pub async fn dispatches_of_task(
             id: DispatchId(row.id).short(),
             task: TaskId(row.task_id).short(),
             run: RunId(row.run_id).short(),
-            kind: row.kind.into(),
+            kind: row.kind,
             attempt: row.attempt,
             status: word(row.state).to_owned(),
             outcome: row.outcome,
@@ -180,7 +180,7 @@ pub async fn sessions(
     limit: i64,
 ) -> sqlx::Result<Vec<SessionView>> {
     let rows = sqlx::query!(
-        r#"select d.id, d.kind as "kind: Kind", d.task_id, x.title, d.feature_id, d.attempt, d.worker, d.model,
+        r#"select d.id, d.kind as "kind: SessionKind", d.task_id, x.title, d.feature_id, d.attempt, d.worker, d.model,
                   d.claimed_at, (extract(epoch from now() - d.claimed_at) * 1000)::bigint as "elapsed_ms!"
            from dispatches d
            join task_texts x on x.task_id = d.task_id
@@ -196,7 +196,7 @@ pub async fn sessions(
         .into_iter()
         .map(|row| SessionView {
             id: DispatchId(row.id).short(),
-            kind: row.kind.into(),
+            kind: row.kind,
             task: TaskId(row.task_id).short(),
             title: row.title,
             feature: FeatureId(row.feature_id).short(),
@@ -215,7 +215,7 @@ pub async fn session_of_task(
     conn: &mut PgConnection,
     task: TaskId,
     attempt: Option<i32>,
-    kind: Option<Kind>,
+    kind: Option<SessionKind>,
 ) -> sqlx::Result<Option<DispatchId>> {
     let id = sqlx::query_scalar!(
         "select id
@@ -226,7 +226,7 @@ pub async fn session_of_task(
          limit 1",
         task.0,
         attempt,
-        kind as Option<Kind>,
+        kind as Option<SessionKind>,
     )
     .fetch_optional(conn)
     .await?;
@@ -288,7 +288,7 @@ pub async fn dispatch_after(
 /// Whose transcript a dispatch's is.
 pub async fn of_dispatch(conn: &mut PgConnection, id: DispatchId) -> sqlx::Result<Option<TranscriptOf>> {
     let row = sqlx::query!(
-        r#"select task_id, kind as "kind: Kind", attempt, worker, state = 'live' as "live!" from dispatches where id = $1"#,
+        r#"select task_id, kind as "kind: SessionKind", attempt, worker, state = 'live' as "live!" from dispatches where id = $1"#,
         id.0,
     )
     .fetch_optional(conn)
@@ -296,7 +296,7 @@ pub async fn of_dispatch(conn: &mut PgConnection, id: DispatchId) -> sqlx::Resul
     Ok(row.map(|row| TranscriptOf {
         dispatch: id.short(),
         task: TaskId(row.task_id).short(),
-        kind: row.kind.into(),
+        kind: row.kind,
         attempt: row.attempt,
         worker: row.worker,
         live: row.live,

@@ -167,7 +167,7 @@ pub fn doors(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
 pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
     let mut all: Vec<WaitingView> = Vec::new();
     for queued in queued {
-        let Some(lack) = lack(&queued.pool, &queued.agent, queued.kind.into(), sites) else {
+        let Some(lack) = lack(&queued.pool, &queued.agent, queued.kind, sites) else {
             continue;
         };
         let agent = match &lack {
@@ -231,7 +231,7 @@ pub async fn lack_of(
     };
     let workers = store::worker::list(conn, lease_ms).await?;
     let accounts = store::door::not_open(conn).await?;
-    let lack = lack(&pool, &agent, kind.into(), &sites(&workers, &accounts));
+    let lack = lack(&pool, &agent, kind, &sites(&workers, &accounts));
     Ok(lack.map(|lack| match &lack {
         Lack::Door { agent, .. } => in_words(&lack, &pool, agent),
         Lack::Worker | Lack::Agent(_) => in_words(&lack, &pool, &agent),

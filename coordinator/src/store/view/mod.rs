@@ -20,8 +20,8 @@ mod worker;
 
 pub use branch::{Landing, landings};
 pub use dispatch::{
-    DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after,
-    dispatches_of_task, feature_of_task_runs, is_of_task, of_dispatch, sessions,
+    DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatches_of_task,
+    feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,
 };
 pub use door::{DoorView, WaitingView, lack_of};
 pub use examined::{ChangedLines, Examined, examined_page};

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::dispatch::{DispatchView, dispatches_of_task};
 use super::door::lack_of;
 use super::page::{Cursor, Page, cut};
-use crate::domain::states::{Kind, TaskState, Verification};
+use crate::domain::states::{TaskState, Verification};
 
 /// A task as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -171,7 +171,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         r#"select t.id, t.feature_id, t.parent_id, x.key, x.title, t.state as "state: TaskState", x.reason, t.priority,
                   x.pool, x.agent, x.model, t.max_retries, t.verify, t.verification as "verification: Verification",
                   t.attempt, t.failures, t.open_blockers, t.children, t.held,
-                  d.id as "dispatch?", d.kind as "kind?: Kind", d.worker as "worker?", d.model as dispatch_model,
+                  d.id as "dispatch?", d.kind as "kind?: SessionKind", d.worker as "worker?", d.model as dispatch_model,
                   d.claimed_at as "claimed_at?", x.paths, h.by_task as "by_task?", h.path as "path?"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join tasks t on t.id = wanted.id
@@ -189,7 +189,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             let session = match (row.dispatch, row.kind, row.worker, row.claimed_at) {
                 (Some(id), Some(kind), Some(worker), Some(started_at)) => Some(TaskSession {
                     id: DispatchId(id).short(),
-                    kind: kind.into(),
+                    kind,
                     worker,
                     model: row.dispatch_model,
                     started_at,
