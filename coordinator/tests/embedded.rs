@@ -333,6 +333,40 @@ async fn a_data_folder_has_one_holder_and_one_reader() {
     );
 }
 
+#[test]
+fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "--quiet"]);
+    let path = folder.path().join(".ralph");
+    let data = DataDir::open(&path).unwrap();
+    data.secret("token").unwrap();
+    let untracked = ["status", "--porcelain", "--untracked-files=all"];
+    assert_eq!(git(&untracked), "");
+    for shared in ["knowledge", "features/due"] {
+        fs::create_dir_all(path.join(shared)).unwrap();
+        fs::write(path.join(shared).join("plan.md"), "For everyone.\n").unwrap();
+    }
+    assert_eq!(
+        git(&untracked),
+        "?? .ralph/features/due/plan.md\n?? .ralph/knowledge/plan.md\n"
+    );
+    drop(data);
+
+    // Rules of somebody else stay.
+    fs::write(path.join(".gitignore"), "*\n").unwrap();
+    drop(DataDir::open(&path).unwrap());
+    assert_eq!(fs::read_to_string(path.join(".gitignore")).unwrap(), "*\n");
+}
+
 /// The process that the next test kills: it starts both servers, says so, and waits to be killed.
 #[tokio::test]
 #[ignore = "started by killed_parent_leaves_no_process"]

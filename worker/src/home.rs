@@ -1,5 +1,5 @@
 //! The worker's data folder: locked by one process, with an identity of its own, and notes of what runs, so that a new life
-//! can clear up after the one before (DESIGN 2, workers).
+//! can clear up after the one before (DESIGN 2, workers). Git ignores all of it, should it lie in a repository.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -41,6 +41,7 @@ impl Home {
                 dir.display()
             );
         };
+        have_ignored(&dir)?;
         let data_id = identity(&dir)?;
         Ok(Self {
             dir,
@@ -115,6 +116,15 @@ pub fn noted_live(dir: &Path) -> Vec<String> {
         .collect()
 }
 
+/// Keeps clones and reports out of a repository that the folder lies in, unless somebody wrote rules there.
+fn have_ignored(dir: &Path) -> anyhow::Result<()> {
+    let path = dir.join(".gitignore");
+    if path.exists() {
+        return Ok(());
+    }
+    write_atomically(&path, b"*\n")
+}
+
 fn identity(dir: &Path) -> anyhow::Result<String> {
     let path = dir.join("identity");
     match fs::read_to_string(&path) {
@@ -165,6 +175,17 @@ mod tests {
         let id = home.data_id().to_owned();
         drop(home);
         assert_eq!(Home::open(&dir.path().join("w")).unwrap().data_id(), id);
+    }
+
+    #[test]
+    fn git_ignores_the_folder_unless_somebody_says_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = || fs::read_to_string(dir.path().join(".gitignore")).unwrap();
+        drop(Home::open(dir.path()).unwrap());
+        assert_eq!(rules(), "*\n");
+        fs::write(dir.path().join(".gitignore"), "/live\n").unwrap();
+        drop(Home::open(dir.path()).unwrap());
+        assert_eq!(rules(), "/live\n");
     }
 
     #[test]

@@ -129,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::embedded::datadir;
 
     #[test]
     fn a_repository_is_set_up_once_and_nothing_is_overwritten() {
@@ -148,6 +149,15 @@ mod tests {
         fs::write(at(".ralph.toml"), "[memory]\nenabled = false\n").unwrap();
         assert_eq!(set_up(folder.path()).unwrap(), Vec::<String>::new());
         assert!(!Config::read(&at(".ralph.toml")).unwrap().memory.enabled);
+    }
+
+    #[test]
+    fn what_is_ignored_is_what_the_data_folder_says_itself() {
+        let inside: Vec<String> = datadir::IGNORED
+            .lines()
+            .map(|line| line.replacen('/', ".ralph/", 1))
+            .collect();
+        assert_eq!(inside, IGNORED);
     }
 
     #[test]

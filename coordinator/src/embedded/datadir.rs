@@ -1,10 +1,11 @@
 //! The folder that everything of one machine's Ralph lives in: `--data DIR`, default `.ralph/`.
 //!
 //! It is readable by its owner alone, held by one process at a time through a lock on `DIR/lock` (which the kernel releases
-//! however that process ends), and says in `DIR/layout.json` which version of the data it holds.
+//! however that process ends), and says in `DIR/layout.json` which version of the data it holds. Where it lies in a repository,
+//! its `.gitignore` keeps passwords and data out of commits.
 //!
 //! ```text
-//! lock  layout.json  secrets/  postgres/  nats/  logs/  run/  api.json (address and token of a running `up`)
+//! lock  layout.json  .gitignore  secrets/  postgres/  nats/  logs/  run/  api.json (address and token of a running `up`)
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -21,6 +22,8 @@ const LAYOUT: u32 = 1;
 /// 192 bits, written as 48 hexadecimal digits.
 const SECRET_BYTES: usize = 24;
 const PUBLISHED: &str = "api.json";
+/// What git leaves out of commits where the folder lies in a repository: all but knowledge and features, which are for everyone.
+pub(crate) const IGNORED: &str = "/*\n!/knowledge/\n!/features/\n";
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +86,7 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the folder if needed, closes it to other users, takes its lock, and checks its layout.
+    /// Makes the folder if needed, closes it to other users, takes its lock, checks its layout, and has git ignore it.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
         if !may_be_ours(path) {
             return Err(DataDirError::NotOurs {
@@ -95,6 +98,7 @@ impl DataDir {
         let lock = take_lock(&root)?;
         let data = Self { root, lock };
         data.check_layout()?;
+        data.have_ignored()?;
         for folder in ["secrets", "logs", "run"] {
             make_private(&data.root.join(folder))?;
         }
@@ -148,6 +152,15 @@ impl DataDir {
     /// Takes the address back; nothing happens when there is none.
     pub fn unpublish(&self) {
         let _ = fs::remove_file(self.path(PUBLISHED));
+    }
+
+    /// Keeps what is secret or large out of commits; rules that stand already are somebody's choice.
+    fn have_ignored(&self) -> Result<(), DataDirError> {
+        let path = self.path(".gitignore");
+        if path.exists() {
+            return Ok(());
+        }
+        write_private(&path, IGNORED.as_bytes())
     }
 
     fn check_layout(&self) -> Result<(), DataDirError> {
