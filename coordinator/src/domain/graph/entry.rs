@@ -4,6 +4,7 @@ use granit_parser::Event;
 
 use super::file::{Located, TaskEntry};
 use super::limits::{MAX_ALL_PATHS, MAX_EDGES, MAX_RETRIES};
+use super::nearest::means_after;
 use super::printable::quote;
 use super::problem::ProblemKind;
 use super::read::Reader;
@@ -49,7 +50,11 @@ impl<'t> Reader<'t, '_> {
             };
             let value = self.values.value()?;
             let Some(field) = FIELDS.iter().position(|field| *field == name.value) else {
-                self.ignore_field(&name, &value.value, &FIELDS)?;
+                if means_after(&name.value) {
+                    self.refuse_field(&name);
+                } else {
+                    self.ignore_field(&name, &value.value, &FIELDS)?;
+                }
                 continue;
             };
             if std::mem::replace(&mut seen[field], true) {
@@ -66,6 +71,14 @@ impl<'t> Reader<'t, '_> {
         }
         self.tasks.push(task);
         Ok(())
+    }
+
+    /// What other systems call `after`: without it tasks would run in another order than was meant.
+    fn refuse_field(&mut self, name: &Located<String>) {
+        self.problems
+            .push(name.line, None, ProblemKind::UnknownField, || {
+                format!("unknown field {}; did you mean `after`?", quote(&name.value))
+            });
     }
 
     fn field(

@@ -20,3 +20,54 @@ pub fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str
         format!("; did you mean {}?", super::printable::quote(found))
     })
 }
+
+/// Words of other systems for what `after` says, without case, `_` and `-`.
+const AFTER: [&str; 13] = [
+    "blockedby",
+    "blockers",
+    "dep",
+    "dependencies",
+    "dependency",
+    "depends",
+    "dependson",
+    "deps",
+    "need",
+    "needs",
+    "prerequisites",
+    "requires",
+    "waitsfor",
+];
+
+/// Whether a field says what a task waits for, in another word than `after`.
+pub fn means_after(field: &str) -> bool {
+    let word: String = field
+        .chars()
+        .filter(|c| !matches!(c, '_' | '-' | ' '))
+        .flat_map(char::to_lowercase)
+        .collect();
+    AFTER.contains(&word.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_other_systems_for_after_are_known() {
+        for field in [
+            "depends_on",
+            "dependsOn",
+            "depends-on",
+            "needs",
+            "deps",
+            "dependencies",
+            "blocked_by",
+            "requires",
+        ] {
+            assert!(means_after(field), "{field}");
+        }
+        for field in ["after", "afer", "blocks", "description", "x-needs", ""] {
+            assert!(!means_after(field), "{field}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ pub enum ProblemKind {
     Empty,
     /// A value has another shape or type than its field.
     Shape,
-    /// A field that is not known. Only a warning.
+    /// A field that is not known: a warning, or a problem where it says in another word what `after` is for.
     UnknownField,
     /// A value that its field does not allow.
     Value,

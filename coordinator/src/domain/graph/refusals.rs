@@ -289,6 +289,26 @@ tasks:
 }
 
 #[test]
+fn a_field_that_means_after_is_refused() {
+    let text = r"
+- {key: a, title: A}
+- key: b
+  title: B
+  depends_on: [a]
+- {key: c, title: C, needs: b, after: [a]}
+- {title: D, key: d, dependsOn: {task: a}, x-needs: [a]}
+";
+    assert_snapshot!(errors(text), @r"
+    the task graph has 3 problems:
+      plan.yaml:5: task `b`: unknown field `depends_on`; did you mean `after`?
+      plan.yaml:6: task `c`: unknown field `needs`; did you mean `after`?
+      plan.yaml:7: task `d`: unknown field `dependsOn`; did you mean `after`?
+    ");
+    let agents = load("the agent's graph", text, &Limits::agent()).unwrap_err();
+    assert_eq!(agents.problems[0].kind, ProblemKind::UnknownField);
+}
+
+#[test]
 fn further_problems_are_counted() {
     let text: String = (0..1_000)
         .map(|n| format!("- {{key: k{n}, title: T, after: [x{n}x]}}\n"))
