@@ -1,6 +1,6 @@
 //! `doctor`: what is here, and what is missing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::paint::{Paint, Tone};
 use super::submit::{self, RepoFlags};
 use super::up::Programs;
 
-use crate::config::Config;
+use crate::config::{Config, unread};
 use crate::embedded::Places;
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
@@ -257,7 +257,7 @@ fn config() -> Finding {
         // What can be read may still be refused when a coordinator starts.
         Ok(Some(path)) => {
             match Config::read(&path).and_then(|config| config.settings()?.with_environment()) {
-                Ok(_) => Finding::ok("configuration", path.display().to_string()),
+                Ok(_) => readable(&path),
                 Err(error) => Finding::other(
                     "configuration",
                     Status::Missing,
@@ -271,6 +271,21 @@ fn config() -> Finding {
             Status::Missing,
             "not found",
             format!("{error:#}"),
+        ),
+    }
+}
+
+/// A file that can be used, and what of it nobody reads.
+fn readable(path: &Path) -> Finding {
+    let check = "configuration";
+    let file = path.display();
+    match unread(path).unwrap_or_default() {
+        keys if keys.is_empty() => Finding::ok(check, file.to_string()),
+        keys => Finding::other(
+            check,
+            Status::Note,
+            format!("{file} has keys that nobody reads: {}", keys.join(", ")),
+            "correct them, or take them out: what they say is ignored; `ralph-coordinator config` lists all keys",
         ),
     }
 }

@@ -18,3 +18,4 @@ pub use file::{
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::Memory;
+pub use unknown::unread;

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use super::file::read_table;
 use super::keys::{KEYS, WITHOUT_EFFECT};
+use crate::domain::graph::nearest;
 
 /// Tells of a key that nobody reads, once: a command may read its file several times.
 pub(super) fn warn(path: &Path, key: &str) {
@@ -21,8 +23,57 @@ pub(super) fn warn(path: &Path, key: &str) {
         Some((_, instead)) => {
             tracing::warn!(%file, key, instead, "this table of the configuration does nothing")
         }
-        None => tracing::warn!(%file, key, "unknown key in the configuration; it is ignored"),
+        None => {
+            let hint = hint(key).map_or_else(String::new, |hint| format!("; {hint}"));
+            tracing::warn!(%file, key, "unknown key in the configuration; it is ignored{hint}")
+        }
     }
+}
+
+/// The keys of a file that nobody reads, each with what to do about it as far as that can be told.
+///
+/// # Errors
+/// When it can't be read, or is no TOML.
+pub fn unread(path: &Path) -> anyhow::Result<Vec<String>> {
+    let keys = unknown(&read_table(path)?);
+    let told = keys.iter().map(|key| match hint(key) {
+        Some(hint) => format!("`{key}` ({hint})"),
+        None => format!("`{key}`"),
+    });
+    Ok(told.collect())
+}
+
+/// What is meant by a key that nobody reads, or what does it instead.
+fn hint(key: &str) -> Option<String> {
+    if let Some((_, instead)) = WITHOUT_EFFECT.iter().find(|(table, _)| *table == key) {
+        return Some((*instead).to_owned());
+    }
+    let mut above: Vec<&str> = key.split('.').collect();
+    let last = above.pop()?;
+    let known = beside(&above);
+    if known.contains(&last) {
+        return Some(format!("it is a table: [{key}]"));
+    }
+    let longer = known
+        .iter()
+        .copied()
+        .find(|name| name.strip_suffix(last).is_some_and(|begin| begin.ends_with('_')));
+    let meant = longer.or_else(|| nearest(last, known));
+    meant.map(|found| format!("did you mean `{found}`?"))
+}
+
+/// The names that are known in a table, or of tables where it is none.
+fn beside(above: &[&str]) -> Vec<&'static str> {
+    let of_the_file = KEYS.iter().filter(|key| key.name.contains('.'));
+    of_the_file
+        .filter_map(|key| {
+            let mut parts = key.name.split('.');
+            let fits = above
+                .iter()
+                .all(|one| parts.next().is_some_and(|part| part == "NAME" || part == *one));
+            parts.next().filter(|part| fits && *part != "NAME")
+        })
+        .collect()
 }
 
 /// Keys that nobody reads.
@@ -60,4 +111,28 @@ pub(super) fn unknown(file: &toml::Table) -> Vec<String> {
         }
     }
     unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_keyboard_is_told_with_what_was_meant() {
+        for (key, expected) in [
+            ("limits.max_csot", "did you mean `max_cost`?"),
+            ("execution.retries", "did you mean `max_retries`?"),
+            ("verfy", "did you mean `verify`?"),
+            ("agents.fast.comand", "did you mean `command`?"),
+            ("memory.embedings", "did you mean `embeddings`?"),
+            ("memory.embeddings.modle", "did you mean `model`?"),
+            ("agent", "it is a table: [agent]"),
+        ] {
+            assert_eq!(hint(key).as_deref(), Some(expected), "{key}");
+        }
+        assert!(hint("telemetry").is_some_and(|hint| hint.contains("/metrics")));
+        for key in ["colour", "limits.frobnicate", "agents.fast.frobnicate"] {
+            assert_eq!(hint(key), None, "{key}");
+        }
+    }
 }

@@ -80,3 +80,34 @@ fn a_table_that_does_nothing_says_so_once() {
         "{said}"
     );
 }
+
+#[test]
+fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[limits]\nmax_csot = 3\n[verfy]\ncommands = [\"true\"]\n";
+    std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+    let (_, said) = config(folder.path(), &[], &[]);
+    for meant in ["did you mean `max_cost`?", "did you mean `verify`?"] {
+        assert!(said.contains(meant), "{said}");
+    }
+    let output = Command::new(binary("ralph-coordinator"))
+        .args(["doctor", "--output", "json"])
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .output()
+        .unwrap();
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let items = page["items"].as_array().unwrap();
+    let finding = items
+        .iter()
+        .find(|item| item["check"] == "configuration")
+        .unwrap();
+    let found = finding["found"].as_str().unwrap();
+    assert!(
+        finding["status"] == "note"
+            && found.contains(".ralph.toml")
+            && found.contains("`limits.max_csot` (did you mean `max_cost`?)")
+            && found.contains("`verfy` (did you mean `verify`?)"),
+        "{finding}"
+    );
+}

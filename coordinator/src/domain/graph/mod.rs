@@ -43,6 +43,7 @@ pub use draw::draw;
 pub use fields::is_name;
 pub use file::{GraphFile, Located, TaskEntry};
 pub use limits::Limits;
+pub use nearest::nearest;
 pub use node::{Graph, Node};
 pub use problem::{GraphErrors, Problem, ProblemKind};
 pub use read::parse;
