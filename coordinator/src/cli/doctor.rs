@@ -11,6 +11,7 @@ use serde::Serialize;
 use sqlx::Connection as _;
 use tokio::process::Command;
 
+use super::agents;
 use super::args::Globals;
 use super::client::Client;
 use super::endpoint;
@@ -95,6 +96,7 @@ pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCod
         config(),
         running(globals).await,
     ];
+    findings.extend(agent_programs());
     findings.extend(embeddings().await);
     findings.extend(checkout().await);
     match globals.output {
@@ -136,6 +138,19 @@ fn worker_program() -> Finding {
         Ok(programs) => Finding::ok("ralph-worker", programs.worker.display().to_string()),
         Err(error) => Finding::other("ralph-worker", Status::Missing, "not found", error.to_string()),
     }
+}
+
+/// The programs of the agents that workers here would start. A coordinator needs none.
+fn agent_programs() -> Vec<Finding> {
+    let check = "agent";
+    let agents = agents::configured(named("RALPH_AGENT").as_deref());
+    agents
+        .iter()
+        .map(|agent| match &agent.found {
+            Some(place) => Finding::ok(check, format!("{}: {}", agent.name, place.display())),
+            None => Finding::other(check, Status::Note, agent.missing(), agent.advice()),
+        })
+        .collect()
 }
 
 async fn git() -> Finding {

@@ -3,6 +3,7 @@
 //! Standard output is for results, standard error for progress and messages. Exit codes are those of SPEC 3.5: 0, 1 for a
 //! failure, 2 for wrong usage, and the outcome's code where a command waited for a run.
 
+mod agents;
 mod args;
 mod branch;
 mod checked_out;

@@ -21,6 +21,20 @@ fn config(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Value, S
     (serde_json::from_slice(&output.stdout).unwrap(), said)
 }
 
+/// What `doctor` finds of one check, whether something else is missing here or not.
+fn doctor(folder: &Path, check: &str, variables: &[(&str, &str)]) -> Vec<Value> {
+    let output = Command::new(binary("ralph-coordinator"))
+        .args(["doctor", "--output", "json"])
+        .current_dir(folder)
+        .env("HOME", folder)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let items = page["items"].as_array().unwrap().iter();
+    items.filter(|item| item["check"] == check).cloned().collect()
+}
+
 fn of<'a>(page: &'a Value, key: &str) -> &'a Value {
     let items = page["items"].as_array().unwrap();
     items.iter().find(|item| item["key"] == key).unwrap()
@@ -90,18 +104,7 @@ fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
     for meant in ["did you mean `max_cost`?", "did you mean `verify`?"] {
         assert!(said.contains(meant), "{said}");
     }
-    let output = Command::new(binary("ralph-coordinator"))
-        .args(["doctor", "--output", "json"])
-        .current_dir(folder.path())
-        .env("HOME", folder.path())
-        .output()
-        .unwrap();
-    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let items = page["items"].as_array().unwrap();
-    let finding = items
-        .iter()
-        .find(|item| item["check"] == "configuration")
-        .unwrap();
+    let finding = &doctor(folder.path(), "configuration", &[])[0];
     let found = finding["found"].as_str().unwrap();
     assert!(
         finding["status"] == "note"
@@ -110,4 +113,24 @@ fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
             && found.contains("`verfy` (did you mean `verify`?)"),
         "{finding}"
     );
+}
+
+#[test]
+fn an_agent_whose_program_is_missing_is_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[agents.judge]\ncommand = \"/bin/sh -c true\"\n";
+    std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+    let found = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent --acp")]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    let told = found[0]["found"].as_str().unwrap();
+    let advice = found[0]["advice"].as_str().unwrap();
+    assert!(
+        found[0]["status"] == "note"
+            && told.contains("`no-such-agent` isn't on the PATH")
+            && advice.contains("--agent CMD")
+            && advice.contains("ralph-worker doctor"),
+        "{found:?}"
+    );
+    assert_eq!(found[1]["status"], "ok");
+    assert_eq!(found[1]["found"], "judge: /bin/sh");
 }

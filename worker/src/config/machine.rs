@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use agent_client_protocol::v1::schema::ToolKind;
 use anyhow::{Context as _, bail};
+use ralph_shared::requires::DEFAULT_AGENT_COMMAND;
 use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
 use super::args::MachineArgs;
@@ -14,9 +15,6 @@ use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
 use crate::workspace::{CacheRule, History, is_author};
-
-/// The agent where none is configured.
-const DEFAULT_COMMAND: &str = "claude-agent-acp";
 
 /// Longest name of an account.
 const ACCOUNT_BYTES: usize = 100;
@@ -122,7 +120,7 @@ impl Machine {
         default.command = args
             .agent
             .or(default.command)
-            .or_else(|| Some(DEFAULT_COMMAND.to_owned()));
+            .or_else(|| Some(DEFAULT_AGENT_COMMAND.to_owned()));
         agents.insert(DEFAULT_AGENT.to_owned(), agent(DEFAULT_AGENT, default)?);
         for agent in agents.values_mut() {
             agent.pass_env.extend(args.pass_env.iter().cloned());
@@ -369,7 +367,7 @@ mod tests {
     #[test]
     fn the_default_agent_is_there_without_being_named() {
         let machine = load("[agent]\npass_env = [\"KEY\"]\n[agents.other]\ncommand = \"x\"").unwrap();
-        assert_eq!(machine.agents[DEFAULT_AGENT].argv, [DEFAULT_COMMAND]);
+        assert_eq!(machine.agents[DEFAULT_AGENT].argv, [DEFAULT_AGENT_COMMAND]);
         assert_eq!(machine.agents[DEFAULT_AGENT].pass_env, ["KEY"]);
         assert_eq!(machine.agents["other"].argv, ["x"]);
     }

@@ -16,6 +16,7 @@ use super::programs::Programs;
 use super::servers::Servers;
 use super::steps::{Steps, tell};
 use super::stop::{Running, Signals};
+use crate::cli::agents;
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::endpoint::Endpoint;
@@ -112,6 +113,10 @@ async fn start(
             anyhow::Ok(((), slots_in_words(names.len(), args.slots)))
         };
         steps.step("workers", answer).await?;
+        let agents = agents::configured(args.agent.as_deref());
+        for agent in agents.iter().filter(|agent| agent.found.is_none()) {
+            tell(&format!("warning: {}\n  {}", agent.missing(), agent.advice()));
+        }
     }
     data.publish(&Published {
         url: url.clone(),
