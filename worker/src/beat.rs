@@ -109,7 +109,9 @@ async fn beat(life: &Life) {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::error!(error = format!("{error:#}"), "refused; draining");
+                    let reason = format!("{error:#}");
+                    tracing::error!(error = reason, "refused; draining");
+                    let _ = life.refused.set(reason);
                     life.draining.cancel();
                 }
             }

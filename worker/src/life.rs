@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
@@ -56,6 +56,8 @@ pub struct Life {
     pub incarnation: Incarnation,
     /// Cancelled when no more work is to be taken.
     pub draining: CancellationToken,
+    /// Why a coordinator refused this worker for good, once one did.
+    pub refused: OnceLock<String>,
     /// Tells the heartbeat to come now.
     pub beat_now: Notify,
     /// Tells slots that the coordinator wants a hello.
@@ -334,7 +336,7 @@ fn host() -> String {
 /// Runs a worker until `shutdown` and its drain.
 ///
 /// # Errors
-/// When it can't start: data folder taken, git missing, name refused.
+/// When it can't start: data folder taken, git missing, name refused. When it is refused later, after its drain.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
@@ -363,6 +365,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         redactor: Redactor::new(secrets),
         incarnation: Incarnation::new(),
         draining: shutdown,
+        refused: OnceLock::new(),
         beat_now: Notify::new(),
         hello_now: Notify::new(),
         prune_now: Notify::new(),
@@ -421,7 +424,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     settle(&life).await;
     heart.abort();
     life.link.flush().await;
-    Ok(())
+    match life.refused.get() {
+        Some(reason) => anyhow::bail!("{reason}"),
+        None => Ok(()),
+    }
 }
 
 async fn report_earlier_life(life: Arc<Life>, left: Vec<Assignment>, held: Vec<(Assignment, Workspace)>) {

@@ -261,3 +261,30 @@ fn an_interrupted_wait_leaves_the_run_going() {
     up.signal(Signal::SIGTERM);
     until("`up` to end", || up.try_wait().is_some());
 }
+
+#[test]
+fn a_drained_worker_stays_away_until_the_next_up() {
+    let machine = Machine::new();
+    let mut up = machine.up("up-1.log");
+    let drained = machine.run(&["worker", "drain", "worker-1"]);
+    let said = String::from_utf8_lossy(&drained.stderr);
+    assert!(drained.status.success(), "{said}");
+    until("the worker's end", || {
+        assert!(up.try_wait().is_none(), "{}", up.output());
+        up.output().contains("worker-1 was drained")
+    });
+    assert!(
+        !up.output().contains("starting worker-1 again"),
+        "{}",
+        up.output()
+    );
+    up.signal(Signal::SIGTERM);
+    until("`up` to end", || up.try_wait().is_some());
+    assert!(up.try_wait().unwrap().success(), "{}", up.output());
+
+    let mut up = machine.up("up-2.log");
+    let workers = machine.json(&["worker", "list"]);
+    assert_eq!(workers["items"][0]["status"], "ready", "{workers}");
+    up.signal(Signal::SIGTERM);
+    until("`up` to end", || up.try_wait().is_some());
+}

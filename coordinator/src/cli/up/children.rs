@@ -68,7 +68,9 @@ pub fn worker(
         .stop_steps([StopStep {
             signal: Signal::SIGTERM,
             grace: drain + WORKER_GRACE,
-        }]);
+        }])
+        // Only one that was told to drain ends so.
+        .may_finish();
     for pool in &args.pools {
         spec = spec.args(["--pool", pool]);
     }

@@ -156,10 +156,12 @@ async fn ready<F: Future<Output = bool>>(child: &Child, answers: impl Fn() -> F)
         if answers().await {
             return Ok(());
         }
-        if let Phase::BackingOff { exits, problem } = &*phases.borrow()
-            && *exits >= EXITS_ALLOWED
-        {
-            bail!("the {} does not start: {problem}", child.name);
+        match &*phases.borrow() {
+            Phase::BackingOff { exits, problem } if *exits >= EXITS_ALLOWED => {
+                bail!("the {} does not start: {problem}", child.name)
+            }
+            Phase::Finished => bail!("the {} was told to drain before it was ready", child.name),
+            _ => {}
         }
         if Instant::now() >= deadline {
             bail!(
@@ -172,7 +174,7 @@ async fn ready<F: Future<Output = bool>>(child: &Child, answers: impl Fn() -> F)
     }
 }
 
-/// Tells what dies; it is started again by itself.
+/// Tells what dies; it is started again by itself, but for a worker that somebody drained.
 async fn watch(running: &Running) {
     let mut watched = FuturesUnordered::new();
     let children = running.coordinator.iter().chain(&running.workers);
@@ -183,8 +185,14 @@ async fn watch(running: &Running) {
         phases.mark_unchanged();
         watched.push(async move {
             while phases.changed().await.is_ok() {
-                if let Phase::BackingOff { problem, .. } = &*phases.borrow_and_update() {
-                    tell(&format!("{problem}\nstarting {name} again"));
+                match &*phases.borrow_and_update() {
+                    Phase::BackingOff { problem, .. } => {
+                        tell(&format!("{problem}\nstarting {name} again"));
+                    }
+                    Phase::Finished => tell(&format!(
+                        "{name} was drained and has ended; it comes back when `up` is started again"
+                    )),
+                    _ => {}
                 }
             }
         });

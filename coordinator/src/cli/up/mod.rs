@@ -6,8 +6,8 @@
 //!     ├─ ralph-coordinator serve
 //!     └─ ralph-worker run, N times
 //! ```
-//! Each is started again when it dies. The order of the start is the order above, and of the stop its reverse. A data folder
-//! that another `up` left, however that ended, is gone on with.
+//! Each is started again when it dies, but for a worker that was drained. The order of the start is the order above, and of the
+//! stop its reverse. A data folder that another `up` left, however that ended, is gone on with.
 
 mod args;
 mod children;

@@ -31,6 +31,7 @@ pub struct ChildSpec {
     pub(super) death_signal: Signal,
     pub(super) log: PathBuf,
     pub(super) stop: Vec<StopStep>,
+    pub(super) may_finish: bool,
 }
 
 impl ChildSpec {
@@ -53,6 +54,7 @@ impl ChildSpec {
                 signal: Signal::SIGTERM,
                 grace: Duration::from_secs(10),
             }],
+            may_finish: false,
         }
     }
 
@@ -96,6 +98,12 @@ impl ChildSpec {
     /// Replaces the steps of an orderly stop.
     pub fn stop_steps(mut self, steps: impl IntoIterator<Item = StopStep>) -> Self {
         self.stop = steps.into_iter().collect();
+        self
+    }
+
+    /// Lets the child end for good: where it ends by itself with exit status 0, it isn't started again.
+    pub fn may_finish(mut self) -> Self {
+        self.may_finish = true;
         self
     }
 

@@ -1,7 +1,8 @@
-//! A child that is started again whenever it ends by itself.
+//! A child that is started again whenever it ends by itself, unless it may finish and did.
 //!
 //! ```text
 //! Starting ─► Running ─(ends by itself)─► BackingOff ─► Running …      all ─(stop)─► Stopped
+//!                └─(exit status 0, where that is for good)─► Finished
 //! ```
 //! The supervising task makes every move. It never gives up: the pause is bounded, and what has to be said about a child
 //! that keeps dying is for whoever watches the phases.
@@ -65,6 +66,8 @@ pub enum Phase {
         /// What happened, with the end of its log.
         problem: String,
     },
+    /// It ended by itself for good ([`ChildSpec::may_finish`]).
+    Finished,
     /// It was told to stop and has ended.
     Stopped,
 }
@@ -169,6 +172,12 @@ async fn supervise(
                         break;
                     }
                 };
+                if spec.may_finish && status.success() {
+                    info!(child = spec.name(), "ended for good");
+                    phase.send_replace(Phase::Finished);
+                    let _ = (&mut stopped).await;
+                    break;
+                }
                 if since.elapsed() >= backoff.forgive_after {
                     exits = 0;
                 }

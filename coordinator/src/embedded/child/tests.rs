@@ -80,6 +80,23 @@ async fn a_child_that_ends_by_itself_is_started_again_and_says_why() {
 }
 
 #[tokio::test]
+async fn a_child_that_may_finish_is_started_again_only_after_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let again = folder.path().join("again");
+    let script = format!(
+        "echo begun; test -e {0} && exit 0; touch {0}; exit 3",
+        again.display()
+    );
+    let supervised = Supervised::start(shell(folder.path(), &script).may_finish(), quick());
+    let mut phases = supervised.phases();
+    reaches(&mut phases, |phase| *phase == Phase::Finished).await;
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_eq!(log.matches("begun").count(), 2, "{log}");
+    supervised.stop().await;
+    assert_eq!(*phases.borrow(), Phase::Stopped);
+}
+
+#[tokio::test]
 async fn a_killed_child_comes_back_with_another_pid_and_a_stopped_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done";
