@@ -117,11 +117,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let loops = services::serve(deps.clone(), shutdown.clone());
     // It ends with the loops.
     let loops = async {
-        let ended = loops.await;
+        loops.await;
         shutdown.cancel();
-        ended
     };
-    let ((), loops) = tokio::join!(api, loops);
+    tokio::join!(api, loops);
     stop.abort();
     // A statement that hangs is cut off: the server takes its transaction back.
     let close = async { tokio::join!(deps.ways.close(), deps.db.close()) };
@@ -129,7 +128,6 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!("connections to the database did not close in time; cut off");
     }
     tracing::info!("stopped");
-    loops?;
     Ok(ExitCode::SUCCESS)
 }
 

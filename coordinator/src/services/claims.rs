@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use async_nats::Message;
 use futures::StreamExt as _;
 use ralph_shared::subjects::COORDINATORS;
 use ralph_shared::wire::{ClaimAnswer, ClaimRequest, common_version};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -32,6 +34,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     let (sender, mut queue) = mpsc::channel::<(ClaimRequest, Message)>(QUEUE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
     let taking = Arc::new(Semaphore::new(TAKING));
+    let mut serving = JoinSet::new();
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut receiving = true;
     loop {
@@ -52,15 +55,18 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                 queue.recv_many(&mut batch, MAX_BATCH).await;
                 let deps = deps.clone();
                 let taken = std::mem::take(&mut batch);
-                tokio::spawn(async move {
+                serving.spawn(async move {
                     serve(&deps, taken, turn).await;
                     drop(permit);
                 });
             }
+            Some(served) = serving.join_next() => served.context("claims were being served")?,
             else => {}
         }
         if !receiving && queue.is_empty() {
-            let _all = in_flight.acquire_many(u32::try_from(IN_FLIGHT)?).await?;
+            while let Some(served) = serving.join_next().await {
+                served.context("claims were being served")?;
+            }
             return Ok(());
         }
     }

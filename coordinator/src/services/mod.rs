@@ -118,11 +118,8 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// Pause before a loop that failed as a whole is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Runs all services until `shutdown`, then lets what is under way finish, bounded.
-///
-/// # Errors
-/// Never while it runs: a loop that fails is started again.
-pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()> {
+/// Runs all services until `shutdown`, then lets what is under way finish, bounded. A loop that fails is started again.
+pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     let mut loops = JoinSet::new();
     macro_rules! keep {
         ($name:literal, $run:path) => {{
@@ -163,5 +160,4 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) -> anyhow::Result<()
     }
     // While the broker is away this would wait for it.
     let _ = tokio::time::timeout(FLUSH, deps.bus.client.flush()).await;
-    Ok(())
 }

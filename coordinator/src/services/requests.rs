@@ -1,8 +1,8 @@
 //! Requests that are answered one by one: hello, heartbeat, decide, blob, check, prune.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use async_nats::Message;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use ralph_shared::wire::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -78,25 +78,29 @@ async fn answer_all(
         streams.push(subscription.map(move |message| (kind, message)));
     }
     let mut requests = select_all(streams);
-    let in_flight = Arc::new(Semaphore::new(most));
+    let mut serving = JoinSet::new();
     loop {
         let (kind, message) = tokio::select! {
             () = shutdown.cancelled() => break,
-            next = requests.next() => match next {
+            Some(served) = serving.join_next() => {
+                served.context("a request was being answered")?;
+                continue;
+            }
+            next = requests.next(), if serving.len() < most => match next {
                 Some(request) => request,
                 None => anyhow::bail!("the subscriptions to requests ended"),
             },
         };
-        let permit = Arc::clone(&in_flight).acquire_owned().await?;
         let deps = deps.clone();
-        tokio::spawn(async move {
+        serving.spawn(async move {
             if let Err(error) = serve(&deps, kind, &message).await {
                 tracing::warn!(%error, ?kind, "request could not be answered; it comes again");
             }
-            drop(permit);
         });
     }
-    let _all = in_flight.acquire_many(u32::try_from(most)?).await?;
+    while let Some(served) = serving.join_next().await {
+        served.context("a request was being answered")?;
+    }
     Ok(())
 }
 

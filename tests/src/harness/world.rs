@@ -39,7 +39,7 @@ pub struct World {
     pub bus: Bus,
     /// Times that coordinators go by.
     pub settings: Settings,
-    coordinators: Vec<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+    coordinators: Vec<(CancellationToken, JoinHandle<()>)>,
 }
 
 /// A program of this workspace, built beside the running test.
