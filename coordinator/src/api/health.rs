@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::app::App;
 use super::problem::Problem;
+use crate::store;
 
 /// How long the database may take.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
@@ -44,9 +45,8 @@ pub async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if app.shutdown.is_cancelled() {
         return Err(Problem::unavailable("this coordinator is being stopped"));
     }
-    let ping = sqlx::query_scalar::<_, i32>("select 1").fetch_one(&app.deps.db);
-    match tokio::time::timeout(DATABASE_WITHIN, ping).await {
-        Ok(Ok(_)) => {}
+    match tokio::time::timeout(DATABASE_WITHIN, store::ping(&app.deps.db)).await {
+        Ok(Ok(())) => {}
         Ok(Err(_)) | Err(_) => return Err(Problem::unavailable("the database does not answer")),
     }
     if app.deps.bus.client.connection_state() != Connection::Connected {

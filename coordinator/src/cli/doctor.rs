@@ -8,7 +8,6 @@ use clap::Args;
 use ralph_shared::broker;
 use ralph_shared::requires::OLDEST_GIT;
 use serde::Serialize;
-use sqlx::Connection as _;
 use tokio::process::Command;
 
 use super::agents;
@@ -22,6 +21,7 @@ use super::up::Programs;
 
 use crate::config::{Config, unread};
 use crate::embedded::Places;
+use crate::store;
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
 /// How long a server that is named may take to answer.
@@ -186,15 +186,8 @@ fn git_of(said: &str) -> Finding {
 async fn postgres(places: &Places) -> Finding {
     let check = "Postgres";
     if let Some(url) = named("DATABASE_URL") {
-        let connect = sqlx::PgConnection::connect(&url);
-        return match tokio::time::timeout(ANSWER_WITHIN, connect).await {
-            Ok(Ok(mut connection)) => {
-                let version = sqlx::query_scalar::<_, String>("show server_version")
-                    .fetch_one(&mut connection)
-                    .await
-                    .unwrap_or_else(|_| "of an unknown version".to_owned());
-                Finding::ok(check, format!("{version}, named by DATABASE_URL"))
-            }
+        return match tokio::time::timeout(ANSWER_WITHIN, store::server_version(&url)).await {
+            Ok(Ok(version)) => Finding::ok(check, format!("{version}, named by DATABASE_URL")),
             Ok(Err(error)) => Finding::other(
                 check,
                 Status::Missing,

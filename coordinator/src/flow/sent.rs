@@ -44,7 +44,7 @@ impl Sent {
     /// The same but for the commit.
     pub(super) async fn within(self, tx: &mut PgConnection) -> sqlx::Result<()> {
         let frames: Vec<_> = self.frames.into_iter().collect();
-        sqlx::Executor::execute(&mut *tx, "set local synchronous_commit = off").await?;
+        store::prompt::commit_unhurried(tx).await?;
         store::prompt::keep_frames(tx, &frames).await?;
         store::prompt::keep(tx, &self.prompts).await?;
         store::uses::insert_uses(tx, &self.uses, &self.trials).await

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, PgConnection, PgPool};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
 /// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
@@ -89,6 +89,25 @@ fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
 async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(SESSION).execute(&mut *conn).await?;
     sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
+}
+
+/// Asks the server for an answer.
+///
+/// # Errors
+/// When it gives none.
+pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
+    sqlx::raw_sql("select 1").execute(pool).await.map(drop)
+}
+
+/// The version of the server at `url`, in its own words.
+///
+/// # Errors
+/// When the address is none, or the server doesn't let us in.
+pub async fn server_version(url: &str) -> sqlx::Result<String> {
+    let mut conn = PgConnection::connect(url).await?;
+    sqlx::query_scalar("show server_version")
+        .fetch_one(&mut conn)
+        .await
 }
 
 /// Brings the schema to this release. Several coordinators may call it at once.

@@ -42,4 +42,7 @@ pub mod worker;
 
 mod connect;
 
-pub use connect::{SchemaError, connect, connect_prepared, migrate, pending_migrations, retry_serialization};
+pub use connect::{
+    SchemaError, connect, connect_prepared, migrate, pending_migrations, ping, retry_serialization,
+    server_version,
+};
