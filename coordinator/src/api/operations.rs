@@ -11,6 +11,7 @@ use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
+use crate::domain::names;
 use crate::flow::Signals;
 use crate::flow::operate::{self, Operated, RevertWish};
 use crate::flow::steer::{self, FeatureCommand, Steered};
@@ -54,10 +55,8 @@ pub async fn merge(
     Body(wish): Body<Merging>,
 ) -> Answer {
     let into = wish.into.as_deref();
-    if let Some(branch) = into.filter(|branch| !is_branch(branch)) {
-        return Err(Problem::invalid(format!(
-            "`{branch}` can't be the name of a branch"
-        )));
+    if let Some(branch) = into {
+        names::check_branch(branch).map_err(|error| Problem::refused(error.to_string()))?;
     }
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
@@ -119,19 +118,6 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
 
 type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
 
-/// A name that git takes for a branch and nothing else.
-pub(super) fn is_branch(name: &str) -> bool {
-    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
-    (1..=200).contains(&name.len())
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
-        && !name.contains("..")
-        && !name.ends_with('.')
-        && name.split('/').all(part)
-}
-
 /// Starts a run where none is under way, with the settings of the last one: nobody wants these tasks to wait. But not when other
 /// tasks are open, which a person may hold back: then they go along with the next run.
 async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> Answer {
@@ -176,21 +162,4 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
 
 fn gone() -> Problem {
     Problem::not_found("it was deleted meanwhile")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_branch_is_refused() {
-        for name in ["main", "release/2.1", "a-b_c"] {
-            assert!(is_branch(name), "{name}");
-        }
-        for name in [
-            "", "-f", "a..b", "a/", "/a", "a//b", "x.lock", ".a", "a/.b", "a b", "a:b", "a.",
-        ] {
-            assert!(!is_branch(name), "{name}");
-        }
-    }
 }

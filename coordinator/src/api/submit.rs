@@ -114,7 +114,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         ));
     }
     if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
-        && !super::operations::is_branch(base)
+        && names::check_branch(base).is_err()
     {
         let why =
             format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");

@@ -11,7 +11,7 @@ pub struct Merging {
     pub how: MergeHow,
     /// Into which branch, without `refs/heads/`; the one that it began from when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$")]
+    #[schema(min_length = 1, max_length = 200)]
     pub into: Option<String>,
 }
 
