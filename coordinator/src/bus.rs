@@ -31,7 +31,7 @@ const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
 const READER_BATCH: usize = 500;
 /// The server forgets a reader that was not heard for this long.
 const READER_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
-/// Transcripts are kept in the stream for this long; a copy goes to Postgres when the report is applied.
+/// Transcripts are kept in the stream for this long; once a dispatch is settled a copy goes to Postgres (`services/archive.rs`).
 const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// A connection to NATS with the names in use.

@@ -145,11 +145,6 @@ impl Subjects {
         self.name(&format!("events.{}", feature.0.simple()))
     }
 
-    /// State changes of all features.
-    pub fn events_all(&self) -> String {
-        self.name("events.*")
-    }
-
     /// "A pool got work" between coordinators, so that tickets are topped up sooner.
     pub fn ready(&self) -> String {
         self.name("ready")

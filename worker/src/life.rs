@@ -60,8 +60,6 @@ pub struct Life {
     pub refused: OnceLock<String>,
     /// Tells the heartbeat to come now.
     pub beat_now: Notify,
-    /// Tells slots that the coordinator wants a hello.
-    pub hello_now: Notify,
     /// Tells the one that prunes to ask now.
     pub prune_now: Notify,
     /// Asks for another try to push what is left.
@@ -171,7 +169,7 @@ impl Life {
         self.free_slots.load(Ordering::Relaxed)
     }
 
-    /// A slot took work (`-1`) or is free again.
+    /// A slot is free again, or took work.
     pub fn slot_is_free(&self, free: bool) {
         if free {
             self.free_slots.fetch_add(1, Ordering::Relaxed);
@@ -367,7 +365,6 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         draining: shutdown,
         refused: OnceLock::new(),
         beat_now: Notify::new(),
-        hello_now: Notify::new(),
         prune_now: Notify::new(),
         push_now: Notify::new(),
         unpushed: AtomicBool::new(false),

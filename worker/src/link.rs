@@ -11,7 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ralph_shared::broker;
-use ralph_shared::ids::DispatchId;
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, ClaimAnswer, ClaimRequest, DecideAnswer,
@@ -262,10 +261,5 @@ impl Link {
             });
         }
         Ok(String::from_utf8(whole)?)
-    }
-
-    /// The name that a dispatch's transcript has, for logs.
-    pub fn transcript_name(&self, dispatch: DispatchId) -> String {
-        self.subjects.transcript(dispatch)
     }
 }
