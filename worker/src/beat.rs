@@ -9,6 +9,7 @@ use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
 
 use crate::life::{Hearing, Life};
 use crate::outgoing;
+use crate::reminder::Reminder;
 
 /// Renewals go on until the process ends, drain included.
 pub async fn run(life: Arc<Life>) {
@@ -25,8 +26,9 @@ async fn publish(life: &Life) {
 }
 
 async fn renew(life: &Life) {
+    let mut silence = Reminder::default();
     loop {
-        beat(life).await;
+        beat(life, &mut silence).await;
         let times = life.times();
         if times.heard.elapsed() > times.dark_limit {
             life.end_all(EndReason::OutOfContact);
@@ -70,7 +72,7 @@ pub async fn publish_spooled(life: &Life) {
     }
 }
 
-async fn beat(life: &Life) {
+async fn beat(life: &Life, silence: &mut Reminder) {
     let beat = Heartbeat {
         reads: READS.to_vec(),
         worker: life.config.name.clone(),
@@ -85,6 +87,9 @@ async fn beat(life: &Life) {
     match life.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed { settled, end, drain }) => {
             life.heard(true);
+            if silence.over() {
+                tracing::info!("in contact again");
+            }
             life.answers_are_known(&beat.answered);
             for one in settled {
                 life.spool.settle(one.dispatch, one.settlement);
@@ -118,10 +123,11 @@ async fn beat(life: &Life) {
         }
         Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),
         Err(error) => {
-            if life.in_contact() {
-                tracing::warn!(error = format!("{error:#}"), "out of contact");
-            }
             life.heard(false);
+            let error = format!("{error:#}");
+            if silence.is_due(&error, Instant::now()) {
+                tracing::warn!(error, "out of contact");
+            }
         }
     }
 }

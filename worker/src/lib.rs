@@ -14,6 +14,7 @@
 //! | [`session`] | one ACP conversation (DESIGN 5) |
 //! | [`prune`] | branches of old attempts go from their remotes |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
+//! | [`reminder`] | what is wrong is said again while it lasts |
 //! | [`disk`] | how full a disk is |
 //! | [`doctor`] | whether this machine could work |
 //! | [`chat`] | an interactive session at a terminal |
@@ -35,6 +36,7 @@ pub mod link;
 pub mod outgoing;
 pub mod paint;
 pub mod prune;
+pub mod reminder;
 pub mod sandbox;
 pub mod session;
 pub mod slot;

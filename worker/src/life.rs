@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::door::{Doors, Knock};
 use crate::home::Home;
 use crate::link::Link;
+use crate::reminder::Reminder;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
 use crate::workspace::{self, Workspace, Workspaces};
@@ -237,11 +238,11 @@ impl Life {
     /// # Errors
     /// When it is refused for good.
     pub async fn say_hello(&self, held: &[DispatchId]) -> anyhow::Result<()> {
-        let mut told = String::new();
+        let mut told = Reminder::default();
         while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
-            if reason != told {
-                tracing::warn!(reason, "not welcomed yet");
-                told = reason;
+            if told.is_due(&reason, Instant::now()) {
+                let cause = self.link.refusal(&self.config.nats_url).await;
+                tracing::warn!(reason, cause, "not welcomed yet");
             }
             self.rest(pause).await;
             if self.draining.is_cancelled() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use async_nats::connection::State;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::{self};
 use base64::Engine as _;
@@ -42,6 +43,8 @@ pub struct Link {
     jetstream: jetstream::Context,
     subjects: Subjects,
     patience_ms: Arc<AtomicU64>,
+    /// Where the broker is, without a login.
+    at: Arc<str>,
 }
 
 impl Link {
@@ -57,6 +60,7 @@ impl Link {
             jetstream,
             subjects,
             patience_ms: Arc::new(AtomicU64::new(FIRST_PATIENCE.as_millis() as u64)),
+            at: broker::addresses(url).into(),
         })
     }
 
@@ -78,12 +82,34 @@ impl Link {
     ) -> anyhow::Result<A> {
         let body = Bytes::from(serde_json::to_vec(request)?);
         let asked = self.client.request(subject.clone(), body);
-        let message = tokio::time::timeout(self.patience(), asked)
-            .await
-            .with_context(|| format!("no coordinator answered on {subject}"))?
-            .with_context(|| format!("failed to ask on {subject}"))?;
+        let Ok(answer) = tokio::time::timeout(self.patience(), asked).await else {
+            bail!("{}", self.silence(&subject));
+        };
+        let message = answer.with_context(|| format!("failed to ask on {subject}"))?;
         serde_json::from_slice(&message.payload)
             .with_context(|| format!("the answer on {subject} can't be read"))
+    }
+
+    /// Why nobody answered.
+    fn silence(&self, subject: &str) -> String {
+        if self.is_connected() {
+            format!("no coordinator answered on {subject}")
+        } else {
+            format!("NATS at {} can't be reached", self.at)
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// What another try to connect to `url` ends with, while there is no connection.
+    pub async fn refusal(&self, url: &str) -> Option<String> {
+        if self.is_connected() {
+            return None;
+        }
+        let tried = broker::refusal(url, "ralph-worker");
+        tokio::time::timeout(FIRST_PATIENCE, tried).await.ok().flatten()
     }
 
     /// Says hello.

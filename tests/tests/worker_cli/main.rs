@@ -4,3 +4,4 @@
 mod bench;
 mod chat;
 mod doctor;
+mod run;

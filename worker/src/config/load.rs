@@ -90,6 +90,12 @@ impl Config {
         }
         let mut dirs = absolute(args.dirs.into_iter())?;
         dirs.extend(machine.dirs);
+        if let Some(dir) = dirs.iter().find(|dir| !dir.is_dir()) {
+            bail!(
+                "there is no folder {} for agents to work in: make it, or correct --dir, or `dirs` of [workspace]",
+                dir.display()
+            );
+        }
         let mut pools = args.pools;
         if !dirs.is_empty() {
             // Who submits work for a folder of this machine names this pool.
@@ -167,5 +173,6 @@ mod tests {
         assert!(refused(|a| a.slots = 0).contains("--slots"));
         assert!(refused(|a| a.nats = "nats://a:1,nats://w:secret@b:1".into()).contains("NATS_URL"));
         assert!(refused(|a| a.data = "/opt/ralph".into()).contains("--data"));
+        assert!(refused(|a| a.dirs = vec!["/no/such".into()]).contains("no folder /no/such"));
     }
 }
