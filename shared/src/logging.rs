@@ -20,6 +20,7 @@ pub enum LogFormat {
 pub fn init(default_filter: &str, format: LogFormat) {
     let filter = std::env::var("RALPH_LOG")
         .ok()
+        .filter(|text| !text.is_empty())
         .and_then(|text| EnvFilter::try_new(text).ok())
         .unwrap_or_else(|| EnvFilter::new(default_filter));
     let json = format == LogFormat::Json || std::env::var("RALPH_LOG_FORMAT").is_ok_and(|f| f == "json");
@@ -30,7 +31,8 @@ pub fn init(default_filter: &str, format: LogFormat) {
     if json {
         let _ = builder.json().try_init();
     } else {
-        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let colour = std::io::stderr().is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let _ = builder.with_ansi(colour).with_target(false).try_init();
     }
 }

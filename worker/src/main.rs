@@ -58,7 +58,9 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let cli = Cli::parse();
+    let command = without_empty_variables(<Cli as clap::CommandFactory>::command());
+    let cli = <Cli as clap::FromArgMatches>::from_arg_matches(&command.get_matches())
+        .unwrap_or_else(|error| error.exit());
     let default_filter = match cli.command {
         Command::Run(_) => "info,async_nats=warn",
         Command::Doctor(_) | Command::Chat(_) | Command::Free { .. } => "warn,async_nats=off",
@@ -73,6 +75,20 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Free { dir } => free(&dir),
         }
     })
+}
+
+/// A variable that is empty counts as one that isn't set.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let value = arg.get_env().and_then(std::env::var_os);
+            if value.is_some_and(|value| value.is_empty()) {
+                arg.env(None::<&'static str>)
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(without_empty_variables)
 }
 
 fn free(dir: &std::path::Path) -> anyhow::Result<ExitCode> {

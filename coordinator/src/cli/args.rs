@@ -37,6 +37,24 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// The command line as it is parsed: a variable that is empty counts as one that isn't set.
+pub fn command() -> clap::Command {
+    without_empty_variables(<Cli as clap::CommandFactory>::command())
+}
+
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let value = arg.get_env().and_then(std::env::var_os);
+            if value.is_some_and(|value| value.is_empty()) {
+                arg.env(None::<&'static str>)
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(without_empty_variables)
+}
+
 /// Where the coordinator is, and how to print.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "For all commands")]

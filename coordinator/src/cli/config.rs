@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory as _};
+use clap::{ArgMatches, Args};
 
-use super::args::{Cli, Globals};
+use super::args::{Globals, command};
 use super::output;
 use super::serve::ServeArgs;
 use super::start::Usage;
@@ -57,7 +57,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     let table = path.as_deref().map(read_table).transpose()?;
     // Says what is wrong with it, and warns of what nobody reads.
     Config::find()?;
-    let matches = Cli::command().get_matches();
+    let matches = command().get_matches();
     let matches = matches.subcommand_matches("config");
     let file = path.as_deref().zip(table.as_ref());
     let mut items = effective(file, |key| given(key, matches));

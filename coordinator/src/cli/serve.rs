@@ -91,7 +91,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             .await
             .context("failed to store the token's hash")?;
     }
-    let nats_url = std::env::var("NATS_URL").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
+    let named = std::env::var("NATS_URL").ok().filter(|url| !url.is_empty());
+    let nats_url = named.unwrap_or_else(|| "nats://127.0.0.1:4222".to_owned());
     let bus = Bus::connect(&nats_url, subjects).await?;
     let listener = TcpListener::bind(args.listen).await.with_context(|| {
         format!(

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use ralph_shared::logging::{self, LogFormat};
 
-use super::args::{Cli, Command};
+use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
@@ -24,7 +24,7 @@ const USAGE: u8 = 2;
 
 /// Parses the arguments, does the command, prints what went wrong.
 pub async fn main() -> ExitCode {
-    let matches = Cli::command().get_matches();
+    let matches = command().get_matches();
     let mut cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

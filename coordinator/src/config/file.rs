@@ -176,9 +176,7 @@ impl NotifyTable {
             }
             None => Vec::new(),
         };
-        let secret = std::env::var("RALPH_NOTIFY_SECRET")
-            .ok()
-            .or_else(|| self.secret.clone());
+        let secret = chosen(std::env::var("RALPH_NOTIFY_SECRET").ok(), self.secret.as_deref());
         let secret = match secret
             .as_deref()
             .map(|secret| (secret, secret.strip_prefix("file:")))
@@ -311,6 +309,12 @@ impl Config {
     }
 }
 
+/// What a variable says, else the file. A variable that is empty counts as one that isn't set.
+pub(super) fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
+    let variable = variable.filter(|text| !text.is_empty());
+    variable.or_else(|| file.map(str::to_owned))
+}
+
 /// The file as it is.
 ///
 /// # Errors
@@ -425,6 +429,18 @@ mod tests {
         ] {
             let error = notify(text).unwrap_err();
             assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_variable_wins_unless_it_is_empty() {
+        for (variable, file, expected) in [
+            (Some("a"), Some("b"), Some("a")),
+            (Some(""), Some("b"), Some("b")),
+            (Some(""), None, None),
+            (None, Some("b"), Some("b")),
+        ] {
+            assert_eq!(chosen(variable.map(str::to_owned), file).as_deref(), expected);
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 
+use super::file::chosen;
 use super::sections::SectionsTable;
 use crate::domain::lifecycle::{Bounds, Distill};
 use crate::embedder::{Embedder, Endpoint};
@@ -126,7 +127,7 @@ impl EmbeddingsTable {
             (1..=MOST_WAIT_MS).contains(&timeout_ms),
             "memory.embeddings.timeout_ms is how long a claim waits, 1 to {MOST_WAIT_MS}, not {timeout_ms}"
         );
-        let key = std::env::var(KEY_VARIABLE).ok().or_else(|| self.key.clone());
+        let key = chosen(std::env::var(KEY_VARIABLE).ok(), self.key.as_deref());
         let key = match key.as_deref().map(|key| (key, key.strip_prefix("file:"))) {
             Some((_, Some(path))) => {
                 let text = std::fs::read_to_string(path)

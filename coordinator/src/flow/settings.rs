@@ -122,7 +122,7 @@ impl Settings {
             ("RALPH_DARK_LIMIT_MS", &mut self.dark_limit),
             ("RALPH_GRACE_MS", &mut self.grace),
         ] {
-            if let Ok(text) = std::env::var(name) {
+            if let Some(text) = std::env::var(name).ok().filter(|text| !text.is_empty()) {
                 let ms =
                     text.trim().parse().ok().filter(|ms| *ms > 0).with_context(|| {
                         format!("{name} is `{text}`; expected milliseconds, such as 5000")

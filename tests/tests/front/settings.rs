@@ -78,6 +78,18 @@ fn each_key_is_set_by_its_variable_and_by_its_flag() {
 }
 
 #[test]
+fn a_variable_that_is_empty_is_not_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = KEYS.iter().filter_map(|key| key.variable);
+    let empty: Vec<(&str, &str)> = variables.map(|variable| (variable, "")).collect();
+    let (page, said) = config(folder.path(), &[], &empty);
+    assert_eq!(said, "");
+    for item in page["items"].as_array().unwrap() {
+        assert_eq!(item["source"], "default", "{item}");
+    }
+}
+
+#[test]
 fn a_table_that_does_nothing_says_so_once() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[telemetry]\nendpoint = \"http://127.0.0.1:4317\"\n[limits]\nmax_cots = 1\n";

@@ -88,7 +88,7 @@ pub fn worker(
 fn here(data: &DataDir) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     let root = data.root().canonicalize().ok()?;
-    let chosen = std::env::var_os("RALPH_DIRS").is_some();
+    let chosen = std::env::var_os("RALPH_DIRS").is_some_and(|dirs| !dirs.is_empty());
     (!chosen && here.parent().is_some() && !root.starts_with(&here)).then_some(here)
 }
 
