@@ -148,7 +148,24 @@ pub fn schema() -> Schema {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::domain::graph::entry::FIELDS;
+    use crate::domain::graph::{Limits, load};
+
+    #[test]
+    fn the_page_on_task_files_has_every_field_and_an_example_that_is_accepted() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/task-files.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let told: BTreeSet<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(told, BTreeSet::from(FIELDS));
+        let (_, example) = page.split_once("```yaml\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        let graph = load("task-files.md", example, &Limits::file()).unwrap();
+        assert_eq!((graph.nodes.len(), graph.warnings.len()), (2, 0));
+    }
 
     /// `RALPH_UPDATE_SCHEMA=1 cargo nextest run -p ralph-coordinator published_schema` writes the file anew.
     #[test]
