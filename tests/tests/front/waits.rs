@@ -53,6 +53,9 @@ async fn nothing_is_waited_for_where_nothing_runs() {
         4,
         "`ralph-coordinator feature run f --wait`",
     );
+    // Its last run is complete, and the feature isn't any more.
+    check("feature wait f", 4, "1 task of `f` waits and no run is under way");
+    check("feature wait f --output json", 4, "\"needs_run\": true");
     // Since a person may hold that task back, it doesn't begin with the merge.
     check(
         "feature merge f --wait",

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::idle;
 use crate::cli::duration;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, tame, tone_of};
@@ -14,6 +15,10 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
         return never_ran(progress, format);
     };
+    // What was added since isn't resolved, and waits for a run of its own.
+    if outcome == RunOutcome::Complete && feature.needs_run {
+        return waits(progress, format);
+    }
     if format == Format::Json {
         output::json(progress)?;
     } else {
@@ -56,14 +61,11 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// Tells that what was asked for waits for a run that a person starts.
+/// Tells that what is open waits for a run that a person starts.
 pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
-    let feature = &progress.feature;
-    eprintln!(
-        "`{0}` is {1}, so nothing begins by itself: `ralph-coordinator feature run {0} --wait` starts a run",
-        feature.name,
-        feature.status.as_str()
-    );
+    if let Some(words) = idle::words(&progress.feature) {
+        eprintln!("{words}");
+    }
     if format == Format::Json {
         output::json(progress)?;
     }

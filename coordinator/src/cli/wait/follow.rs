@@ -67,7 +67,8 @@ impl Screen {
     }
 }
 
-/// Waits for the end of the run in which what was just asked for is done; where none is under way, nothing is waited for.
+/// Waits for the end of the run in which what was just asked for is done; where it waits for one to be started, nothing is
+/// waited for.
 ///
 /// # Errors
 /// As [`wait`].
@@ -80,10 +81,10 @@ pub async fn begun(
     let progress: Progress = client
         .get(&format!("/features/{}/progress", escape(feature)))
         .await?;
-    if progress.is_under_way() {
-        return wait(client, feature, format, interrupts).await;
+    if progress.feature.needs_run {
+        return ended::waits(&progress, format);
     }
-    ended::waits(&progress, format)
+    wait(client, feature, format, interrupts).await
 }
 
 /// Waits for the end of a feature's run; prints how it ended, as JSON if that is wanted.

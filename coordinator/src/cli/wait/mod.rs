@@ -1,11 +1,12 @@
 //! `--wait`: what goes on until a run's end, and its outcome's exit code (SPEC 3.5, 3.6).
 //!
 //! [`follow`] reads the progress and ends with the run; `bar` shows it at a terminal, `lines` elsewhere; `interrupt` is what
-//! Ctrl+C offers; `ended` tells the outcome.
+//! Ctrl+C offers; `ended` tells the outcome; `idle` what waits while no run is under way.
 
 mod bar;
 mod ended;
 mod follow;
+mod idle;
 mod interrupt;
 mod lines;
 

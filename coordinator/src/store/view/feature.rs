@@ -32,6 +32,9 @@ pub struct FeatureView {
     #[serde(default)]
     pub avoid_conflicts: bool,
     pub tasks: TaskCounts,
+    /// Whether tasks are open while no run is under way: none of them begins before a person starts one.
+    #[serde(default)]
+    pub needs_run: bool,
     /// Its current or last run.
     pub run: Option<RunView>,
     /// What all of its runs cost so far. US dollars.
@@ -64,6 +67,11 @@ impl TaskCounts {
     /// Tasks that need nothing more: done, skipped or cancelled.
     pub fn resolved(&self) -> i64 {
         self.done + self.skipped + self.cancelled
+    }
+
+    /// Tasks that are worked on, or would be in time.
+    pub fn open(&self) -> i64 {
+        self.pending + self.blocked + self.in_progress
     }
 }
 
@@ -105,6 +113,21 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
             let open = i64::from(row.pending);
             // Claims move tasks without the feature's lock, so the two numbers are of slightly different moments.
             let in_progress = row.live.min(open);
+            let tasks = TaskCounts {
+                total: open + counted.into_iter().map(i64::from).sum::<i64>(),
+                pending: open - in_progress,
+                blocked: row.blocked.into(),
+                in_progress,
+                done: row.done.into(),
+                failed: row.failed.into(),
+                cancelled: row.cancelled.into(),
+                skipped: row.skipped.into(),
+                needs_review: row.needs_review.into(),
+            };
+            let may_start = matches!(
+                row.state,
+                FeatureState::Draft | FeatureState::Planned | FeatureState::Ready | FeatureState::Failed
+            );
             FeatureView {
                 id: FeatureId(row.id).short(),
                 name: row.name,
@@ -118,17 +141,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 max_parallel: row.max_parallel,
                 failure_policy: row.failure_policy,
                 avoid_conflicts: row.avoid_conflicts,
-                tasks: TaskCounts {
-                    total: open + counted.into_iter().map(i64::from).sum::<i64>(),
-                    pending: open - in_progress,
-                    blocked: row.blocked.into(),
-                    in_progress,
-                    done: row.done.into(),
-                    failed: row.failed.into(),
-                    cancelled: row.cancelled.into(),
-                    skipped: row.skipped.into(),
-                    needs_review: row.needs_review.into(),
-                },
+                tasks,
+                needs_run: may_start && tasks.open() > 0,
                 run,
                 cost_usd: row.cost_usd,
                 created_at: row.created_at,

@@ -1,0 +1,66 @@
+//! What to say where tasks wait and no run is under way: without a word, people wait for what never begins.
+
+use crate::domain::states::FeatureState;
+use crate::store::view::FeatureView;
+
+/// What to do about it; `None` where what is open begins by itself, or nothing is open.
+pub fn words(feature: &FeatureView) -> Option<String> {
+    let name = &feature.name;
+    let waiting = match feature.tasks.open() {
+        0 => return None,
+        1 => format!("1 task of `{name}` waits"),
+        n => format!("{n} tasks of `{name}` wait"),
+    };
+    match feature.status {
+        FeatureState::Paused => Some(format!(
+            "{waiting} while it is paused: `ralph-coordinator feature resume {name}` goes on"
+        )),
+        _ if feature.needs_run => Some(format!(
+            "{waiting} and no run is under way, so nothing begins by itself: `ralph-coordinator feature run {name} --wait` \
+             starts one"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn feature(status: &str, needs_run: bool, pending: i64, blocked: i64) -> FeatureView {
+        let counts = json!({
+            "total": 9, "pending": pending, "blocked": blocked, "in_progress": 0, "done": 1, "failed": 0,
+            "cancelled": 0, "skipped": 0, "needs_review": 0,
+        });
+        let view = json!({
+            "id": "f-1", "name": "todo", "status": status, "repo_id": "r", "max_parallel": 4,
+            "failure_policy": "continue", "tasks": counts, "needs_run": needs_run,
+            "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value(view).unwrap()
+    }
+
+    #[test]
+    fn what_waits_for_a_person_to_start_it_is_told() {
+        let ready = words(&feature("ready", true, 2, 1)).unwrap();
+        assert!(
+            ready.starts_with("3 tasks of `todo` wait and no run")
+                && ready.contains("`ralph-coordinator feature run todo --wait`"),
+            "{ready}"
+        );
+        let one = words(&feature("failed", true, 0, 1)).unwrap();
+        assert!(one.starts_with("1 task of `todo` waits and no run"), "{one}");
+        let paused = words(&feature("paused", false, 1, 0)).unwrap();
+        assert!(
+            paused.contains("`ralph-coordinator feature resume todo`"),
+            "{paused}"
+        );
+        assert_eq!(words(&feature("running", false, 1, 0)), None);
+        assert_eq!(words(&feature("cancelled", false, 1, 0)), None);
+        assert_eq!(words(&feature("done", false, 0, 0)), None);
+    }
+}
