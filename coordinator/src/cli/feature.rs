@@ -336,6 +336,9 @@ pub async fn operation(
             output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
         }
     }
+    if operating.run.is_none() {
+        wait::hint(client, &operating.feature).await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

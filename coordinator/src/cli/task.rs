@@ -9,7 +9,7 @@ use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
 use super::output::{self, Format};
-use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree};
+use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
 use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
@@ -316,6 +316,9 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
         }
     }
+    if matches!(verb, "retry" | "approve" | "reject") {
+        wait::hint_of_task(&client, &named.task).await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -338,6 +341,9 @@ async fn retry_all(
     match format {
         Format::Json => output::json(&Done { count })?,
         Format::Table | Format::Wide => output::text(&format!("retry: {count} tasks of {feature}\n"))?,
+    }
+    if count > 0 {
+        wait::hint(client, feature).await;
     }
     Ok(ExitCode::SUCCESS)
 }

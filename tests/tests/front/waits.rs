@@ -56,6 +56,9 @@ async fn nothing_is_waited_for_where_nothing_runs() {
     // Its last run is complete, and the feature isn't any more.
     check("feature wait f", 4, "1 task of `f` waits and no run is under way");
     check("feature wait f --output json", 4, "\"needs_run\": true");
+    let hint = "no run is under way, so nothing begins by itself: `ralph-coordinator feature run f --wait`";
+    check("submit task Last --feature f", 0, hint);
+    check("feature update f", 0, hint);
     // Since a person may hold that task back, it doesn't begin with the merge.
     check(
         "feature merge f --wait",
@@ -169,7 +172,16 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
     check(&submit("by-flag", "--no-review=no"), 4, "for a person");
     // A further run is like the last one.
     std::fs::remove_file(folder.path().join(".ralph.toml")).unwrap();
-    check("task retry by-file/a", 0, "by-file/a");
+    check(
+        "task retry by-file/a",
+        0,
+        "`ralph-coordinator feature run by-file --wait`",
+    );
+    check(
+        "task retry --all-of goes-on",
+        0,
+        "`ralph-coordinator feature run goes-on --wait`",
+    );
     check("feature run by-file --wait", 1, "failed for good");
     stage.strike().await;
 }

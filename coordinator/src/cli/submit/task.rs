@@ -112,5 +112,9 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
     };
     let mut waits = Interrupts::of(args.wait)?;
     let answer: Accepted = wait::answer(waits.as_mut(), client.post("/tasks", &request)).await?;
-    accepted(&client, globals.output, &answer, waits).await
+    let code = accepted(&client, globals.output, &answer, waits).await?;
+    if !args.wait {
+        wait::hint_at(&answer.feature);
+    }
+    Ok(code)
 }

@@ -52,9 +52,10 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
             text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
         }
         if !progress.attention.is_empty() {
-            text.push_str(
-                "  `ralph-coordinator task show ID` tells what was tried, `task retry ID` tries again\n",
-            );
+            text.push_str(&format!(
+                "  `ralph-coordinator task show ID` tells what was tried, `task retry ID` tries again, then `feature run {}`\n",
+                feature.name
+            ));
         }
         output::text(&text)?;
     }
@@ -63,9 +64,7 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
 
 /// Tells that what is open waits for a run that a person starts.
 pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
-    if let Some(words) = idle::words(&progress.feature) {
-        eprintln!("{words}");
-    }
+    idle::hint_at(&progress.feature);
     if format == Format::Json {
         output::json(progress)?;
     }

@@ -1,10 +1,37 @@
 //! What to say where tasks wait and no run is under way: without a word, people wait for what never begins.
 
+use crate::cli::client::{Client, escape};
 use crate::domain::states::FeatureState;
-use crate::store::view::FeatureView;
+use crate::store::view::{FeatureView, TaskDetail};
+
+/// Says so after something was queued in a task's feature. That is done, so where the look-up fails, nothing is said.
+pub async fn hint_of_task(client: &Client, task: &str) {
+    if let Some((feature, _)) = task.split_once('/') {
+        return hint(client, feature).await;
+    }
+    let detail: anyhow::Result<TaskDetail> = client.get(&format!("/tasks/{}", escape(task))).await;
+    if let Ok(detail) = detail {
+        hint(client, &detail.task.feature).await;
+    }
+}
+
+/// The same of a feature.
+pub async fn hint(client: &Client, feature: &str) {
+    let view: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
+    if let Ok(view) = view {
+        hint_at(&view);
+    }
+}
+
+/// The same of a feature as it is now.
+pub fn hint_at(feature: &FeatureView) {
+    if let Some(words) = words(feature) {
+        eprintln!("{words}");
+    }
+}
 
 /// What to do about it; `None` where what is open begins by itself, or nothing is open.
-pub fn words(feature: &FeatureView) -> Option<String> {
+fn words(feature: &FeatureView) -> Option<String> {
     let name = &feature.name;
     let waiting = match feature.tasks.open() {
         0 => return None,

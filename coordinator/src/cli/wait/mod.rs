@@ -11,4 +11,5 @@ mod interrupt;
 mod lines;
 
 pub use follow::{begun, wait};
+pub use idle::{hint, hint_at, hint_of_task};
 pub use interrupt::{Interrupts, Left, answer};
