@@ -129,6 +129,16 @@ fn a_submission_that_cannot_work_is_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn what_cannot_be_undone_is_not_done_before_somebody_says_yes() {
+    let root = tempfile::tempdir().unwrap();
+    let purge = ["memory", "purge", "l-9f2c"];
+    let nobody = [&purge[..], &NOBODY].concat();
+    check(root.path(), &nobody, 2, &["l-9f2c", "--yes"]);
+    let sent = [&nobody[..], &["--yes"]].concat();
+    check(root.path(), &sent, 1, &["no coordinator answers"]);
+}
+
+#[test]
 fn a_dry_run_draws_the_graph_and_needs_nobody() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(

@@ -95,7 +95,7 @@ async fn an_entry_is_added_found_changed_and_hidden() {
     );
     let all = ralph_json(&api, here, &["memory", "list", "--all"]).await;
     assert_eq!(all["items"][0]["status"], "pruned");
-    let purged = ralph_json(&api, here, &["memory", "purge", id]).await;
+    let purged = ralph_json(&api, here, &["memory", "purge", id, "--yes"]).await;
     assert_eq!((&purged["entries"], &purged["prompts"]), (&json!(1), &json!(0)));
     let all = ralph_json(&api, here, &["memory", "list", "--all"]).await;
     assert_eq!(all["items"], json!([]));

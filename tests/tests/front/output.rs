@@ -181,7 +181,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
         .reads("memory_taken", &format!("memory prune {entry}"))
         .await;
     reader
-        .reads("memory_purged", &format!("memory purge {entry}"))
+        .reads("memory_purged", &format!("memory purge {entry} --yes"))
         .await;
     reader.reads("operating", "feature update f").await;
     reader.reads("pruning", "feature prune f --dry-run").await;

@@ -55,13 +55,17 @@ pub enum MemoryCommand {
     #[command(
         after_help = "Transcripts of the attempt that wrote it keep it until their retention ends.
 
-Example:
-  ralph-coordinator memory purge l-9f2c41aa07be"
+Examples:
+  ralph-coordinator memory purge l-9f2c41aa07be
+  ralph-coordinator memory purge l-9f2c41aa07be --yes"
     )]
     Purge {
         /// Ids of entries, or their beginnings
         #[arg(required = true)]
         entries: Vec<String>,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Take back everything that came from an attempt, and everything distilled from it
     #[command(after_help = "Example:
@@ -149,7 +153,7 @@ pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<Ex
         MemoryCommand::Add(args) => put::add(globals, args).await?,
         MemoryCommand::Edit(args) => put::edit(globals, args).await?,
         MemoryCommand::Prune(args) => put::prune(globals, args).await?,
-        MemoryCommand::Purge { entries } => put::purge(globals, entries).await?,
+        MemoryCommand::Purge { entries, yes } => put::purge(globals, entries, yes).await?,
         MemoryCommand::Revoke { task, attempt } => put::revoke(globals, &task, attempt).await?,
         MemoryCommand::Export(args) => files::export(globals, args).await?,
         MemoryCommand::Import(args) => files::import(globals, args).await?,

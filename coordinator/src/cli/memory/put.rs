@@ -10,6 +10,7 @@ use super::{KindArg, RepoArgs};
 use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, Steer, Taken};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
+use crate::cli::confirm::confirm;
 use crate::cli::output::{self, Format};
 use crate::cli::start::Usage;
 use crate::flow::library::Edit;
@@ -123,8 +124,12 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
 }
 
 /// Purges.
-pub async fn purge(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
+pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
+    confirm(
+        &format!("Delete {} with the prompts that showed them?", ids.join(", ")),
+        yes,
+    )?;
     let purged: Purged = client.post("/memory/purge", &PurgeMemory { ids }).await?;
     match globals.output {
         Format::Json => output::json(&purged),
