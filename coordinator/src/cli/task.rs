@@ -349,7 +349,10 @@ async fn retry_all(
 }
 
 fn log_table(entries: &[LogEntry]) -> Table {
-    let mut table = Table::new(["AT", "WHO", "WHAT", "WHY"], "nothing was done to this task yet");
+    let mut table = Table::new(
+        ["AT", "WHO", "WHAT", "WHY"],
+        "nobody has steered it yet; `ralph-coordinator task show` lists its attempts",
+    );
     for entry in entries {
         table.row([
             task_page::when(entry.at),

@@ -32,9 +32,17 @@ pub async fn task(
     let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
         return Ok((Steered::NotFound, signals));
     };
-    if matches!(task.state, TaskState::InProgress | TaskState::Done) {
-        let state = task.state.as_str();
-        let why = format!("can't edit a task that is {state}; interrupt it first, or submit another task");
+    let refused = match task.state {
+        TaskState::InProgress => Some(format!(
+            "{id} is worked on; `task interrupt {id}` first, or submit another task"
+        )),
+        TaskState::Done => Some(format!(
+            "{id} is over, and no session will read it; where it landed, `task revert {id} --redo` does it again, else submit \
+             another task"
+        )),
+        _ => None,
+    };
+    if let Some(why) = refused {
         return Ok((Steered::Refused(why), signals));
     }
     let stands = store::edit::stands(&mut tx, id).await?.unwrap_or_default();

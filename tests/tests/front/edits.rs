@@ -70,6 +70,13 @@ async fn a_task_that_does_not_run_is_edited_and_queued_anew() {
     api.post(&format!("/tasks/{}/done", ids[0]), &json!({})).await;
     let (status, problem) = edit(&ids[0], json!({"title": "Too late"})).await;
     assert_eq!(status, 409, "{problem}");
+    let again = format!("`task revert {} --redo`", ids[0]);
+    assert!(problem["detail"].as_str().unwrap().contains(&again), "{problem}");
+    for (verb, words) in [("done", "is done already"), ("retry", again.as_str())] {
+        let (status, problem) = api.post(&format!("/tasks/{}/{verb}", ids[0]), &json!({})).await;
+        assert_eq!(status.as_u16(), 409, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
+    }
     api.stop().await;
     world.stop().await;
 }

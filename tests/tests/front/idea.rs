@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
+use crate::typed;
 
 const IDEA: &str = r#"A program that greets.
 @on-kind spec @say I look around.
@@ -126,6 +127,16 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
 
     // The graph waits; it is sent back with a word, and then approved.
     let blocked = stage.ends("blocked").await;
+    let waited = async || {
+        let output = typed::output(&stage, "feature wait f").await;
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = waited().await;
+    assert!(
+        told.contains("2 of 3 tasks done") && !told.contains("on branch"),
+        "nothing has landed: {told}"
+    );
+    assert!(told.contains("then `feature run f`"), "{told}");
     let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(stage.texts().await["plan"], "one task");
     let graph = stage.texts().await["tasks"].as_str().unwrap().to_owned();
@@ -140,6 +151,7 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
     stage.runs_on().await;
     stage.ends("complete").await;
     assert_eq!(stage.file("hi.txt"), "hi");
+    assert!(waited().await.contains(", on branch ralph/f\n"));
     assert_eq!(stage.texts().await["tasks"], Value::Null);
     stage.strike().await;
 }

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 
 use super::idle;
+use crate::cli::client::{Client, escape};
 use crate::cli::duration;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, tame, tone_of};
 use crate::domain::states::{FeatureState, RunOutcome};
-use crate::store::view::Progress;
+use crate::store::view::{FeatureView, Landing, Page, Progress};
 
 /// Prints it; the exit code is the outcome's.
-pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     let feature = &progress.feature;
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
         return never_ran(progress, format);
@@ -31,9 +32,9 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
             RunOutcome::NoPlan => "NoPlan",
             RunOutcome::Interrupted => "Interrupted",
         };
-        let branch = match &feature.branch {
-            Some(branch) if feature.tasks.done > 0 => format!(", on branch {branch}"),
-            _ => String::new(),
+        let branch = match landed_on(client, feature).await {
+            Some(branch) => format!(", on branch {branch}"),
+            None => String::new(),
         };
         let mut text = format!(
             "{}: {} — {}; {} of {} tasks done, {} iterations, {:.2} USD, {}{branch}\n",
@@ -60,6 +61,14 @@ pub fn tell(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
         output::text(&text)?;
     }
     Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// The branch that work landed on; none where nothing has, or nobody says so any more.
+async fn landed_on<'a>(client: &Client, feature: &'a FeatureView) -> Option<&'a str> {
+    let branch = feature.branch.as_deref().filter(|_| feature.tasks.done > 0)?;
+    let path = format!("/features/{}/landings", escape(&feature.id));
+    let landed: Page<Landing> = client.list(&path, "", 1).await.ok()?;
+    (!landed.items.is_empty()).then_some(branch)
 }
 
 /// Tells that what is open waits for a run that a person starts.

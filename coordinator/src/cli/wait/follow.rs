@@ -148,7 +148,7 @@ pub async fn wait(
         }
     };
     screen.end();
-    ended::tell(&progress, format)
+    ended::tell(client, &progress, format).await
 }
 
 /// What is heard of a run.

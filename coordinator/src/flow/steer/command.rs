@@ -88,6 +88,14 @@ impl TaskCommand {
         }
     }
 
+    /// What it does to a task, in a sentence.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Done => "call done",
+            other => other.verb(),
+        }
+    }
+
     /// Whether the task is worked on again.
     pub(super) fn tries_again(self) -> bool {
         matches!(self, Self::Retry | Self::Reject)
@@ -96,17 +104,23 @@ impl TaskCommand {
     /// The state that it leads to, or why it is refused.
     pub(super) fn target(self, task: &Task) -> Result<TaskState, String> {
         let refuse = || {
-            Err(format!(
-                "can't {} a task that is {}",
-                self.verb(),
-                task.state.as_str()
-            ))
+            let (id, state) = (task.id, task.state.as_str());
+            Err(match (self, task.state) {
+                (Self::Done, TaskState::Done)
+                | (Self::Skip, TaskState::Skipped)
+                | (Self::Cancel, TaskState::Cancelled)
+                | (Self::Fail, TaskState::Failed) => format!("{id} is {state} already"),
+                (Self::Retry, TaskState::Done) => {
+                    format!("{id} is done; where it landed, `task revert {id} --redo` does it again")
+                }
+                _ => format!("can't {} a task that is {state}", self.words()),
+            })
         };
         let cancelled_parent = self == Self::Skip && task.state == TaskState::Cancelled;
         if task.children > 0 && self != Self::Retry && !cancelled_parent {
             return Err(format!(
                 "can't {} a task that has subtasks; name the subtasks",
-                self.verb()
+                self.words()
             ));
         }
         match (self, task.state) {
