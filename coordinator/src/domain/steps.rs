@@ -70,6 +70,9 @@ pub fn result(step: SessionKind) -> &'static str {
     }
 }
 
+/// The names of all results that people may want to approve.
+pub const RESULTS: [&str; 3] = ["spec", "plan", "tasks"];
+
 /// The step whose result has this name.
 pub fn of_result(name: &str) -> Option<SessionKind> {
     [SessionKind::Spec, SessionKind::Plan, SessionKind::Build]
@@ -113,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_result_names_its_step() {
-        for step in [SessionKind::Spec, SessionKind::Plan, SessionKind::Build] {
-            assert_eq!(of_result(result(step)), Some(step));
+        for (step, name) in [SessionKind::Spec, SessionKind::Plan, SessionKind::Build].into_iter().zip(RESULTS) {
+            assert_eq!((result(step), of_result(name)), (name, Some(step)));
         }
         assert_eq!(of_result("work"), None);
     }

@@ -155,6 +155,25 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
         output.status.success() && drawn.contains("b: Second  ← a"),
         "{drawn}"
     );
+    // What a submission would refuse, it refuses.
+    let dry_run = |flag: &str, words: &str| {
+        let args = [
+            "submit",
+            "feature",
+            "x",
+            "--tasks",
+            "tasks.yaml",
+            "--dry-run",
+            flag,
+            "foo",
+        ];
+        check(root.path(), &args, 2, &["foo", words]);
+    };
+    dry_run("--approve", "spec, plan, tasks");
+    dry_run(
+        "--model-strategy",
+        "fixed, cost-optimized, escalate, plan-then-execute",
+    );
 }
 
 #[test]

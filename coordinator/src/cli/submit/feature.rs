@@ -52,8 +52,8 @@ pub struct FeatureArgs {
     /// File with the plan, which agents get to see; without tasks, a session breaks it into tasks
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// What a person approves before the next step starts, with commas between: spec, plan, tasks
-    #[arg(long, value_name = "RESULTS", value_delimiter = ',')]
+    /// What a person approves before the next step starts, with commas between
+    #[arg(long, value_name = "RESULTS", value_delimiter = ',', value_parser = PossibleValuesParser::new(steps::RESULTS))]
     approve: Vec<String>,
     /// Rounds of reviewing the whole when its tasks are done; 0 is none [default: 2 without --tasks, else 0]
     #[arg(long, value_name = "N")]

@@ -2,11 +2,12 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
 use crate::api::body::RunWish;
 use crate::cli::duration::Span;
 use crate::config::{Config, Limits};
+use crate::domain::strategy::Strategy;
 
 /// Limits and choices of a run
 #[derive(Debug, Clone, Default, Args)]
@@ -39,8 +40,9 @@ pub struct RunFlags {
     /// Model or tier; alone it means the strategy `fixed`
     #[arg(long, env = "RALPH_RUN_MODEL", value_name = "NAME")]
     pub model: Option<String>,
-    /// How models are chosen: fixed, cost-optimized, escalate, plan-then-execute [default: cost-optimized]
-    #[arg(long, env = "RALPH_MODEL_STRATEGY", value_name = "STRATEGY")]
+    /// How models are chosen [default: cost-optimized]
+    #[arg(long, env = "RALPH_MODEL_STRATEGY", value_name = "STRATEGY",
+          value_parser = PossibleValuesParser::new(Strategy::WORDS.map(|(word, _)| word)))]
     pub model_strategy: Option<String>,
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]
