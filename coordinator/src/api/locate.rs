@@ -17,7 +17,8 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
         let feature = feature(conn, of).await?;
         return one("task", text, view::find_task_by_key(conn, feature, key).await?);
     }
-    let prefix = TaskId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
+    let prefix =
+        TaskId::parse_prefix(text).map_err(|error| Problem::invalid(format!("{error}, or FEATURE/KEY")))?;
     one("task", text, view::find_task(conn, &prefix).await?)
 }
 

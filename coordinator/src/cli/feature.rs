@@ -44,9 +44,14 @@ pub enum FeatureCommand {
   ralph-coordinator feature show f-3a1 --output json")]
     Show(Named),
     /// Create a feature without running it: `submit feature --draft`
-    #[command(after_help = "Examples:
+    #[command(
+        mut_arg("draft", |arg| arg.hide(true)),
+        mut_arg("dry_run", |arg| arg.hide(true)),
+        mut_arg("wait", |arg| arg.hide(true)),
+        after_help = "Examples:
   ralph-coordinator feature create due --description \"A due date for each item\"
-  ralph-coordinator feature create todo --tasks tasks.yaml")]
+  ralph-coordinator feature create todo --tasks tasks.yaml"
+    )]
     Create(Box<submit::FeatureArgs>),
     /// Write the specification of a feature together with an agent; print it where there is no terminal
     #[command(after_help = "Examples:
@@ -182,6 +187,9 @@ Examples:
         stat: bool,
     },
     /// Check a feature's branch out; called in a clone of its repository
+    ///
+    /// In the feature's own repository it is the branch's head (a detached HEAD): the branch itself stays free for what lands.
+    /// `git switch -` leads back.
     #[command(after_help = "Example:
   ralph-coordinator feature checkout todo")]
     Checkout(Named),

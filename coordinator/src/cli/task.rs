@@ -9,6 +9,7 @@ use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
 use super::output::{self, Format};
+use super::start::Usage;
 use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
 use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::table::Table;
@@ -42,9 +43,10 @@ pub enum TaskCommand {
     /// Draw the tree of a feature's tasks, or the part below a task
     #[command(after_help = "Examples:
   ralph-coordinator task tree todo
+  ralph-coordinator task tree todo/api
   ralph-coordinator task tree t-9f2c")]
     Tree {
-        /// Name or id of a feature, or id of a task
+        /// Name or id of a feature; or of a task its id, the id's beginning, or FEATURE/KEY
         #[arg(value_name = "FEATURE|TASK")]
         root: String,
         /// At most so many tasks
@@ -69,7 +71,7 @@ pub enum TaskCommand {
   ralph-coordinator task retry t-9f2c --reason \"the test data is in fixtures/\"")]
     Retry {
         /// Id of the task, its beginning, or FEATURE/KEY
-        #[arg(value_name = "TASK", required_unless_present = "all_of")]
+        #[arg(value_name = "TASK")]
         task: Option<String>,
         /// Every task of this feature that failed or needs a person
         #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
@@ -191,6 +193,15 @@ pub struct Told {
 
 /// Does it.
 pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<ExitCode> {
+    if let TaskCommand::Retry {
+        task: None,
+        all_of: None,
+        ..
+    } = &command
+    {
+        let which = "which task? Name one (ID or FEATURE/KEY), or `--all-of FEATURE` for all that failed or need a person";
+        return Err(Usage(which.to_owned()).into());
+    }
     let client = Client::find(globals)?;
     let format = globals.output;
     let (verb, named, reason) = match command {
@@ -223,7 +234,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
         TaskCommand::Tree { root, limit } => {
             // A feature may be named like the beginning of a task's id only in theory, and then the id means the task.
-            let path = if ralph_shared::ids::TaskId::parse_prefix(&root).is_ok() {
+            let path = if root.contains('/') || ralph_shared::ids::TaskId::parse_prefix(&root).is_ok() {
                 format!("/tasks/{}/tree", escape(&root))
             } else {
                 format!("/features/{}/tasks", escape(&root))

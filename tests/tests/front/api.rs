@@ -180,6 +180,10 @@ async fn lists_come_in_pages_and_prefixes_find_what_they_begin() {
     );
     let (status, problem) = api.get("/tasks/t-").await;
     assert_eq!(status.as_u16(), 400, "{problem}");
+    assert!(
+        problem["detail"].as_str().unwrap().ends_with("or FEATURE/KEY"),
+        "{problem}"
+    );
     // Every prefix finds the task or, where others begin alike, names them.
     for length in 3..id.len() {
         let (status, found) = api.get(&format!("/tasks/{}", &id[..length])).await;

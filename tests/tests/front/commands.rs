@@ -129,6 +129,20 @@ fn a_submission_that_cannot_work_is_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn what_says_too_little_is_told_what_else_to_say() {
+    let root = tempfile::tempdir().unwrap();
+    let refused = |args: &[&str], words: &[&str]| {
+        check(root.path(), &[args, &NOBODY].concat(), 2, words);
+    };
+    refused(&["task", "retry"], &["FEATURE/KEY", "--all-of"]);
+    refused(&["memory", "prune"], &["--unused-days"]);
+    refused(
+        &["feature", "create", "x", "--wait"],
+        &["`feature run NAME --wait`"],
+    );
+}
+
+#[test]
 fn what_cannot_be_undone_is_not_done_before_somebody_says_yes() {
     let root = tempfile::tempdir().unwrap();
     let purge = ["memory", "purge", "l-9f2c"];

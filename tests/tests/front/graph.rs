@@ -277,7 +277,7 @@ async fn a_tree_is_read_in_pages_and_what_is_left_out_is_said() {
     titles.sort();
     assert_eq!((titles.join(""), pages), ("ABCP".to_owned(), 2));
 
-    let tree = |limit: &str| {
+    let tree = |id: &str, limit: &str| {
         let output = std::process::Command::new(ralph_tests::harness::binary("ralph-coordinator"))
             .args(["task", "tree", id, "--limit", limit, "--no-pager"])
             .current_dir(world.dir())
@@ -288,13 +288,15 @@ async fn a_tree_is_read_in_pages_and_what_is_left_out_is_said() {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (text(output.stdout).lines().count(), text(output.stderr))
     };
-    let (lines, said) = tree("2");
+    let (lines, said) = tree(id, "2");
     assert!(
         lines == 2 && said.contains("the first 2 tasks are shown"),
         "{lines} {said}"
     );
-    let (lines, said) = tree("4");
-    assert!(lines == 4 && said.is_empty(), "{lines} {said}");
+    for of in [id, "f/p"] {
+        let (lines, said) = tree(of, "4");
+        assert!(lines == 4 && said.is_empty(), "{of}: {lines} {said}");
+    }
     api.stop().await;
     world.stop().await;
 }

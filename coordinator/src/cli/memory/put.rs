@@ -93,7 +93,6 @@ pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     /// Ids of entries, or their beginnings
-    #[arg(required_unless_present = "unused_days")]
     entries: Vec<String>,
     /// Entries of the repository that are older than so many days and were not shown for as long
     #[arg(long, value_name = "DAYS")]
@@ -107,6 +106,10 @@ pub struct PruneArgs {
 
 /// Prunes.
 pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
+    if args.entries.is_empty() && args.unused_days.is_none() {
+        let which = "which entries? Name some by their ids, or `--unused-days DAYS` for those that nobody used for so long";
+        return Err(Usage(which.to_owned()).into());
+    }
     let client = Client::find(globals)?;
     let repo = match args.unused_days {
         Some(_) => Some(args.repo.identity().await?),

@@ -92,7 +92,7 @@ pub struct FeatureArgs {
     dry_run: bool,
     /// Wait for the run's end; the exit code tells its outcome
     #[arg(long)]
-    wait: bool,
+    pub(super) wait: bool,
     #[command(flatten)]
     run: RunFlags,
 }

@@ -21,6 +21,7 @@ pub use task::{TaskArgs, submit as task};
 use super::args::Globals;
 use super::client::Client;
 use super::output::{self, Format};
+use super::start::Usage;
 use super::wait::{self, Interrupts};
 use crate::api::body::Accepted;
 
@@ -43,6 +44,10 @@ pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<Ex
 
 /// Creates a feature that doesn't run yet.
 pub async fn draft(globals: &Globals, mut args: FeatureArgs) -> anyhow::Result<ExitCode> {
+    if args.wait {
+        let why = "what is only created doesn't run, so there is nothing to wait for; `feature run NAME --wait` starts it";
+        return Err(Usage(why.to_owned()).into());
+    }
     args.draft = true;
     feature::submit(globals, args).await
 }
