@@ -109,7 +109,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
         "- {key: a, title: A, description: \"@say Hello.\\n@write a.txt one\\n@done\"}\n\
          - {key: b, title: B, after: [a], description: \"@run true\\n@fail no\", max_retries: 0}\n",
     );
-    let line = r#"{"id": "h-1", "date": "2026-01-01T00:00:00Z", "title": "Parse zones", "body": "Serials wrap.", "paths": [], "tags": ["dns"]}"#;
+    let line = r#"{"id": "h-1", "date": "2026-01-01", "title": "Parse zones", "body": "Serials wrap.", "paths": [], "tags": ["dns"]}"#;
     write(reader.folder.path(), "history.jsonl", &format!("{line}\n"));
     let repo = stage.repository.path().display().to_string();
 

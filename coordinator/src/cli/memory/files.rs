@@ -84,7 +84,8 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
 /// Where from.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter
+    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter; a date is RFC 3339
+    /// or YYYY-MM-DD
     from: PathBuf,
     #[command(flatten)]
     repo: RepoArgs,

@@ -28,7 +28,8 @@ pub struct SearchArgs {
     /// What it is about in more words
     #[arg(long, default_value = "", value_name = "TEXT")]
     description: String,
-    /// Ask each line of a file: {query_id, date, title, description}; prints a line of JSON for each
+    /// Ask each line of a file: {query_id, date, title, description}; prints a line of JSON for each. A date is RFC 3339 or
+    /// YYYY-MM-DD
     #[arg(long, value_name = "FILE", conflicts_with_all = ["title", "description"])]
     batch: Option<PathBuf>,
     /// Which part of the memory
