@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::response::Redirect;
+use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -87,6 +89,8 @@ fn is_the_callers(error: &io::Error) -> bool {
 
 fn router(app: App) -> Router {
     routes::all(&app)
+        // No operation: whoever opens the address that `up` tells is led to the page.
+        .route("/", get(|| async { Redirect::temporary("/api/docs") }))
         .fallback(|| async {
             Problem::not_found("nothing is at this address; /api/docs lists what there is")
         })
