@@ -116,7 +116,10 @@ mod tests {
 
     #[test]
     fn a_result_names_its_step() {
-        for (step, name) in [SessionKind::Spec, SessionKind::Plan, SessionKind::Build].into_iter().zip(RESULTS) {
+        for (step, name) in [SessionKind::Spec, SessionKind::Plan, SessionKind::Build]
+            .into_iter()
+            .zip(RESULTS)
+        {
             assert_eq!((result(step), of_result(name)), (name, Some(step)));
         }
         assert_eq!(of_result("work"), None);
