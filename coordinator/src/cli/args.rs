@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use super::output::Format;
 use super::{
@@ -59,14 +58,14 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "For all commands")]
 pub struct Globals {
-    /// Address of the coordinator's API [default: that of the running `up`]
-    #[arg(long, global = true, env = "RALPH_URL")]
+    /// Address of the coordinator's API [default: that of the running `up`] [env: RALPH_URL]
+    #[arg(long, global = true)]
     pub url: Option<String>,
-    /// Token for the API; better given as RALPH_TOKEN, since arguments can be seen by others
-    #[arg(long, global = true, env = "RALPH_TOKEN", hide_env_values = true)]
+    /// Token for the API; better given as RALPH_TOKEN, since arguments can be seen by others [env: RALPH_TOKEN]
+    #[arg(long, global = true)]
     pub token: Option<String>,
-    /// Data folder of `up` [default: .ralph here; commands look for it in the folders above as well]
-    #[arg(long, global = true, env = "RALPH_DATA", value_name = "DIR")]
+    /// Data folder of `up` [default: .ralph here; commands look for it in the folders above as well] [env: RALPH_DATA]
+    #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// How results are printed
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
@@ -77,18 +76,16 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// Lets a folder that the command names go before an address that only the environment does (SPEC 8).
-    pub fn prefer_flags(&mut self, mut matches: &ArgMatches) {
-        while let Some((_, below)) = matches.subcommand() {
-            matches = below;
+    /// Takes what no flag says from the environment; but a folder that the command names goes before an address that only the
+    /// environment does (SPEC 8). Were clap to read these, each would stand in the usage of every error, as if it were required.
+    pub fn read_environment(&mut self) {
+        let said = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name: &str| said(name).and_then(|value| value.into_string().ok());
+        if self.data.is_none() || self.url.is_some() {
+            self.url = self.url.take().or_else(|| text("RALPH_URL"));
+            self.token = self.token.take().or_else(|| text("RALPH_TOKEN"));
         }
-        let is_flag = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-        if is_flag("data") && !is_flag("url") {
-            self.url = None;
-            if !is_flag("token") {
-                self.token = None;
-            }
-        }
+        self.data = self.data.take().or_else(|| said("RALPH_DATA").map(PathBuf::from));
     }
 }
 

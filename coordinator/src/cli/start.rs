@@ -29,7 +29,7 @@ pub async fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    cli.globals.prefer_flags(&matches);
+    cli.globals.read_environment();
     let filter = match cli.command {
         Command::Serve(_) => "info,async_nats=warn,sqlx=warn",
         // It tells the ends of its children itself.

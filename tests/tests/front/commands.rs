@@ -344,6 +344,28 @@ fn a_key_that_nobody_reads_is_refused() {
 }
 
 #[test]
+fn what_the_environment_says_counts_and_is_no_part_of_a_commands_usage() {
+    let root = tempfile::tempdir().unwrap();
+    let check = |args: &[&str], code: i32, words: &str| {
+        let mut command = Command::new(binary("ralph-coordinator"));
+        command
+            .args(args)
+            .current_dir(root.path())
+            .env_clear()
+            .env("RALPH_TOKEN", "t")
+            .env("RALPH_DATA", "there");
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+        said
+    };
+    check(&["status"], 1, "nothing runs in the data folder there");
+    let usage = check(&["task", "show"], 2, "<TASK>");
+    assert!(!usage.contains("--data") && !usage.contains("--token"), "{usage}");
+}
+
+#[test]
 fn a_folder_that_is_named_goes_before_the_environments_coordinator() {
     let root = tempfile::tempdir().unwrap();
     let status = |args: &[&str]| {
