@@ -22,23 +22,20 @@ pub fn held_bytes(folder: &Path) -> u64 {
 
 /// The same of what was written, moved or made since a time. Seconds since 1970.
 pub fn held_since(folder: &Path, since: i64) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| {
-            let metadata = entry.metadata().ok()?;
-            let below = if metadata.is_dir() {
-                held_since(&entry.path(), since)
-            } else {
-                0
-            };
-            let own = if metadata.ctime() >= since {
-                taken_bytes(&metadata)
-            } else {
-                0
-            };
-            Some(own + below)
-        })
-        .sum()
+    let mut held = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+            if metadata.ctime() >= since {
+                held += taken_bytes(&metadata);
+            }
+        }
+    }
+    held
 }
 
 /// What one file takes of its disk. Bytes.

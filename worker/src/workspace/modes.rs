@@ -4,34 +4,105 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, PermissionsExt as _};
+use uuid::Uuid;
 
 /// What an owner needs of a folder, and of a file.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o400;
 
-/// Deletes a folder whatever modes an agent gave to those in it. A folder that isn't there is fine.
+/// Levels of folders that are gone into. What lies deeper is moved up first: so neither a path nor a stack grows with an agent's folders.
+const DEEPEST: usize = 12;
+
+/// Deletes a folder whatever modes an agent gave to those in it, and however deep they lie. A folder that isn't there is fine.
 pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
-    let removed = |result: io::Result<()>| match result {
+    match fs::symlink_metadata(folder) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return unless_gone(fs::remove_file(folder)),
+        Err(error) => return unless_gone(Err(error)),
+    }
+    add(folder, FOLDER_MODE)?;
+    // Nothing below leads out of this one, whatever links somebody makes meanwhile.
+    empty(&Dir::open_ambient_dir(folder, ambient_authority())?)?;
+    unless_gone(fs::remove_dir(folder))
+}
+
+enum Step {
+    /// Deletes what a folder holds, which lies so many levels down.
+    Enter(PathBuf, usize),
+    /// Deletes a folder that is empty by now.
+    Leave(PathBuf),
+}
+
+fn empty(top: &Dir) -> io::Result<()> {
+    let mut steps = vec![Step::Enter(PathBuf::from("."), 0)];
+    while let Some(step) = steps.pop() {
+        let (folder, depth) = match step {
+            Step::Leave(folder) => {
+                unless_gone(top.remove_dir(&folder))?;
+                continue;
+            }
+            Step::Enter(folder, depth) => (folder, depth),
+        };
+        if depth > 0 {
+            unless_gone(add_below(top, &folder))?;
+            steps.push(Step::Leave(folder.clone()));
+        }
+        let entries = match top.read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if !entry.file_type()?.is_dir() {
+                unless_gone(top.remove_file(&path))?;
+            } else if depth + 1 < DEEPEST {
+                steps.push(Step::Enter(path, depth + 1));
+            } else {
+                let up = PathBuf::from(Uuid::new_v4().simple().to_string());
+                add_below(top, &path)?;
+                top.rename(&path, top, &up)?;
+                steps.push(Step::Enter(up, 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives the owner of a folder below `top` what they need to empty and to move it.
+fn add_below(top: &Dir, folder: &Path) -> io::Result<()> {
+    let mode = top.symlink_metadata(folder)?.permissions().mode();
+    if mode & FOLDER_MODE == FOLDER_MODE {
+        return Ok(());
+    }
+    let wanted = Permissions::from_mode(mode | FOLDER_MODE);
+    top.set_permissions(folder, cap_std::fs::Permissions::from_std(wanted))
+}
+
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
-    };
-    removed(fs::remove_dir_all(folder)).or_else(|_| {
-        open_up(folder)?;
-        removed(fs::remove_dir_all(folder))
-    })
+    }
 }
 
 /// Gives the owner of a folder, and of all that is in it, what they need to read and remove it. Links are left alone.
 pub(super) fn open_up(folder: &Path) -> io::Result<()> {
-    add(folder, FOLDER_MODE)?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            open_up(&entry.path())?;
-        } else if kind.is_file() {
-            add(&entry.path(), FILE_MODE)?;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        add(&folder, FOLDER_MODE)?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                add(&entry.path(), FILE_MODE)?;
+            }
         }
     }
     Ok(())
@@ -68,4 +139,42 @@ fn add(path: &Path, wanted: u32) -> io::Result<()> {
         return Ok(());
     }
     fs::set_permissions(path, Permissions::from_mode(mode | wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Makes folders one in another, deeper than a path can be long.
+    fn deep(folder: &Path, levels: usize) {
+        let mut dir = Dir::open_ambient_dir(folder, ambient_authority()).unwrap();
+        for _ in 0..levels {
+            dir.create_dir("folder").unwrap();
+            dir.write("file", "text").unwrap();
+            dir = dir.open_dir("folder").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_folder_of_any_depth_is_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = home.path().join("kept");
+        fs::write(&kept, "kept").unwrap();
+        let folder = home.path().join("a");
+        fs::create_dir_all(folder.join("b")).unwrap();
+        deep(&folder, 3_000);
+        deep(&folder.join("b"), DEEPEST);
+        std::os::unix::fs::symlink(&kept, folder.join("b/link")).unwrap();
+        std::os::unix::fs::symlink(home.path(), folder.join("up")).unwrap();
+        fs::set_permissions(folder.join("b"), Permissions::from_mode(0o000)).unwrap();
+        remove_tree(&folder).unwrap();
+        assert!(!folder.exists());
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
+        remove_tree(&folder).unwrap();
+        std::os::unix::fs::symlink(&kept, &folder).unwrap();
+        remove_tree(&folder).unwrap();
+        assert!(kept.exists() && fs::symlink_metadata(&folder).is_err());
+    }
 }
