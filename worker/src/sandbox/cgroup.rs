@@ -103,6 +103,16 @@ impl Cgroup {
             .collect()
     }
 
+    /// Kills all of its processes at once, where the hierarchy can; else none of them starts a further one from now on.
+    pub fn kill(&self) {
+        for folder in &self.folders {
+            // Each is refused where there is no such file.
+            if fs::write(folder.join("cgroup.kill"), "1").is_err() {
+                let _ = fs::write(folder.join("pids.max"), "0");
+            }
+        }
+    }
+
     /// The ids of its processes.
     pub fn members(&self) -> HashSet<i32> {
         let lists = self

@@ -18,7 +18,7 @@ use crate::sandbox::Cgroup;
 pub const MARK: &str = "RALPH_DISPATCH";
 
 /// Longest time for killed processes to be gone.
-const GONE_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const GONE_LIMIT: Duration = Duration::from_secs(5);
 
 const GONE_POLL: Duration = Duration::from_millis(2);
 
@@ -101,12 +101,16 @@ pub(super) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
     loop {
-        let found = find(mark.as_bytes(), groups, &cgroup.members(), &spared);
+        cgroup.kill();
+        let members = cgroup.members();
+        let found = find(mark.as_bytes(), groups, &members, &spared);
         for process in &found {
             process.kill();
             seen.insert((process.pid, process.started));
         }
-        if found.is_empty() || Instant::now() >= until {
+        // A member that is found no more may have started another one before it went.
+        let is_over = found.is_empty() && cgroup.members().is_subset(&members);
+        if is_over || Instant::now() >= until {
             return seen.len();
         }
         std::thread::sleep(GONE_POLL);

@@ -64,9 +64,10 @@ pub(super) async fn run(
     let told = network.variables().await;
     let told = told.map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
     let environment = room.environment(told);
-    let confinement = room.confine(&environment)?;
     let sweep = Sweep(room.mark());
     for script in commands {
+        // Each has its own: the sweep after it removes its control groups.
+        let confinement = room.confine(&environment)?;
         let mut command = confinement
             .command("sh", &environment)
             .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
