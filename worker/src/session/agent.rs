@@ -154,7 +154,13 @@ impl Agent {
     /// Kills whatever is left of the session, and gives the end of its standard error.
     pub async fn clean_up(mut self) -> (usize, String) {
         self.signal(Signal::SIGKILL);
-        let _ = self.exited().await;
+        // One that hangs in the kernel, or that another user runs, must not hold its slot for ever.
+        if tokio::time::timeout(leftovers::GONE_LIMIT, self.exited())
+            .await
+            .is_err()
+        {
+            tracing::warn!(mark = self.mark, "an agent was killed and doesn't go");
+        }
         let (mark, groups) = (self.mark.clone(), self.groups.clone());
         let killed = tokio::task::spawn_blocking(move || leftovers::kill_marked(&mark, &groups)).await;
         self.cleaned = killed.is_ok();

@@ -210,6 +210,8 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.signal(Signal::SIGKILL);
+        // The watcher would have told it: from now on the group's number may be somebody else's.
+        self.group.leader_is_gone();
         self.watcher.abort();
     }
 }
