@@ -151,15 +151,17 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// When the disk is full or the folder can't be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    replace(path, bytes).with_context(|| format!("failed to write {}", path.display()))
+}
+
+/// The same, with what the system says where it fails.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        File::open(dir)?.sync_all()
-    };
-    write().with_context(|| format!("failed to write {}", path.display()))
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]

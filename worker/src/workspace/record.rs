@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::WorkspaceError;
 use super::modes::remove_tree;
+use crate::home;
 
 /// The folders of one workspace.
 #[derive(Debug, Clone)]
@@ -151,12 +152,9 @@ impl Folders {
     /// Replaces the record at once.
     pub(super) fn write(&self, record: &Record) -> Result<(), WorkspaceError> {
         let path = self.file();
-        let new = self.worker.join("workspace.json.new");
         let bytes = serde_json::to_vec_pretty(record)
             .map_err(|error| WorkspaceError::io("write", &path)(error.into()))?;
-        fs::write(&new, bytes)
-            .and_then(|()| fs::rename(&new, &path))
-            .map_err(WorkspaceError::io("write", &path))
+        home::replace(&path, &bytes).map_err(WorkspaceError::io("write", &path))
     }
 
     /// Deletes the folders, the record first: what is left half-way without one is deleted by the next life, and nobody takes it for
