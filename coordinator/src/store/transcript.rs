@@ -31,11 +31,15 @@ pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
         .await
 }
 
-/// Which of these dispatches have ended since at least five seconds, so that nothing more of them is under way.
+/// Which of these dispatches have ended, so that nothing more of them is under way: five seconds after their report. What a person took from
+/// its worker talks on until it hears that, and is waited for half an hour at most.
 pub async fn settled(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> sqlx::Result<Vec<DispatchId>> {
     let rows = sqlx::query_scalar!(
         "select id from dispatches
-         where id = any($1) and state in ('settled', 'superseded') and settled_at < now() - interval '5 seconds'",
+         where id = any($1)
+           and (state = 'settled' or state = 'superseded')
+           and settled_at < now() - case when state = 'settled' or duration_ms is not null then interval '5 seconds'
+                                         else interval '30 minutes' end",
         ids,
     )
     .fetch_all(conn)
