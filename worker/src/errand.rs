@@ -258,7 +258,7 @@ async fn session(
     let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
-    let mut told = end.clone();
+    let told = end.clone();
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
     // Only a verdict can be void: how else it ended says who is to blame.
@@ -286,9 +286,13 @@ async fn session(
     ended.agent.account = account;
     let message = commit_message(assignment, &ended);
     let mut patience = Patience::new();
-    let mut snapshot = workspace.finish(&message).await;
-    while workspace.is_away() && patience.after_work(&mut told).await {
-        snapshot = workspace.finish(&message).await;
+    let finish = async || {
+        let time_is_up = patience::time_is_up(told.clone());
+        workspace.finish_within(&message, time_is_up).await
+    };
+    let mut snapshot = finish().await;
+    while workspace.is_away() && patience.after_work(&mut told.clone()).await {
+        snapshot = finish().await;
     }
     // What the session did is safe; its transcript must not hold it up for long.
     match tokio::time::timeout(PUBLISH, &mut publisher).await {

@@ -33,6 +33,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(10);
 /// From the order to end a session to giving up on it: its own graces, the push, and more.
 const END: Duration = Duration::from_secs(120);
+/// How often what runs is told to end meanwhile.
+const END_AGAIN: Duration = Duration::from_secs(1);
 /// After this work that could not be pushed is tried again, then after twice as long each time: it may be large, and refused for good.
 const UNPUSHED: Duration = Duration::from_secs(60);
 /// The longest such pause.
@@ -439,8 +441,16 @@ async fn drain(life: &Life, slots: &mut JoinSet<()>) {
     if tokio::time::timeout(life.config.drain, all(slots)).await.is_ok() {
         return;
     }
-    life.end_all(EndReason::Drain);
-    if tokio::time::timeout(END, all(slots)).await.is_err() {
+    // Again and again, for what a claim under way has begun meanwhile.
+    let ended = async {
+        loop {
+            life.end_all(EndReason::Drain);
+            if tokio::time::timeout(END_AGAIN, all(slots)).await.is_ok() {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(END, ended).await.is_err() {
         tracing::error!("sessions did not end; their work stays in the data folder for the next life");
         slots.abort_all();
     }

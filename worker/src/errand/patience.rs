@@ -10,6 +10,8 @@ use tokio::sync::watch;
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// The same once somebody wants the dispatch to end: a drain has its own bound.
 const LONGEST_TOLD: Duration = Duration::from_secs(60);
+/// And once its worker is drained: `up` ends workers soon after their drain, and what a session said must be kept before.
+const LONGEST_DRAINED: Duration = Duration::from_secs(12);
 /// The first pause; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
@@ -50,7 +52,7 @@ impl Patience {
             None => LONGEST,
             // Nobody waits for it, and this worker may not push for much longer.
             Some(EndReason::Fenced | EndReason::OutOfContact) => return false,
-            Some(_) => LONGEST_TOLD,
+            Some(reason) => longest_told(reason),
         };
         let Some(pause) = self.next_pause(longest) else {
             return false;
@@ -67,6 +69,22 @@ impl Patience {
         let pause = self.pause.min(left);
         self.pause = (self.pause * 2).min(LAST_PAUSE);
         Some(pause).filter(|pause| !pause.is_zero())
+    }
+}
+
+fn longest_told(reason: EndReason) -> Duration {
+    match reason {
+        EndReason::Drain => LONGEST_DRAINED,
+        _ => LONGEST_TOLD,
+    }
+}
+
+/// Completes when a dispatch that was told to end, before or meanwhile, has been kept for as long as its worker has for that.
+pub(super) async fn time_is_up(mut end: watch::Receiver<Option<EndReason>>) {
+    let told = end.wait_for(Option::is_some).await.ok().and_then(|told| *told);
+    match told {
+        Some(reason) => tokio::time::sleep(longest_told(reason)).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -91,5 +109,21 @@ mod tests {
         assert!(!Patience::new().before_work(&mut end).await);
         sender.send_replace(Some(EndReason::Fenced));
         assert!(!Patience::new().after_work(&mut end).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_try_that_hangs_is_given_up_once_its_dispatch_was_told_to_end() {
+        let (sender, end) = watch::channel(None);
+        let waits = tokio::time::timeout(LONGEST, time_is_up(end.clone())).await;
+        assert!(waits.is_err(), "nobody wants it to end");
+        for (reason, longest) in [
+            (EndReason::Interrupted, LONGEST_TOLD),
+            (EndReason::Drain, LONGEST_DRAINED),
+        ] {
+            sender.send_replace(Some(reason));
+            let began = tokio::time::Instant::now();
+            time_is_up(end.clone()).await;
+            assert_eq!(began.elapsed().as_secs(), longest.as_secs());
+        }
     }
 }

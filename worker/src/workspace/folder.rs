@@ -182,6 +182,15 @@ impl Workspace {
     /// any more. What the agent committed elsewhere goes to refs beside that one. What fails stands in `push_error`, or with
     /// what it concerns; the folder then has to stay. A workspace that is to be thrown away is only looked at.
     pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
+        self.finish_within(message, std::future::pending()).await
+    }
+
+    /// The same, but what isn't pushed when `time_is_up` stays for later.
+    pub async fn finish_within(
+        &self,
+        message: &CommitMessage,
+        time_is_up: impl Future<Output = ()>,
+    ) -> Snapshot {
         let mut snapshot = Snapshot::default();
         self.away.store(false, Ordering::Relaxed);
         if let Some(dir) = &self.dir {
@@ -189,11 +198,18 @@ impl Workspace {
         }
         if let Some(repository) = &self.repository {
             snapshot.start = Some(repository.start.clone());
-            if let Err(error) = self.finish_in(repository, message, &mut snapshot).await {
-                tracing::warn!(dispatch = %self.dispatch, %error, "failed to push a workspace's work");
-                snapshot.push_error = Some(error.to_string());
-                self.away.store(error.is_away(), Ordering::Relaxed);
-            }
+            let finished = tokio::select! {
+                finished = self.finish_in(repository, message, &mut snapshot) => Some(finished),
+                () = time_is_up => None,
+            };
+            let (error, away) = match finished {
+                Some(Ok(())) => return snapshot,
+                Some(Err(error)) => (error.to_string(), error.is_away()),
+                None => ("there was no more time to push it".to_owned(), true),
+            };
+            tracing::warn!(dispatch = %self.dispatch, error, "failed to push a workspace's work");
+            snapshot.push_error = Some(error);
+            self.away.store(away, Ordering::Relaxed);
         }
         snapshot
     }

@@ -377,6 +377,38 @@ async fn a_refused_push_keeps_the_work_for_later() {
 }
 
 #[tokio::test]
+async fn a_push_that_hangs_keeps_what_is_known_and_the_work_for_later() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    fs::write(workspace.path().join("a.txt"), "1\n").unwrap();
+    let began = tempfile::tempdir().unwrap();
+    let mark = began.path().join("began");
+    remote.hook("pre-receive", &format!("touch '{}'; sleep 600", mark.display()));
+    let time_is_up = async {
+        while !mark.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let snapshot = workspace
+        .finish_within(&CommitMessage::default(), time_is_up)
+        .await;
+    assert_eq!(snapshot.files_changed, ["a.txt"]);
+    assert_eq!(snapshot.pushed_ref, None);
+    assert!(
+        snapshot
+            .push_error
+            .is_some_and(|error| error.contains("no more time"))
+    );
+    assert!(workspace.is_away());
+    drop(workspace);
+    remote.hook("pre-receive", "exit 0");
+    let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
+    assert_eq!(rescued.len(), 1);
+    assert!(rescued[0].1.is_pushed());
+}
+
+#[tokio::test]
 async fn a_thrown_away_workspace_pushes_nothing_and_tells_what_changed() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
