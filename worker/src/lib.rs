@@ -10,6 +10,7 @@
 //! | [`slot`], [`beat`] | the two loops: claiming and working; renewing and being told |
 //! | [`door`] | which agents a worker offers, when one fails at the door |
 //! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
+//! | [`context`], [`outgoing`] | texts too long for a prompt go in as files; what leaves goes without secrets |
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |
 //! | [`prune`] | branches of old attempts go from their remotes |

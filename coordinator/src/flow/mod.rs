@@ -21,6 +21,7 @@
 //! | [`cascade`] | what a change of a task does to others |
 //! | [`capture`] | what a report leaves for later iterations |
 //! | [`integrate`] | turns, decisions, landings |
+//! | [`operate`] | what people and a feature's end ask of branches: update, revert, merge |
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
 //! | [`retention`] | refs of attempts go when their time is over |

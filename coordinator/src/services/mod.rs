@@ -6,7 +6,8 @@
 //! | `claims` | claims that came together are served together |
 //! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
 //! | `reports` | reports are taken in batches and settled |
-//! | `ticks` | tickets, rescue, runs' ends, plans, once a second |
+//! | `incoming` | a report is read, with what its text was cut into |
+//! | `ticks` | by the clock: tickets, rescue, runs' ends, plans, upkeep, retention, memory and its bounds, embeddings |
 //! | `unread` | of reports that can't be read yet, one copy is kept |
 //! | `notices` | people outside are told that a run ended or that they are needed |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |

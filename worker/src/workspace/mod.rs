@@ -11,6 +11,7 @@
 //! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
 //! | `dir`, `dir_lock` | a folder of this machine that is worked in itself, and who works there |
 //! | `record`, `held` | folders, locks and the record of each workspace |
+//! | `modes`, `room` | folders are removed whatever an agent made of them; room on a disk that it filled |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `history` | how much of a repository is fetched |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
