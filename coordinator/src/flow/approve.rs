@@ -31,13 +31,10 @@ pub async fn approve(
     if let Some(done) = by.done(&mut tx).await? {
         return Ok((done, signals));
     }
-    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+    let Some((mut features, mut task)) = cascade::lock_task(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
-    let Some(mut task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
-        return Ok((Steered::NotFound, signals));
-    };
+    let feature = task.feature;
     let refused = |why: String, signals| Ok((Steered::Refused(why), signals));
     if task.state != TaskState::NeedsReview {
         let state = task.state.as_str();

@@ -11,7 +11,7 @@ use super::Signals;
 use crate::domain::states::{FailurePolicy, TaskState};
 use crate::store;
 use crate::store::feature::Locked;
-use crate::store::task::Unblocked;
+use crate::store::task::{Task, Unblocked};
 
 /// Features that a step holds, by id; their counters follow every move.
 pub type Features = BTreeMap<FeatureId, Locked>;
@@ -24,6 +24,16 @@ pub async fn lock_features(conn: &mut PgConnection, ids: &BTreeSet<FeatureId>) -
         .into_iter()
         .map(|f| (f.id, f))
         .collect())
+}
+
+/// Locks a task and, before it, its feature; `None` when there is no such task.
+pub async fn lock_task(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<(Features, Task)>> {
+    let Some(feature) = store::task::feature_of(conn, id).await? else {
+        return Ok(None);
+    };
+    let features = lock_features(conn, &BTreeSet::from([feature])).await?;
+    let task = store::task::lock(conn, &[id.0]).await?.pop();
+    Ok(task.map(|task| (features, task)))
 }
 
 /// Notes on the counters that a task of a held feature moved.

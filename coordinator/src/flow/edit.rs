@@ -25,13 +25,10 @@ pub async fn task(
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
-    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+    let Some((_features, task)) = cascade::lock_task(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
-    let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
-        return Ok((Steered::NotFound, signals));
-    };
+    let feature = task.feature;
     let refused = match task.state {
         TaskState::InProgress => Some(format!(
             "{id} is worked on; `task interrupt {id}` first, or submit another task"

@@ -15,13 +15,10 @@ use crate::store;
 pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Steered, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
-    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+    let Some((_features, task)) = cascade::lock_task(&mut tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
-    let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
-        return Ok((Steered::NotFound, signals));
-    };
+    let feature = task.feature;
     let refusal = match task.state {
         _ if task.children > 0 => Some("that has subtasks; delete those first".to_owned()),
         _ if task.role != SessionKind::Work => Some(format!(

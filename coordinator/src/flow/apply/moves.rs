@@ -218,9 +218,7 @@ impl Batch<'_> {
             self.tasks.insert(task.id, task);
             return;
         }
-        let base = self.runs.get(&dispatch.run).map_or(Duration::ZERO, |run| {
-            Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
-        });
+        let base = backoff(self.runs.get(&dispatch.run));
         // What came back by itself was not lost after all, unless it may have killed its worker.
         let outcome = match judgement.outcome {
             Outcome::Lost => Outcome::Interrupted,
@@ -247,6 +245,17 @@ impl Batch<'_> {
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
+        self.again_or_person(task, next, || match judgement.death {
+            Some(death) => retry::lost_too_often(death),
+            None => judgement
+                .reason
+                .clone()
+                .unwrap_or_else(|| judgement.outcome.as_str().to_owned()),
+        });
+    }
+
+    /// What follows an attempt that came to nothing; `why` is for the person who has to decide.
+    pub(super) fn again_or_person(&mut self, mut task: Task, next: Next, why: impl FnOnce() -> String) {
         match next {
             Next::Again(delay) => {
                 let waiting = task.waiting();
@@ -254,16 +263,7 @@ impl Batch<'_> {
                 self.enqueue.push((task.id, delay));
                 self.tasks.insert(task.id, task);
             }
-            Next::NeedsReview => {
-                let why = match judgement.death {
-                    Some(death) => retry::lost_too_often(death),
-                    None => judgement
-                        .reason
-                        .clone()
-                        .unwrap_or_else(|| judgement.outcome.as_str().to_owned()),
-                };
-                self.needs_person(task, why);
-            }
+            Next::NeedsReview => self.needs_person(task, why()),
         }
     }
 
@@ -295,10 +295,14 @@ impl Batch<'_> {
     }
 
     pub(super) fn backoff(&self, task: &Task) -> Duration {
-        self.current_run(task).map_or(Duration::ZERO, |run| {
-            Duration::from_millis(u64::try_from(run.settings.backoff_ms).unwrap_or(0))
-        })
+        backoff(self.current_run(task))
     }
+}
+
+/// The pause after the first failure of a task.
+fn backoff(run: Option<&Run>) -> Duration {
+    let ms = run.map_or(0, |run| run.settings.backoff_ms);
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 pub(super) fn jitter() -> f64 {

@@ -11,7 +11,7 @@ use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold
 use super::batch::Batch;
 use super::moves::jitter;
 use super::settle::Memory;
-use crate::domain::retry::{self, Next};
+use crate::domain::retry;
 use crate::domain::run::Spent;
 use crate::domain::states::{Outcome, TaskState};
 use crate::store;
@@ -278,14 +278,6 @@ impl Batch<'_> {
             jitter(),
         );
         task.trouble = trouble;
-        match next {
-            Next::Again(delay) => {
-                let waiting = task.waiting();
-                self.move_to(&mut task, waiting);
-                self.enqueue.push((task.id, delay));
-                self.tasks.insert(task.id, task);
-            }
-            Next::NeedsReview => self.needs_person(task, problem),
-        }
+        self.again_or_person(task, next, || problem);
     }
 }

@@ -47,13 +47,10 @@ pub(in crate::flow) async fn task_in(
     why: Option<&str>,
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut signals = Signals::default();
-    let Some(feature) = store::task::feature_of(tx, id).await? else {
+    let Some((mut features, mut task)) = cascade::lock_task(tx, id).await? else {
         return Ok((Steered::NotFound, signals));
     };
-    let mut features = cascade::lock_features(tx, &BTreeSet::from([feature])).await?;
-    let Some(mut task) = store::task::lock(tx, &[id.0]).await?.pop() else {
-        return Ok((Steered::NotFound, signals));
-    };
+    let feature = task.feature;
     let to = match command.target(&task) {
         Ok(to) => to,
         Err(reason) => return Ok((Steered::Refused(reason), signals)),
