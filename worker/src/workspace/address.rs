@@ -1,5 +1,7 @@
 //! Addresses of repositories and names of refs: what they are called here, and what of them may be shown.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ralph_shared::wire::sha256_hex;
 
 /// Hex digits of a mirror's folder name: 96 bits.
@@ -84,6 +86,49 @@ fn login_of(address: &str) -> Option<&str> {
     scheme.to_ascii_lowercase().starts_with("http").then_some(login)
 }
 
+/// The setting by which git sends the login that an http address carries, password and all. In the address git would hand it on to programs
+/// as their argument, which everybody on the machine can read.
+pub(super) fn login_setting(address: &str) -> Option<(String, String)> {
+    let login = login_of(address)?;
+    let (name, password) = login.split_once(':')?;
+    if password.is_empty() {
+        return None;
+    }
+    let (scheme, rest) = address.split_once("://")?;
+    let host = rest.split('/').next()?.rsplit('@').next()?;
+    let login = [decoded(name), b":".to_vec(), decoded(password)].concat();
+    Some((
+        format!("http.{scheme}://{host}/.extraHeader"),
+        format!("Authorization: Basic {}", STANDARD.encode(login)),
+    ))
+}
+
+/// Without the `%`-escapes of addresses.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escaped = text_of(after.get(..2)).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match escaped.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
+    std::str::from_utf8(bytes?)
+        .ok()
+        .filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
 /// Whether `name` is a whole ref name (`refs/…`) that git takes, and that means nothing else in a refspec.
 pub(super) fn is_ref(name: &str) -> bool {
     name.starts_with("refs/")
@@ -136,6 +181,28 @@ mod tests {
             redacted(words, address),
             "fatal: unable to access 'https://h/a.git/': ***"
         );
+    }
+
+    #[test]
+    fn a_login_with_its_password_becomes_a_header() {
+        let header = |address: &str| login_setting(address).map(|(key, value)| format!("{key}={value}"));
+        let expected = format!(
+            "http.https://h:8443/.extraHeader=Authorization: Basic {}",
+            STANDARD.encode("m@e:s%3/ü")
+        );
+        assert_eq!(
+            header("https://m%40e:s%253%2f%C3%BC@h:8443/a.git"),
+            Some(expected)
+        );
+        for without in [
+            "https://h/a",
+            "https://me@h/a",
+            "https://me:@h/a",
+            "ssh://me:x@h/a",
+            "/a:b@c",
+        ] {
+            assert_eq!(header(without), None, "{without}");
+        }
     }
 
     #[test]

@@ -175,13 +175,25 @@ impl Git {
             None => command.current_dir(&self.dir),
         };
         let remote_url = format!("remote.{REMOTE}.url");
-        let address = (remote_url.as_str(), self.address.as_str());
+        let login = address::login_setting(&self.address);
+        let url = match login {
+            Some(_) => address::public(&self.address),
+            None => self.address.clone(),
+        };
+        let address = (remote_url.as_str(), url.as_str());
+        let login = login.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let lfs = self.environment.lfs.iter().copied();
         let own = run
             .configured
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings = SETTINGS.iter().copied().chain([address]).chain(lfs).chain(own);
+        let settings = SETTINGS
+            .iter()
+            .copied()
+            .chain([address])
+            .chain(login)
+            .chain(lfs)
+            .chain(own);
         let mut count = 0;
         for (key, value) in settings {
             command

@@ -317,7 +317,20 @@ async fn credentials_of_the_worker_are_out_of_an_agents_reach() {
     let dispatch = remote.dispatch("t-1");
     let workspace = workspaces.prepare(&dispatch, &order).await.unwrap();
     workspace.set_up(&settings).await.unwrap();
-    finish(&workspace).await;
+    // Nor is it among the arguments of a program, which everybody can read while work is pushed.
+    let (looked, seen) = (remote.dir.path().join("looked"), remote.dir.path().join("seen"));
+    let pattern = PASSWORD.replacen('s', "[s]", 1);
+    remote.hook(
+        "pre-receive",
+        &format!(
+            "touch '{}'; if cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '{pattern}'; then touch '{}'; fi; true",
+            looked.display(),
+            seen.display()
+        ),
+    );
+    assert!(finish(&workspace).await.is_pushed());
+    assert!(looked.exists() && !seen.exists());
+    remote.hook("pre-receive", "exit 0");
     assert_eq!(remote.head("refs/heads/stolen"), None);
     // Without walls the same push works: it was they that held.
     let (home, from) = (user.home().to_owned(), remote.path());
