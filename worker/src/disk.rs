@@ -1,13 +1,18 @@
 //! How full a disk is, and what a folder takes of it.
 
+use std::collections::HashMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
 /// The unit in which a file's blocks are counted. Bytes.
 const BLOCK_BYTES: u64 = 512;
+
+/// Stands behind the path of an open file that was deleted.
+const DELETED: &[u8] = b" (deleted)";
 
 /// What is free of the disk that a folder lies on, for others than root; `None` when it can't be said. Bytes.
 pub fn free_bytes(folder: &Path) -> Option<u64> {
@@ -38,6 +43,27 @@ pub fn held_since(folder: &Path, since: i64) -> u64 {
     held
 }
 
+/// What files below `folders` take that were deleted while a process of this user has them open still. Bytes.
+pub fn held_deleted(folders: &[PathBuf]) -> u64 {
+    let mut files = HashMap::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let open = fs::read_dir(process.path().join("fd"));
+        for file in open.into_iter().flatten().flatten() {
+            let Ok(path) = fs::read_link(file.path()) else {
+                continue;
+            };
+            let is_deleted = path.as_os_str().as_bytes().ends_with(DELETED);
+            if is_deleted
+                && folders.iter().any(|folder| path.starts_with(folder))
+                && let Ok(metadata) = fs::metadata(file.path())
+            {
+                files.insert((metadata.dev(), metadata.ino()), taken_bytes(&metadata));
+            }
+        }
+    }
+    files.values().sum()
+}
+
 /// What one file takes of its disk. Bytes.
 pub fn taken_bytes(file: &fs::Metadata) -> u64 {
     file.blocks() * BLOCK_BYTES
@@ -58,5 +84,24 @@ mod tests {
         assert!(held_bytes(folder.path()) - before >= 1024 * 1024);
         assert!(free_bytes(folder.path()).unwrap() > 0);
         assert_eq!(held_since(folder.path(), i64::MAX), 0);
+    }
+
+    #[test]
+    fn what_is_deleted_and_still_open_is_counted_once() {
+        use std::io::Write as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().canonicalize().unwrap()];
+        let path = folder.path().join("gone");
+        let mut file = fs::File::create(&path).unwrap();
+        file.write_all(&vec![1; 1024 * 1024]).unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(held_deleted(&folders), 0, "it is not deleted yet");
+        fs::remove_file(&path).unwrap();
+        let again = file.try_clone().unwrap();
+        let held = held_deleted(&folders);
+        assert!((1024 * 1024..2 * 1024 * 1024).contains(&held), "{held}");
+        drop((file, again));
+        assert_eq!(held_deleted(&folders), 0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::disk::{free_bytes, held_since};
+use crate::disk::{free_bytes, held_deleted, held_since};
 
 /// How often the disk is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -46,7 +46,8 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
             }
             let held = folders.clone();
             let held = tokio::task::spawn_blocking(move || {
-                held.iter().map(|folder| held_since(folder, began)).sum()
+                let written: u64 = held.iter().map(|folder| held_since(folder, began)).sum();
+                written + held_deleted(&held)
             });
             if fills(free, held.await.unwrap_or(0), reserve_bytes) {
                 let _ = tell.send(true);
