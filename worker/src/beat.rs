@@ -99,7 +99,7 @@ async fn beat(life: &Life, silence: &mut Reminder) {
             }
             if drain && !life.draining.is_cancelled() {
                 tracing::info!("told to drain");
-                life.draining.cancel();
+                life.told_to_drain();
             }
         }
         Ok(HeartbeatAnswer::SayHello) => {
@@ -147,7 +147,7 @@ async fn orders(life: &Life) {
                             }
                         }
                         Ok(Control::Prune) => life.prune_now.notify_one(),
-                        Ok(Control::Drain) => life.draining.cancel(),
+                        Ok(Control::Drain) => life.told_to_drain(),
                         Err(error) => tracing::warn!(%error, "an order can't be read"),
                     }
                 }

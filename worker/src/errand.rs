@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
@@ -29,7 +30,7 @@ use crate::life::Life;
 use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
-pub use left::{held_by_earlier_life, push_what_is_left, report_earlier_life};
+pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life};
 use patience::Patience;
 
 /// How long a session's report waits for its transcript.
@@ -258,7 +259,7 @@ async fn session(
     let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
-    let told = end.clone();
+    let mut told = end.clone();
     let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
     faults::point("session.ended");
     // Only a verdict can be void: how else it ended says who is to blame.
@@ -286,12 +287,10 @@ async fn session(
     ended.agent.account = account;
     let message = commit_message(assignment, &ended);
     let mut patience = Patience::new();
-    let finish = async || {
-        let time_is_up = patience::time_is_up(told.clone());
-        workspace.finish_within(&message, time_is_up).await
-    };
+    let time_is_up = patience::time_is_up(life.ending.clone()).boxed().shared();
+    let finish = async || workspace.finish_within(&message, time_is_up.clone()).await;
     let mut snapshot = finish().await;
-    while workspace.is_away() && patience.after_work(&mut told.clone()).await {
+    while workspace.is_away() && patience.after_work(&mut told).await {
         snapshot = finish().await;
     }
     // What the session did is safe; its transcript must not hold it up for long.

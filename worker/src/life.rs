@@ -35,10 +35,6 @@ const SETTLE: Duration = Duration::from_secs(10);
 const END: Duration = Duration::from_secs(120);
 /// How often what runs is told to end meanwhile.
 const END_AGAIN: Duration = Duration::from_secs(1);
-/// After this work that could not be pushed is tried again, then after twice as long each time: it may be large, and refused for good.
-const UNPUSHED: Duration = Duration::from_secs(60);
-/// The longest such pause.
-const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
 /// What one incarnation's loops share.
 #[derive(Debug)]
@@ -59,6 +55,10 @@ pub struct Life {
     pub incarnation: Incarnation,
     /// Cancelled when no more work is to be taken.
     pub draining: CancellationToken,
+    /// Cancelled when the drain is over, and what runs is to end.
+    pub ending: CancellationToken,
+    /// Whether a coordinator told it to drain.
+    ordered: AtomicBool,
     /// Why a coordinator refused this worker for good, once one did.
     pub refused: OnceLock<String>,
     /// Tells the heartbeat to come now.
@@ -165,6 +165,12 @@ impl Life {
         for dispatch in self.running() {
             self.end(dispatch, reason);
         }
+    }
+
+    /// A coordinator wants it to take no more work.
+    pub fn told_to_drain(&self) {
+        self.ordered.store(true, Ordering::Relaxed);
+        self.draining.cancel();
     }
 
     /// Slots without work.
@@ -334,11 +340,11 @@ fn host() -> String {
         .unwrap_or_default()
 }
 
-/// Runs a worker until `shutdown` and its drain.
+/// Runs a worker until `shutdown` and its drain. Whether a coordinator told it to drain.
 ///
 /// # Errors
 /// When it can't start: data folder taken, git missing, name refused. When it is refused later, after its drain.
-pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
     let workspaces = Workspaces::open_with(
@@ -366,6 +372,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         redactor: Redactor::new(secrets),
         incarnation: Incarnation::new(),
         draining: shutdown,
+        ending: CancellationToken::new(),
+        ordered: AtomicBool::new(false),
         refused: OnceLock::new(),
         beat_now: Notify::new(),
         prune_now: Notify::new(),
@@ -410,7 +418,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     for _ in 0..life.config.slots {
         slots.spawn(slot::run(life.clone()));
     }
-    let pushing = tokio::spawn(push_what_is_left(life.clone()));
+    let pushing = tokio::spawn(errand::keep_pushing(life.clone()));
     let pruning = tokio::spawn(prune::run(life.clone()));
     life.draining.cancelled().await;
     drain(&life, &mut slots).await;
@@ -426,7 +434,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     life.link.flush().await;
     match life.refused.get() {
         Some(reason) => anyhow::bail!("{reason}"),
-        None => Ok(()),
+        None => Ok(life.ordered.load(Ordering::Relaxed)),
     }
 }
 
@@ -441,6 +449,7 @@ async fn drain(life: &Life, slots: &mut JoinSet<()>) {
     if tokio::time::timeout(life.config.drain, all(slots)).await.is_ok() {
         return;
     }
+    life.ending.cancel();
     // Again and again, for what a claim under way has begun meanwhile.
     let ended = async {
         loop {
@@ -469,24 +478,5 @@ async fn settle(life: &Life) {
             left,
             "reports are not settled yet; they stay in the data folder for the next life"
         );
-    }
-}
-
-/// Pushes, from time to time and when another push went well, what could not be pushed when its session ended.
-async fn push_what_is_left(life: Arc<Life>) {
-    let mut pause = UNPUSHED;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = life.push_now.notified() => {}
-        }
-        life.unpushed.store(false, Ordering::Relaxed);
-        errand::push_what_is_left(&life).await;
-        let left = life.unpushed.load(Ordering::Relaxed);
-        pause = if left {
-            (pause * 2).min(UNPUSHED_MOST)
-        } else {
-            UNPUSHED
-        };
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ralph_shared::logging::{self, LogFormat};
+use ralph_shared::requires::DRAINED_STATUS;
 use ralph_worker::chat::{self, ChatArgs};
 use ralph_worker::config::{Config, RunArgs};
 use ralph_worker::doctor::{self, DoctorArgs, Output, Status};
@@ -121,8 +122,14 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(killed, "processes of running sessions are killed");
         std::process::exit(130);
     });
-    life::run(config, shutdown).await?;
-    Ok(ExitCode::SUCCESS)
+    let drained_by_order = life::run(config, shutdown).await?;
+    // Whoever starts workers again tells by what it knows one that shall stay away.
+    let status: Option<u8> = std::env::var(DRAINED_STATUS)
+        .ok()
+        .and_then(|status| status.parse().ok());
+    Ok(status
+        .filter(|_| drained_by_order)
+        .map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
 /// What can't be enforced is said at the start; where nothing may run open, nothing starts.

@@ -18,7 +18,7 @@ use super::body::Following;
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At};
-use super::transcript::{SessionQuery, kept, numbered};
+use super::transcript::{SessionQuery, kept, no_such_session, numbered};
 use crate::bus::TranscriptReader;
 use crate::store::view::{self, TranscriptOf};
 
@@ -73,10 +73,8 @@ pub async fn events(
         }
         None => {
             let found = view::session_of_task(&mut *app.db().await?, task, query.attempt, query.kind).await?;
-            if found.is_none()
-                && let Some(attempt) = query.attempt
-            {
-                return Err(Problem::not_found(format!("{task} has no attempt {attempt}")));
+            if found.is_none() && (query.attempt.is_some() || query.kind.is_some()) {
+                return Err(no_such_session(task, &query));
             }
             found.map(|dispatch| Position { dispatch, next: 0 })
         }

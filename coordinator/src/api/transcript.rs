@@ -108,17 +108,25 @@ pub(super) async fn find(
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
     let found = view::session_of_task(&mut conn, id, query.attempt, query.kind).await?;
-    if let (None, Some(kind)) = (found, query.kind) {
-        let of = query
-            .attempt
-            .map(|n| format!(" in attempt {n}"))
-            .unwrap_or_default();
-        let missing = format!(
-            "{id} has no session of the kind `{kind}`{of}; `ralph-coordinator task show {id}` lists its attempts"
-        );
-        return Err(Problem::not_found(missing));
+    if found.is_none() && query.kind.is_some() {
+        return Err(no_such_session(id, query));
     }
     told(&mut conn, id, query.attempt, found).await
+}
+
+/// What was asked for hasn't been, or not yet.
+pub(super) fn no_such_session(task: TaskId, query: &SessionQuery) -> Problem {
+    let of = query
+        .attempt
+        .map(|n| format!(" in an attempt {n}"))
+        .unwrap_or_default();
+    let kind = query
+        .kind
+        .map(|kind| format!(" of the kind `{kind}`"))
+        .unwrap_or_default();
+    Problem::not_found(format!(
+        "{task} has no session{kind}{of}; `ralph-coordinator task show {task}` lists its attempts"
+    ))
 }
 
 /// The session that an attempt began with, or the last one that began one.

@@ -134,8 +134,9 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     let facts = [
         Some(dispatch.worker.clone()),
         match (&dispatch.model_used, &dispatch.model) {
-            (Some(used), Some(chosen)) => Some(format!("{used} (for {chosen})")),
-            (used, chosen) => used.clone().or_else(|| chosen.clone()),
+            (Some(used), Some(chosen)) => Some(tame(&format!("{used} instead of {chosen}"))),
+            (Some(model), None) | (None, Some(model)) => Some(tame(model)),
+            (None, None) => None,
         },
         dispatch.duration_ms.map(show_ms),
         dispatch.cost_usd.map(|usd| format!("{usd:.4} USD")),

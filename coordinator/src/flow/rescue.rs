@@ -142,10 +142,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         changed.push(one.task);
         if task.next_kind == Some(SessionKind::Integrate) {
             let open = open.iter().find(|open| open.task == one.task);
-            // What was decided may be pushed by anybody, and has to be.
-            let is_used_up = open.is_some_and(|open| {
-                open.state != IntegrationState::Decided && open.tries >= judge::MAX_INTEGRATION_TRIES
-            });
+            let is_used_up = open.is_some_and(|open| open.tries >= judge::MAX_INTEGRATION_TRIES);
             if one.worker_died && is_used_up {
                 give_up(&mut features, task, reviewed.contains(&task.feature));
                 given_up.push((one.task, IntegrationState::Failed, never_landed()));

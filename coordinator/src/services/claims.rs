@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use async_nats::Message;
 use futures::StreamExt as _;
 use ralph_shared::subjects::COORDINATORS;
@@ -12,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
-use super::requests::{answer, read};
+use super::requests::{answer, note_panic, read};
 use crate::{faults, flow};
 
 /// Claims of one transaction.
@@ -60,12 +59,12 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     drop(permit);
                 });
             }
-            Some(served) = serving.join_next() => served.context("claims were being served")?,
+            Some(served) = serving.join_next() => note_panic(served),
             else => {}
         }
         if !receiving && queue.is_empty() {
             while let Some(served) = serving.join_next().await {
-                served.context("claims were being served")?;
+                note_panic(served);
             }
             return Ok(());
         }

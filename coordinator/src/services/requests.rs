@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use async_nats::Message;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +14,7 @@ use ralph_shared::wire::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
@@ -83,7 +82,7 @@ async fn answer_all(
         let (kind, message) = tokio::select! {
             () = shutdown.cancelled() => break,
             Some(served) = serving.join_next() => {
-                served.context("a request was being answered")?;
+                note_panic(served);
                 continue;
             }
             next = requests.next(), if serving.len() < most => match next {
@@ -99,9 +98,16 @@ async fn answer_all(
         });
     }
     while let Some(served) = serving.join_next().await {
-        served.context("a request was being answered")?;
+        note_panic(served);
     }
     Ok(())
+}
+
+/// One that panics takes no other with it: whoever asked asks again.
+pub(super) fn note_panic(served: Result<(), JoinError>) {
+    if let Err(error) = served {
+        tracing::error!(%error, "serving a request panicked");
+    }
 }
 
 async fn ensure_consumers(bus: &Bus, pools: &[String]) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::link::{self, Change};
 use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
-use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_coordinator::flow::steer::{FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::flow::{integrate, rescue};
 use ralph_shared::ids::{Incarnation, TaskId};
 use ralph_shared::wire::{Assignment, DecideAnswer, DecideRequest, IntegrationEnd, Work};
@@ -78,6 +78,30 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
         "decided",
         "now it can't arrive any more"
     );
+    assert_eq!(scene.steer(a, TaskCommand::Cancel).await, Steered::Done(1));
+    scene.holds().await;
+    world.stop().await;
+}
+
+/// Nobody works on a cancelled feature, so nobody will find out.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
+    let [a, _] = scene.tasks[..] else { panic!() };
+    scene.done(&scene.claim().await).await;
+    let of = scene.claim().await;
+    decide(&world, &of).await;
+    scene.feature(FeatureCommand::Cancel).await;
+    let steered = scene.steer(a, TaskCommand::Cancel).await;
+    assert!(
+        matches!(steered, Steered::Refused(_)),
+        "it is being pushed: {steered:?}"
+    );
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, failed())])
+        .await;
     assert_eq!(scene.steer(a, TaskCommand::Cancel).await, Steered::Done(1));
     scene.holds().await;
     world.stop().await;

@@ -2,7 +2,9 @@
 //! worker, or of a push that failed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES};
@@ -12,6 +14,11 @@ use crate::beat::publish_spooled;
 use crate::life::Life;
 use crate::workspace::{CommitMessage, Workspace};
 use crate::{outgoing, session};
+
+/// After this work that could not be pushed is tried again, then after twice as long each time: it may be large, and refused for good.
+const UNPUSHED: Duration = Duration::from_secs(60);
+/// The longest such pause.
+const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
 /// What the life before left with work in it: its workspaces, and the assignments they belong to.
 pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
@@ -69,9 +76,28 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
     publish_spooled(life).await;
 }
 
+/// Pushes, from time to time and when another push went well, what could not be pushed when its session ended.
+pub async fn keep_pushing(life: Arc<Life>) {
+    let mut pause = UNPUSHED;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = life.push_now.notified() => {}
+        }
+        life.unpushed.store(false, Ordering::Relaxed);
+        push_what_is_left(&life).await;
+        let left = life.unpushed.load(Ordering::Relaxed);
+        pause = if left {
+            (pause * 2).min(UNPUSHED_MOST)
+        } else {
+            UNPUSHED
+        };
+    }
+}
+
 /// Pushes what could not be pushed when its session ended, and tells the coordinator, which knows that session's report
 /// already. What it can't be told of stays for the next time.
-pub async fn push_what_is_left(life: &Life) {
+async fn push_what_is_left(life: &Life) {
     let message = CommitMessage {
         subject: "Work that could not be pushed at once".to_owned(),
         body: String::new(),

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use ralph_shared::wire::EndReason;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// Longest wait for a server while a dispatch holds its slot.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// The same once somebody wants the dispatch to end: a drain has its own bound.
 const LONGEST_TOLD: Duration = Duration::from_secs(60);
-/// And once its worker is drained: `up` ends workers soon after their drain, and what a session said must be kept before.
-const LONGEST_DRAINED: Duration = Duration::from_secs(12);
+/// And once its worker's drain is over: `up` ends workers a minute after that, and what a session said must be kept before.
+const LONGEST_DRAINED: Duration = Duration::from_secs(40);
 /// The first pause; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
@@ -52,7 +53,8 @@ impl Patience {
             None => LONGEST,
             // Nobody waits for it, and this worker may not push for much longer.
             Some(EndReason::Fenced | EndReason::OutOfContact) => return false,
-            Some(reason) => longest_told(reason),
+            Some(EndReason::Drain) => LONGEST_DRAINED,
+            Some(_) => LONGEST_TOLD,
         };
         let Some(pause) = self.next_pause(longest) else {
             return false;
@@ -72,20 +74,10 @@ impl Patience {
     }
 }
 
-fn longest_told(reason: EndReason) -> Duration {
-    match reason {
-        EndReason::Drain => LONGEST_DRAINED,
-        _ => LONGEST_TOLD,
-    }
-}
-
-/// Completes when a dispatch that was told to end, before or meanwhile, has been kept for as long as its worker has for that.
-pub(super) async fn time_is_up(mut end: watch::Receiver<Option<EndReason>>) {
-    let told = end.wait_for(Option::is_some).await.ok().and_then(|told| *told);
-    match told {
-        Some(reason) => tokio::time::sleep(longest_told(reason)).await,
-        None => std::future::pending().await,
-    }
+/// Completes when a worker whose drain is over has tried to push for as long as it may: what hangs is cut off then.
+pub(super) async fn time_is_up(ending: CancellationToken) {
+    ending.cancelled().await;
+    tokio::time::sleep(LONGEST_DRAINED).await;
 }
 
 #[cfg(test)]
@@ -112,18 +104,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_try_that_hangs_is_given_up_once_its_dispatch_was_told_to_end() {
-        let (sender, end) = watch::channel(None);
-        let waits = tokio::time::timeout(LONGEST, time_is_up(end.clone())).await;
-        assert!(waits.is_err(), "nobody wants it to end");
-        for (reason, longest) in [
-            (EndReason::Interrupted, LONGEST_TOLD),
-            (EndReason::Drain, LONGEST_DRAINED),
-        ] {
-            sender.send_replace(Some(reason));
-            let began = tokio::time::Instant::now();
-            time_is_up(end.clone()).await;
-            assert_eq!(began.elapsed().as_secs(), longest.as_secs());
-        }
+    async fn a_try_that_hangs_is_given_up_once_the_drain_is_over() {
+        let ending = CancellationToken::new();
+        let waits = tokio::time::timeout(LONGEST, time_is_up(ending.clone())).await;
+        assert!(waits.is_err(), "the worker has time");
+        ending.cancel();
+        let began = tokio::time::Instant::now();
+        time_is_up(ending).await;
+        assert_eq!(began.elapsed().as_secs(), LONGEST_DRAINED.as_secs());
     }
 }

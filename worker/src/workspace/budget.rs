@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +11,7 @@ use super::held::Held;
 use super::record::{self, Folders, Record, State};
 use super::workspaces::Workspaces;
 use super::{address, modes, submodules};
+use crate::disk::{held_bytes, taken_bytes};
 
 /// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
 const MIRROR_REST: Duration = Duration::from_secs(3_600);
@@ -78,17 +78,10 @@ fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
     })
 }
 
-/// What a folder takes on disk; what is shared by hard links counts once a link.
-fn size_bytes(folder: &Path) -> u64 {
-    let Ok(metadata) = fs::symlink_metadata(folder) else {
-        return 0;
-    };
-    let own = metadata.blocks() * 512;
-    if !metadata.is_dir() {
-        return own;
-    }
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    own + entries.map(|entry| size_bytes(&entry.path())).sum::<u64>()
+/// What a folder or a file takes on disk; what is shared by hard links counts once a link.
+fn size_bytes(path: &Path) -> u64 {
+    let own = fs::symlink_metadata(path).map_or(0, |metadata| taken_bytes(&metadata));
+    own + held_bytes(path)
 }
 
 /// The records of workspaces, where they can be read.

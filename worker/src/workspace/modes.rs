@@ -58,7 +58,11 @@ fn empty(top: &Dir) -> io::Result<()> {
         for entry in entries {
             let entry = entry?;
             let path = folder.join(entry.file_name());
-            if !entry.file_type()?.is_dir() {
+            let kind = entry.file_type()?;
+            // Some file systems don't tell it with the names.
+            let is_known = kind.is_dir() || kind.is_file() || kind.is_symlink();
+            let is_dir = kind.is_dir() || !is_known && top.symlink_metadata(&path)?.is_dir();
+            if !is_dir {
                 unless_gone(top.remove_file(&path))?;
             } else if depth + 1 < DEEPEST {
                 steps.push(Step::Enter(path, depth + 1));

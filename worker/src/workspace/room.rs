@@ -74,12 +74,15 @@ fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool
 }
 
 fn collect(folder: &Path, files: &mut Vec<(u64, PathBuf)>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_dir() {
-            collect(&entry.path(), files);
-        } else if metadata.is_file() {
-            files.push((taken_bytes(&metadata), entry.path()));
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else if metadata.is_file() {
+                files.push((taken_bytes(&metadata), entry.path()));
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use ralph_shared::requires::DRAINED_STATUS;
 
 use super::args::UpArgs;
 use super::programs::Programs;
@@ -14,7 +15,9 @@ use crate::embedded::{Backoff, ChildSpec, DataDir, DataDirError, StopStep, Super
 /// What a coordinator takes to answer its last requests.
 const COORDINATOR_GRACE: Duration = Duration::from_secs(15);
 /// What a worker takes, besides its drain, to end its sessions, push and report.
-const WORKER_GRACE: Duration = Duration::from_secs(20);
+const WORKER_GRACE: Duration = Duration::from_secs(60);
+/// The exit status of a worker that was told to drain: it isn't started again.
+const DRAINED: i32 = 10;
 
 /// A child that runs.
 #[derive(Debug)]
@@ -69,8 +72,8 @@ pub fn worker(
             signal: Signal::SIGTERM,
             grace: drain + WORKER_GRACE,
         }])
-        // Only one that was told to drain ends so.
-        .may_finish();
+        .env(DRAINED_STATUS, DRAINED.to_string())
+        .may_finish(DRAINED);
     for pool in &args.pools {
         spec = spec.args(["--pool", pool]);
     }

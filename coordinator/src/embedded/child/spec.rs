@@ -31,7 +31,7 @@ pub struct ChildSpec {
     pub(super) death_signal: Signal,
     pub(super) log: PathBuf,
     pub(super) stop: Vec<StopStep>,
-    pub(super) may_finish: bool,
+    pub(super) finished: Option<i32>,
 }
 
 impl ChildSpec {
@@ -54,7 +54,7 @@ impl ChildSpec {
                 signal: Signal::SIGTERM,
                 grace: Duration::from_secs(10),
             }],
-            may_finish: false,
+            finished: None,
         }
     }
 
@@ -101,9 +101,9 @@ impl ChildSpec {
         self
     }
 
-    /// Lets the child end for good: where it ends by itself with exit status 0, it isn't started again.
-    pub fn may_finish(mut self) -> Self {
-        self.may_finish = true;
+    /// Lets the child end for good: where it ends by itself with this exit status, it isn't started again.
+    pub fn may_finish(mut self, status: i32) -> Self {
+        self.finished = Some(status);
         self
     }
 

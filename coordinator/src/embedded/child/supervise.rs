@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Starting ─► Running ─(ends by itself)─► BackingOff ─► Running …      all ─(stop)─► Stopped
-//!                └─(exit status 0, where that is for good)─► Finished
+//!                └─(the exit status that is for good)─► Finished
 //! ```
 //! The supervising task makes every move. It never gives up: the pause is bounded, and what has to be said about a child
 //! that keeps dying is for whoever watches the phases.
@@ -172,7 +172,7 @@ async fn supervise(
                         break;
                     }
                 };
-                if spec.may_finish && status.success() {
+                if status.code().is_some() && status.code() == spec.finished {
                     info!(child = spec.name(), "ended for good");
                     phase.send_replace(Phase::Finished);
                     let _ = (&mut stopped).await;

@@ -84,10 +84,10 @@ async fn a_child_that_may_finish_is_started_again_only_after_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let again = folder.path().join("again");
     let script = format!(
-        "echo begun; test -e {0} && exit 0; touch {0}; exit 3",
+        "echo begun; test -e {0} && exit 7; touch {0}; exit 3",
         again.display()
     );
-    let supervised = Supervised::start(shell(folder.path(), &script).may_finish(), quick());
+    let supervised = Supervised::start(shell(folder.path(), &script).may_finish(7), quick());
     let mut phases = supervised.phases();
     reaches(&mut phases, |phase| *phase == Phase::Finished).await;
     let log = fs::read_to_string(folder.path().join("log")).unwrap();

@@ -372,7 +372,7 @@ impl Batch<'_> {
                 }
                 self.land(task);
             }
-            // What somebody was allowed to push may have arrived: only who finds that it can't any more voids the decision.
+            // What somebody was allowed to push may have arrived: until it is tried no more, only who finds that it can't voids it.
             Step::Repeat if is_decided && !matches!(integration.end, IntegrationEnd::Void { .. }) => {
                 self.turn_kept.push(task.id.0);
                 self.tasks.insert(task.id, task);

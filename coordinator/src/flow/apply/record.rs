@@ -74,12 +74,14 @@ pub(super) fn end(
                 .name
                 .clone()
                 .or_else(|| Some(session.agent.configured.clone()));
-            let chosen = dispatch.model.as_deref();
-            end.model_used = session
-                .agent
-                .model
-                .clone()
-                .filter(|used| Some(used.as_str()) != chosen);
+            let chosen = dispatch.model.as_deref().map(str::to_lowercase);
+            // Agents have longer names for what was chosen.
+            let is_another = |used: &String| {
+                chosen
+                    .as_ref()
+                    .is_none_or(|chosen| !used.to_lowercase().contains(chosen))
+            };
+            end.model_used = session.agent.model.clone().filter(is_another);
             end.input_tokens = whole(session.usage.input_tokens);
             end.output_tokens = whole(session.usage.output_tokens);
             end.cost_usd = session.usage.cost_usd.filter(|usd| usd.is_finite());

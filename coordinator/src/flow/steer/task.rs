@@ -80,8 +80,18 @@ pub(in crate::flow) async fn task_in(
         return Ok((Steered::Refused(reason), signals));
     }
     if let Some(decided) = store::integration::open_of_tasks(tx, &[id.0]).await?.first() {
-        if decided.state == IntegrationState::Decided {
-            let reason = "its integration is decided and being pushed; try again in a moment".to_owned();
+        let held = features.get(&feature);
+        let state = held.map_or(FeatureState::Cancelled, |held| held.state);
+        // Of a cancelled feature nobody finds out any more whether it arrived.
+        let is_abandoned = state == FeatureState::Cancelled && decided.dispatch.is_none();
+        if decided.state == IntegrationState::Decided && !is_abandoned {
+            let reason = match held {
+                Some(held) if state != FeatureState::Running && decided.dispatch.is_none() => format!(
+                    "its push was decided, and nobody knows whether it arrived; `feature run {}` has a worker find out",
+                    held.name
+                ),
+                _ => "its integration is decided and being pushed; try again in a moment".to_owned(),
+            };
             return Ok((Steered::Refused(reason), signals));
         }
         let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn, why.map(str::to_owned));

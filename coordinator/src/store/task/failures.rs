@@ -104,7 +104,8 @@ pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[
            update tasks set held = true
            where id in (select id from beside) and not held and state not in ('done', 'skipped', 'cancelled', 'failed')
          )
-         select id as "id!" from beside"#,
+         -- What may stand in the queue.
+         select t.id from beside join tasks t on t.id = beside.id where t.state = 'pending'"#,
         feature.0,
         failed,
     )
