@@ -101,9 +101,10 @@ pub(super) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
     loop {
-        cgroup.kill();
         let members = cgroup.members();
         let found = find(mark.as_bytes(), groups, &members, &spared);
+        // Looked at before: what is killed is counted.
+        cgroup.kill();
         for process in &found {
             process.kill();
             seen.insert((process.pid, process.started));
