@@ -28,19 +28,27 @@ pub fn held_bytes(folder: &Path) -> u64 {
 /// The same of what was written, moved or made since a time. Seconds since 1970.
 pub fn held_since(folder: &Path, since: i64) -> u64 {
     let mut held = 0;
+    each_below(folder, |_, metadata| {
+        if metadata.ctime() >= since {
+            held += taken_bytes(metadata);
+        }
+    });
+    held
+}
+
+/// Looks at all that lies below a folder, as far as it can be read. However deep an agent made its folders, it takes one descriptor.
+pub fn each_below(folder: &Path, mut look: impl FnMut(&Path, &fs::Metadata)) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(metadata) = entry.metadata() else { continue };
+            let path = entry.path();
+            look(&path, &metadata);
             if metadata.is_dir() {
-                folders.push(entry.path());
-            }
-            if metadata.ctime() >= since {
-                held += taken_bytes(&metadata);
+                folders.push(path);
             }
         }
     }
-    held
 }
 
 /// What files below `folders` take that were deleted while a process of this user has them open still. Bytes.

@@ -178,6 +178,13 @@ async fn expires(world: &World, of: &Assignment, only_ended: bool) {
     assert_eq!(lost, 1);
 }
 
+async fn worker_is_gone(world: &World) {
+    sqlx::query("update workers set seen_at = now() - interval '1 hour'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+}
+
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 
 /// Leases are given with each claim, so those of a worker that is gone end one after the other.
@@ -190,10 +197,7 @@ async fn what_is_lost_within_a_lease_is_lost_together() {
         .await
         .unwrap();
     let held = pool.claim(2).await;
-    sqlx::query("update workers set seen_at = now() - interval '1 hour'")
-        .execute(&world.db)
-        .await
-        .unwrap();
+    worker_is_gone(&world).await;
     for of in &held {
         expires(&world, of, false).await;
     }
@@ -243,10 +247,7 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
         .unwrap();
     let lands = pool.claim(1).await.pop().expect("nothing is to be landed");
     assert!(lands.task == first.task && matches!(lands.work, Work::Integrate(_)));
-    sqlx::query("update workers set seen_at = now() - interval '1 hour'")
-        .execute(&world.db)
-        .await
-        .unwrap();
+    worker_is_gone(&world).await;
     sqlx::query("update dispatches set lease_until = now() - interval '1 second' where state = 'live'")
         .execute(&world.db)
         .await

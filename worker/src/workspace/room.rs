@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder::Workspace;
 use super::modes;
-use crate::disk::{free_bytes, taken_bytes};
+use crate::disk::{each_below, free_bytes, taken_bytes};
 
 impl Workspace {
     /// Removes what a session left until so much of the disk is free: its home and its temporary files, and then the
@@ -57,7 +57,11 @@ impl Workspace {
 /// Removes files of a folder, the largest first, until there is room.
 fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    collect(folder, &mut files);
+    each_below(folder, |path, metadata| {
+        if metadata.is_file() {
+            files.push((taken_bytes(metadata), path.to_owned()));
+        }
+    });
     files.retain(|(_, path)| !keep.contains(path));
     files.sort_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
@@ -71,20 +75,6 @@ fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool
         }
     }
     removed
-}
-
-fn collect(folder: &Path, files: &mut Vec<(u64, PathBuf)>) {
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            } else if metadata.is_file() {
-                files.push((taken_bytes(&metadata), entry.path()));
-            }
-        }
-    }
 }
 
 #[cfg(test)]
