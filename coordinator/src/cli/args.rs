@@ -41,6 +41,7 @@ pub fn command() -> clap::Command {
     without_empty_variables(<Cli as clap::CommandFactory>::command())
 }
 
+/// The worker has the same (`worker/src/main.rs`): what both share knows no command line.
 fn without_empty_variables(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| {
