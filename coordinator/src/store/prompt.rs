@@ -3,7 +3,7 @@
 //! again has a row of its own, under its dispatch's id.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{BufWriter, Read as _};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -14,6 +14,8 @@ use uuid::Uuid;
 
 /// The first level that looks at more than one place for words that stood before: the fastest misses most of a set.
 const COMPRESSION: Compression = Compression::new(3);
+/// What is compressed at once. Bytes.
+const PIECE_BYTES: usize = 64 * 1024;
 /// Longest set of prompts that is unpacked: more than 256 prompts of the longest descriptions have. Bytes.
 const MAX_UNPACKED_BYTES: u64 = 512 * 1024 * 1024;
 
@@ -147,11 +149,12 @@ async fn sent(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<Se
 }
 
 fn pack(prompts: &Prompts) -> Vec<u8> {
-    let mut gzip = GzEncoder::new(Vec::new(), COMPRESSION);
-    // Neither can fail: the keys are texts, and the bytes go to memory.
-    let json = serde_json::to_vec(prompts).unwrap_or_default();
-    let _ = gzip.write_all(&json);
-    gzip.finish().unwrap_or_default()
+    // Never whole in memory unpacked: a batch of claims has megabytes of them.
+    let mut gzip = BufWriter::with_capacity(PIECE_BYTES, GzEncoder::new(Vec::new(), COMPRESSION));
+    // Nothing of it can fail: the keys are texts, and the bytes go to memory.
+    let _ = serde_json::to_writer(&mut gzip, prompts);
+    let gzip = gzip.into_inner().map(GzEncoder::finish);
+    gzip.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 fn unpack(packed: &[u8]) -> Option<Prompts> {
