@@ -4,10 +4,8 @@ use anyhow::bail;
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
-use ralph_coordinator::domain::states::FailurePolicy;
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store::feature::NewFeature;
-use ralph_shared::ids::FeatureId;
 use serde_json::json;
 use sqlx::PgPool;
 
@@ -93,23 +91,12 @@ pub async fn submit_on(
     let graph = graph::load("tasks.json", text, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
     let submission = Submission {
         feature: NewFeature {
-            id: FeatureId::new(),
-            name: name.to_owned(),
-            repo_id: String::new(),
             repo_address: repository.map(|(address, _)| address.to_owned()),
             base_ref: repository.map(|_| "main".to_owned()),
             base_commit: repository.map(|(_, base)| base.to_owned()),
             branch: repository.map(|_| format!("ralph/{name}")),
             max_parallel: 4096,
-            failure_policy: FailurePolicy::Continue,
-            description: String::new(),
-            spec: None,
-            plan: None,
-            approve: Vec::new(),
-            review_rounds: 0,
-            merge: None,
-            avoid_conflicts: false,
-            dir: None,
+            ..NewFeature::new(name.to_owned(), String::new())
         },
         graph,
         defaults: TaskDefaults {

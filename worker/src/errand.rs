@@ -136,17 +136,8 @@ fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
 /// A session of which nothing is known but how it ended and what lies in its folder.
 fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
     Finished::Session(Box::new(SessionReport {
-        ended,
-        text: Text::default(),
-        text_truncated: false,
-        usage: Default::default(),
-        tool_calls: 0,
-        agent: Default::default(),
         snapshot,
-        attempted: Vec::new(),
-        last_tool_error: None,
-        stderr_tail: String::new(),
-        questions: Vec::new(),
+        ..SessionReport::new(ended)
     }))
 }
 

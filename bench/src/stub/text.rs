@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
-use ralph_shared::wire::{Ended, Finished, Report, SessionReport, Snapshot, Text, Usage, WRITES};
+use ralph_shared::wire::{Ended, Finished, Report, SessionReport, Text, Usage, WRITES};
 
 /// Length of the whole text. Bytes.
 const TEXT_BYTES: usize = 2048;
@@ -39,11 +39,7 @@ pub fn report(
         incarnation,
         duration_ms,
         finished: Finished::Session(Box::new(SessionReport {
-            ended: Ended::Turn {
-                stop_reason: "end_turn".to_owned(),
-            },
             text: Text::Inline(text(task)),
-            text_truncated: false,
             usage: Usage {
                 input_tokens: Some(12_000),
                 output_tokens: Some(700),
@@ -51,12 +47,9 @@ pub fn report(
                 cost_usd: Some(0.01),
             },
             tool_calls: 7,
-            agent: Default::default(),
-            snapshot: Snapshot::default(),
-            attempted: Vec::new(),
-            last_tool_error: None,
-            stderr_tail: String::new(),
-            questions: Vec::new(),
+            ..SessionReport::new(Ended::Turn {
+                stop_reason: "end_turn".to_owned(),
+            })
         })),
     }
 }

@@ -16,7 +16,6 @@ use super::{Signals, capture, library, submit};
 use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
 use crate::domain::recall::Kind as EntryKind;
 use crate::domain::run::RunSettings;
-use crate::domain::states::FailurePolicy;
 use crate::prompt;
 use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
@@ -74,24 +73,10 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         chars <= MOST_MERGED_CHARS
     });
     let feature = FeatureId::new();
+    let name = format!("distill-{}", &feature.0.simple().to_string()[20..]);
     let new = NewFeature {
         id: feature,
-        name: format!("distill-{}", &feature.0.simple().to_string()[20..]),
-        repo_id: group.repo_id.clone(),
-        repo_address: None,
-        dir: None,
-        base_ref: None,
-        base_commit: None,
-        branch: None,
-        max_parallel: 1,
-        failure_policy: FailurePolicy::Continue,
-        description: String::new(),
-        spec: None,
-        plan: None,
-        approve: Vec::new(),
-        review_rounds: 0,
-        merge: None,
-        avoid_conflicts: false,
+        ..NewFeature::new(name, group.repo_id.clone())
     };
     let run = RunSettings {
         max_iterations: None,

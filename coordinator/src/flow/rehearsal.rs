@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, TaskId};
+use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::wire::{
-    ClaimRequest, DEFAULT_AGENT, Ended, Finished, Hello, READS, Report, SessionReport, Text, WRITES,
+    ClaimRequest, DEFAULT_AGENT, Ended, Finished, Hello, READS, Report, SessionReport, WRITES,
 };
 use sqlx::{Connection as _, PgConnection};
 use tracing::instrument::WithSubscriber as _;
@@ -19,7 +19,6 @@ use super::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use super::{Sent, Settings, Signals, context};
 use crate::domain::graph::{self, Limits};
 use crate::domain::run::RunSettings;
-use crate::domain::states::FailurePolicy;
 use crate::store;
 use crate::store::feature::NewFeature;
 
@@ -122,25 +121,7 @@ fn submission(name: &str) -> sqlx::Result<Submission> {
     let graph = graph::load("rehearsal", GRAPH, &Limits::file())
         .map_err(|problems| sqlx::Error::Protocol(problems.to_string()))?;
     Ok(Submission {
-        feature: NewFeature {
-            id: FeatureId::new(),
-            name: name.to_owned(),
-            repo_id: name.to_owned(),
-            repo_address: None,
-            base_ref: None,
-            base_commit: None,
-            branch: None,
-            max_parallel: 1,
-            failure_policy: FailurePolicy::Continue,
-            description: String::new(),
-            spec: None,
-            plan: None,
-            approve: Vec::new(),
-            review_rounds: 0,
-            merge: None,
-            avoid_conflicts: false,
-            dir: None,
-        },
+        feature: NewFeature::new(name.to_owned(), name.to_owned()),
         graph,
         defaults: TaskDefaults {
             pool: name.to_owned(),
@@ -168,21 +149,9 @@ fn submission(name: &str) -> sqlx::Result<Submission> {
 
 /// A report of a session that did its task and learned something.
 fn report(worker: &Hello, opened: &Opened) -> Incoming {
-    let session = SessionReport {
-        ended: Ended::Turn {
-            stop_reason: "end_turn".to_owned(),
-        },
-        text: Text::default(),
-        text_truncated: false,
-        usage: Default::default(),
-        tool_calls: 0,
-        agent: Default::default(),
-        snapshot: Default::default(),
-        attempted: Vec::new(),
-        last_tool_error: None,
-        stderr_tail: String::new(),
-        questions: Vec::new(),
-    };
+    let session = SessionReport::new(Ended::Turn {
+        stop_reason: "end_turn".to_owned(),
+    });
     let report = Report {
         v: WRITES,
         dispatch: opened.dispatch,

@@ -38,6 +38,31 @@ pub struct NewFeature {
     pub dir: Option<String>,
 }
 
+impl NewFeature {
+    /// One without a repository, whose tasks run one after the other, whatever fails.
+    pub fn new(name: String, repo_id: String) -> Self {
+        Self {
+            id: FeatureId::new(),
+            name,
+            repo_id,
+            repo_address: None,
+            base_ref: None,
+            base_commit: None,
+            branch: None,
+            max_parallel: 1,
+            failure_policy: FailurePolicy::Continue,
+            description: String::new(),
+            spec: None,
+            plan: None,
+            approve: Vec::new(),
+            review_rounds: 0,
+            merge: None,
+            avoid_conflicts: false,
+            dir: None,
+        }
+    }
+}
+
 /// Inserts a feature as a draft. `false` when its name is taken in its repository.
 pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<bool> {
     let inserted = sqlx::query!(

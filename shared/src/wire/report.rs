@@ -73,6 +73,25 @@ pub struct SessionReport {
     pub questions: Vec<String>,
 }
 
+impl SessionReport {
+    /// A session of which nothing is known but how it ended.
+    pub fn new(ended: Ended) -> Self {
+        Self {
+            ended,
+            text: Text::default(),
+            text_truncated: false,
+            usage: Usage::default(),
+            tool_calls: 0,
+            agent: AgentInfo::default(),
+            snapshot: Snapshot::default(),
+            attempted: Vec::new(),
+            last_tool_error: None,
+            stderr_tail: String::new(),
+            questions: Vec::new(),
+        }
+    }
+}
+
 /// How a session ended (SPEC 3.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]

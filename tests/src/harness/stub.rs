@@ -7,8 +7,8 @@ use ralph_coordinator::embedded::Role;
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
-    AgentInfo, Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello,
-    HelloAnswer, READS, Report, SessionReport, Settlement, Snapshot, Text, Usage, WRITES,
+    Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer,
+    READS, Report, SessionReport, Settlement, Text, Usage, WRITES,
 };
 use ralph_worker::link::Link;
 
@@ -163,22 +163,14 @@ impl Stub {
             incarnation: self.incarnation,
             duration_ms: 1,
             finished: Finished::Session(Box::new(SessionReport {
-                ended: Ended::Turn {
-                    stop_reason: "end_turn".to_owned(),
-                },
                 text: Text::Inline(text.replace("{id}", &assignment.task.to_string())),
-                text_truncated: false,
                 usage: Usage {
                     input_tokens: Some(10),
                     ..Usage::default()
                 },
-                tool_calls: 0,
-                agent: AgentInfo::default(),
-                snapshot: Snapshot::default(),
-                attempted: Vec::new(),
-                last_tool_error: None,
-                stderr_tail: String::new(),
-                questions: Vec::new(),
+                ..SessionReport::new(Ended::Turn {
+                    stop_reason: "end_turn".to_owned(),
+                })
             })),
         }
     }

@@ -242,24 +242,17 @@ impl World {
         options: &FeatureOptions,
     ) -> anyhow::Result<(FeatureId, RunId, Vec<TaskId>)> {
         let graph = graph::load("tasks.yaml", graph, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
+        let repo_id = repository.map(|r| r.address().to_owned()).unwrap_or_default();
         let feature = NewFeature {
-            id: FeatureId::new(),
-            name: name.to_owned(),
-            repo_id: repository.map(|r| r.address().to_owned()).unwrap_or_default(),
             repo_address: repository.map(|r| r.address().to_owned()),
             base_ref: repository.map(|_| "main".to_owned()),
             base_commit: repository.map(|r| r.head("main")).transpose()?,
             branch: repository.map(|_| format!("ralph/{name}")),
             max_parallel: options.max_parallel,
             failure_policy: options.failure_policy,
-            description: String::new(),
-            spec: None,
-            plan: None,
-            approve: Vec::new(),
-            review_rounds: 0,
-            merge: None,
             avoid_conflicts: options.avoid_conflicts,
             dir: options.dir.clone(),
+            ..NewFeature::new(name.to_owned(), repo_id)
         };
         let id = feature.id;
         let defaults = TaskDefaults {

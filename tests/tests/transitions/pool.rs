@@ -174,22 +174,15 @@ impl<'a> Pool<'a> {
             .as_ref()
             .map(|_| format!("{:040x}", to.dispatch.0.as_u128() >> 8));
         let finished = Finished::Session(Box::new(SessionReport {
-            ended,
             text: Text::Inline(text.to_owned()),
-            text_truncated: false,
-            usage: Default::default(),
             tool_calls: 1,
-            agent: Default::default(),
             snapshot: Snapshot {
                 commit,
                 pushed_ref,
                 files_changed_count: changes,
                 ..Snapshot::default()
             },
-            attempted: vec![],
-            last_tool_error: None,
-            stderr_tail: String::new(),
-            questions: Vec::new(),
+            ..SessionReport::new(ended)
         }));
         Incoming::new(self.report_of(to, finished), text.to_owned())
     }

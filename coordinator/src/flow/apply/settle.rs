@@ -245,19 +245,7 @@ pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
         SessionKind::Integrate | SessionKind::Git => Finished::Integration(IntegrationReport {
             end: IntegrationEnd::Failed { message, retry: true },
         }),
-        _ => Finished::Session(Box::new(SessionReport {
-            ended: Ended::Protocol { message },
-            text: Default::default(),
-            text_truncated: false,
-            usage: Default::default(),
-            tool_calls: 0,
-            agent: Default::default(),
-            snapshot: Default::default(),
-            attempted: Vec::new(),
-            last_tool_error: None,
-            stderr_tail: String::new(),
-            questions: Vec::new(),
-        })),
+        _ => Finished::Session(Box::new(SessionReport::new(Ended::Protocol { message }))),
     };
     let report = Report {
         v: WRITES,
