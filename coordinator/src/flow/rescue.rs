@@ -181,8 +181,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
     for (task, end, reason) in &given_up {
-        let closed = Closed::without_landing(*task, *end, Some(reason.clone()));
-        store::integration::close(&mut tx, &closed).await?;
+        store::integration::close(&mut tx, &Closed::without_landing(*task, *end)).await?;
         store::task::explain(&mut tx, *task, Some(reason)).await?;
         if waits(&tasks, *task) {
             store::notice::person_needed(&mut tx, *task, reason).await?;

@@ -234,21 +234,18 @@ pub struct Closed {
     pub landed: Option<String>,
     /// It landed without a change: the branch had it all.
     pub empty: bool,
-    /// Why it didn't land.
-    pub message: Option<String>,
     /// What it conflicted with.
     pub collision: Collision,
 }
 
 impl Closed {
     /// An end that brings nothing onto the branch.
-    pub fn without_landing(task: TaskId, state: IntegrationState, message: Option<String>) -> Self {
+    pub fn without_landing(task: TaskId, state: IntegrationState) -> Self {
         Self {
             task,
             state,
             landed: None,
             empty: false,
-            message,
             collision: Collision::default(),
         }
     }
@@ -258,14 +255,13 @@ impl Closed {
 pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
-         set state = $2, landed_commit = $3, empty = $4, message = $5, conflict_paths = $6, collided = $7,
-             ended_at = now(), dispatch_id = null
+         set state = $2, landed_commit = $3, empty = $4, conflict_paths = $5, collided = $6, ended_at = now(),
+             dispatch_id = null
          where task_id = $1 and state in ('waiting', 'turn', 'decided')",
         closed.task.0,
         closed.state as IntegrationState,
         closed.landed.as_deref(),
         closed.empty,
-        closed.message.as_deref(),
         &closed.collision.paths,
         &closed.collision.others,
     )
@@ -275,14 +271,12 @@ pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()>
 }
 
 /// Sends an integration back to the queue, where it keeps its place.
-pub async fn requeue(conn: &mut PgConnection, task: TaskId, message: &str) -> sqlx::Result<()> {
+pub async fn requeue(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
-         set state = 'waiting', dispatch_id = null, old = null, new = null, new_ref = null, decided_at = null,
-             message = $2
+         set state = 'waiting', dispatch_id = null, old = null, new = null, new_ref = null, decided_at = null
          where task_id = $1 and state in ('turn', 'decided')",
         task.0,
-        message,
     )
     .execute(conn)
     .await?;
@@ -296,16 +290,14 @@ pub async fn judge_again(
     task: TaskId,
     commit: &str,
     commit_ref: &str,
-    message: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
-         set source_commit = $2, source_ref = $3, message = $4, dispatch_id = null
+         set source_commit = $2, source_ref = $3, dispatch_id = null
          where task_id = $1 and state = 'turn'",
         task.0,
         commit,
         commit_ref,
-        message,
     )
     .execute(conn)
     .await?;

@@ -77,7 +77,6 @@ pub struct Ended {
     /// [`IntegrationState::Merged`] or [`IntegrationState::Conflict`].
     pub state: IntegrationState,
     pub collision: Collision,
-    pub message: Option<String>,
 }
 
 /// Notes it among the integrations.
@@ -85,9 +84,9 @@ pub async fn note(conn: &mut PgConnection, ended: &Ended) -> sqlx::Result<()> {
     let landed = (ended.state == IntegrationState::Merged).then_some(&ended.commit);
     sqlx::query!(
         "insert into integrations
-           (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, message, conflict_paths,
-            collided, queued_at, ended_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, clock_timestamp(), clock_timestamp())",
+           (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, conflict_paths, collided,
+            queued_at, ended_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp(), clock_timestamp())",
         Uuid::now_v7(),
         ended.feature.0,
         ended.task.0,
@@ -96,7 +95,6 @@ pub async fn note(conn: &mut PgConnection, ended: &Ended) -> sqlx::Result<()> {
         ended.commit_ref,
         ended.state as IntegrationState,
         landed,
-        ended.message,
         &ended.collision.paths,
         &ended.collision.others,
     )

@@ -51,9 +51,9 @@ pub(super) struct Batch<'a> {
     pub landed: Vec<TaskId>,
     pub queued: Vec<(TaskId, i32, String, String)>,
     pub closed: Vec<Closed>,
-    pub requeued: Vec<(TaskId, String)>,
-    /// Attempts that are judged again within their turn: the commit, its ref, and why.
-    pub judged_again: Vec<(TaskId, String, String, String)>,
+    pub requeued: Vec<TaskId>,
+    /// Attempts that are judged again within their turn: the commit and its ref.
+    pub judged_again: Vec<(TaskId, String, String)>,
     /// Tasks that keep their turn for the next dispatch.
     pub turn_kept: Vec<Uuid>,
     pub explained: Vec<(TaskId, Option<String>)>,
@@ -367,7 +367,7 @@ impl Batch<'_> {
                     self.closed.push(Closed {
                         landed: Some(commit.clone()),
                         empty: *empty,
-                        ..Closed::without_landing(task.id, IntegrationState::Merged, None)
+                        ..Closed::without_landing(task.id, IntegrationState::Merged)
                     });
                 }
                 self.land(task);
@@ -377,13 +377,10 @@ impl Batch<'_> {
                 self.turn_kept.push(task.id.0);
                 self.tasks.insert(task.id, task);
             }
-            Step::Verify if has_turn => {
-                self.verify_in_turn(task, &integration.end, judgement.reason.as_deref());
-            }
+            Step::Verify if has_turn => self.verify_in_turn(task, &integration.end),
             // Without the turn, which it lost with its lease, it finds the same when it has it again.
             Step::Repeat | Step::Verify => {
-                self.requeued
-                    .push((task.id, judgement.reason.clone().unwrap_or_default()));
+                self.requeued.push(task.id);
                 self.tasks.insert(task.id, task);
             }
             _ => {
@@ -400,7 +397,7 @@ impl Batch<'_> {
                 };
                 self.closed.push(Closed {
                     collision: collision(&integration.end),
-                    ..Closed::without_landing(task.id, state, judgement.reason.clone())
+                    ..Closed::without_landing(task.id, state)
                 });
                 if judgement.outcome == Outcome::Error {
                     let reason = judgement.reason.clone().unwrap_or_default();

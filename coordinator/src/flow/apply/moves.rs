@@ -36,11 +36,10 @@ impl Batch<'_> {
     }
 
     /// Judges an attempt again that became another patch on the branch's head, before anything else of the feature lands.
-    pub(super) fn verify_in_turn(&mut self, mut task: Task, end: &IntegrationEnd, why: Option<&str>) {
+    pub(super) fn verify_in_turn(&mut self, mut task: Task, end: &IntegrationEnd) {
         if let IntegrationEnd::Rewritten { commit, commit_ref } = end {
-            let why = why.unwrap_or_default().to_owned();
             self.judged_again
-                .push((task.id, commit.clone(), commit_ref.clone(), why));
+                .push((task.id, commit.clone(), commit_ref.clone()));
             task.start_commit = Some(commit.clone());
             task.start_ref = Some(commit_ref.clone());
         }
@@ -55,18 +54,14 @@ impl Batch<'_> {
         self.turns.insert(task.feature);
         match judgement.step {
             Step::Land | Step::Repeat => self.turn_kept.push(task.id.0),
-            _ => self.give_turn_up(task, judgement),
+            _ => self.give_turn_up(task),
         }
     }
 
-    fn give_turn_up(&mut self, task: &Task, judgement: &Judgement) {
+    fn give_turn_up(&mut self, task: &Task) {
         if self.integrations.contains_key(&task.id) {
             let refused = IntegrationState::GateFailed;
-            self.closed.push(Closed::without_landing(
-                task.id,
-                refused,
-                judgement.reason.clone(),
-            ));
+            self.closed.push(Closed::without_landing(task.id, refused));
         }
     }
 
@@ -129,7 +124,7 @@ impl Batch<'_> {
                     let (next, trouble) = retry::after_death(death, task.trouble);
                     task.trouble = trouble;
                     if next == Next::NeedsReview {
-                        self.give_turn_up(&task, judgement);
+                        self.give_turn_up(&task);
                         self.needs_person(task, retry::lost_too_often(death));
                         return;
                     }
@@ -157,7 +152,7 @@ impl Batch<'_> {
                             true => format!("it could not be verified: {reason}"),
                             false => format!("the verifier fails at the door: {reason}"),
                         };
-                        self.give_turn_up(&task, judgement);
+                        self.give_turn_up(&task);
                         self.needs_person(task, reason);
                         return;
                     }

@@ -58,7 +58,6 @@ impl Batch<'_> {
                     commit_ref: source_ref.clone(),
                     state: IntegrationState::Conflict,
                     collision: collision(&integration.end),
-                    message: judgement.reason.clone(),
                 });
                 if let Some(GitOperation::Update { branch, .. }) = operation {
                     let brings = Some(source.clone());
@@ -111,7 +110,6 @@ impl Batch<'_> {
                 commit_ref: String::new(),
                 state: IntegrationState::Merged,
                 collision: Collision::default(),
-                message: None,
             });
         }
     }

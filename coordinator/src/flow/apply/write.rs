@@ -74,11 +74,11 @@ impl Batch<'_> {
         for closed in &self.closed {
             store::integration::close(conn, closed).await?;
         }
-        for (task, message) in &self.requeued {
-            store::integration::requeue(conn, *task, message).await?;
+        for task in &self.requeued {
+            store::integration::requeue(conn, *task).await?;
         }
-        for (task, commit, commit_ref, why) in &self.judged_again {
-            store::integration::judge_again(conn, *task, commit, commit_ref, why).await?;
+        for (task, commit, commit_ref) in &self.judged_again {
+            store::integration::judge_again(conn, *task, commit, commit_ref).await?;
         }
         if !self.turn_kept.is_empty() {
             store::integration::keep_turn(conn, &self.turn_kept).await?;

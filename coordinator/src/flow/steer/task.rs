@@ -94,7 +94,7 @@ pub(in crate::flow) async fn task_in(
             };
             return Ok((Steered::Refused(reason), signals));
         }
-        let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn, why.map(str::to_owned));
+        let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn);
         store::integration::close(tx, &withdrawn).await?;
     }
     if task.role == SessionKind::Git && store::operation::is_decided(tx, id).await? {
