@@ -164,6 +164,10 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             lines.push(paint.apply(Tone::Dim, &format!("      {what}: {}", indented(text))));
         }
     }
+    if let Some(malformed) = dispatch.malformed_sigils.filter(|n| *n > 0) {
+        let line = format!("      malformed sigils that were passed over: {malformed}");
+        lines.push(paint.apply(Tone::Warn, &line));
+    }
     for question in &dispatch.questions {
         let line = format!("      asked, and nobody was there: {}", indented(question));
         lines.push(paint.apply(Tone::Warn, &line));

@@ -84,7 +84,8 @@ async fn people_see_every_session_of_an_attempt_and_why_it_failed() {
     assert_eq!(of.task, b);
     let said = format!(
         "<task-failed>{b}</task-failed><failure-report>what_tried: all\nwhy_failed: there is no such thing\n\
-         error_category: unknown\nrelevant_files: a\nstack_trace: none</failure-report>"
+         error_category: unknown\nrelevant_files: a\nstack_trace: none</failure-report>\
+         <next-model>opus|sonnet|haiku</next-model>"
     );
     let mut report = scene.pool.session(&of, turn(), &said, 0);
     let Finished::Session(session) = &mut report.report.finished else {
@@ -98,8 +99,12 @@ async fn people_see_every_session_of_an_attempt_and_why_it_failed() {
         .unwrap()
         .remove(0);
     assert_eq!(
-        (shown.reason.as_deref(), shown.model_used.as_deref()),
-        (Some("there is no such thing"), Some("another"))
+        (
+            shown.reason.as_deref(),
+            shown.model_used.as_deref(),
+            shown.malformed_sigils
+        ),
+        (Some("there is no such thing"), Some("another"), Some(1))
     );
     let reason: Option<String> = sqlx::query_scalar("select reason from task_texts where task_id = $1")
         .bind(b.0)

@@ -57,6 +57,9 @@ pub struct DispatchView {
     pub output_tokens: Option<i64>,
     pub cost_usd: Option<f64>,
     pub tool_calls: Option<i32>,
+    /// Sigils of its agent that came to nothing: cut off, or said otherwise than they are read (SPEC 4).
+    #[serde(default)]
+    pub malformed_sigils: Option<i32>,
     #[serde(with = "time::serde::rfc3339")]
     pub started_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
@@ -117,7 +120,7 @@ pub async fn dispatches_of_task(
         r#"select id, task_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
-                  input_tokens, output_tokens, cost_usd, tool_calls,
+                  input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
            from dispatches
            where task_id = $1
@@ -167,6 +170,7 @@ pub async fn dispatches_of_task(
             output_tokens: row.output_tokens,
             cost_usd: row.cost_usd,
             tool_calls: row.tool_calls,
+            malformed_sigils: row.malformed_sigils,
             started_at: row.claimed_at,
             ended_at: row.settled_at,
         })
