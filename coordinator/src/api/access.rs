@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures::StreamExt as _;
 use ralph_shared::wire::sha256_hex;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use super::app::App;
 use super::problem::Problem;
@@ -79,17 +79,28 @@ pub async fn may_administer(
 async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<String, Problem> {
     let token = bearer(headers).ok_or_else(Problem::no_token)?;
     let hash = hash_token(token);
-    let standing = store::access::standing_of(&mut *app.db().await?, &hash).await?;
+    let standing = brought(&mut *app.db().await?, &hash).await?;
     let role = match standing {
         None => return Err(Problem::wrong_token()),
         Some(Standing::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
-        Some(Standing::Holds(role)) => role,
+        Some(Standing::Holds { role, .. }) => role,
     };
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
     match role {
         role if role < needed => Err(Problem::not_allowed(needed.as_str())),
         _ => Ok(hash),
     }
+}
+
+/// How a token stands that came with a request. When that was is noted once in a while.
+async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<Standing>> {
+    let standing = store::access::standing_of(conn, hash).await?;
+    if let Some(Standing::Holds { is_noted: false, .. }) = standing
+        && let Err(error) = store::access::note_use(conn, hash).await
+    {
+        tracing::debug!(%error, "that a token is used can't be noted");
+    }
+    Ok(standing)
 }
 
 /// Comes when a token was revoked or has expired. One that can't be looked up lasts.
@@ -115,9 +126,9 @@ impl Standings {
                 return *lasts;
             }
         }
-        let look = async { store::access::standing_of(&mut *db.acquire().await?, hash).await };
+        let look = async { brought(&mut *db.acquire().await?, hash).await };
         let lasts = match look.await {
-            Ok(standing) => matches!(standing, Some(Standing::Holds(_))),
+            Ok(standing) => matches!(standing, Some(Standing::Holds { .. })),
             Err(error) => {
                 tracing::debug!(%error, "the token of a stream can't be looked up; asking again");
                 true

@@ -115,7 +115,7 @@ pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<Exi
 
 fn table(tokens: &[TokenView]) -> Table {
     let mut table = Table::new(
-        ["NAME", "ROLE", "STATUS", "MADE", "EXPIRES", "REVOKED"],
+        ["NAME", "ROLE", "STATUS", "MADE", "USED", "EXPIRES", "REVOKED"],
         "no tokens",
     );
     for token in tokens {
@@ -124,6 +124,7 @@ fn table(tokens: &[TokenView]) -> Table {
             RoleWord::as_str(token.role).to_owned(),
             status(token).to_owned(),
             when(token.created_at),
+            token.last_used_at.map(when).unwrap_or_default(),
             token.expires_at.map(when).unwrap_or_default(),
             token.revoked_at.map(when).unwrap_or_default(),
         ]);

@@ -40,11 +40,19 @@ impl Role {
     }
 }
 
+/// How seldom a token's use is noted: not each request is a write. Seconds.
+const NOTED_EVERY_S: f64 = 3_600.0;
+
 /// How a token stands that was made here and not revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It may do this.
-    Holds(Role),
+    /// It is taken.
+    Holds {
+        /// What it may do.
+        role: Role,
+        /// That it is used is noted already, lately.
+        is_noted: bool,
+    },
     /// Its time is over.
     Expired {
         /// What it is called.
@@ -57,17 +65,36 @@ pub enum Standing {
 /// How a token stands, by the database's clock; `None` when it is unknown or revoked.
 pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<Standing>> {
     let row = sqlx::query!(
-        r#"select name, role as "role: Role", case when expires_at <= now() then expires_at end as expired_at
+        r#"select name, role as "role: Role", case when expires_at <= now() then expires_at end as expired_at,
+                  coalesce(last_used_at > now() - make_interval(secs => $2), false) as "is_noted!"
            from api_tokens
            where sha256 = $1 and revoked_at is null"#,
         sha256,
+        NOTED_EVERY_S,
     )
     .fetch_optional(conn)
     .await?;
     Ok(row.map(|row| match row.expired_at {
         Some(at) => Standing::Expired { name: row.name, at },
-        None => Standing::Holds(row.role),
+        None => Standing::Holds {
+            role: row.role,
+            is_noted: row.is_noted,
+        },
     }))
+}
+
+/// Notes that a token is used, unless somebody did lately.
+pub async fn note_use(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update api_tokens
+         set last_used_at = now()
+         where sha256 = $1 and coalesce(last_used_at <= now() - make_interval(secs => $2), true)",
+        sha256,
+        NOTED_EVERY_S,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Makes sure that a token stands with this hash and role; a new one gets this name, and takes the place of the one that
@@ -85,7 +112,8 @@ pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Rol
     }
     sqlx::query!(
         "insert into api_tokens (id, name, sha256, role) values ($1, $2, $3, $4)
-         on conflict (name) do update set sha256 = $3, role = $4, expires_at = null, revoked_at = null",
+         on conflict (name) do update
+         set sha256 = $3, role = $4, expires_at = null, revoked_at = null, last_used_at = null",
         Uuid::now_v7(),
         name,
         sha256,
@@ -109,6 +137,9 @@ pub struct TokenView {
     pub expires_at: Option<OffsetDateTime>,
     /// Whether that is over, by the database's clock.
     pub expired: bool,
+    /// When it last came with a request, to the hour; `null` for never.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub last_used_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339::option")]
     pub revoked_at: Option<OffsetDateTime>,
 }
@@ -128,7 +159,8 @@ pub async fn create(
         "insert into api_tokens (id, name, sha256, role, expires_at)
          values ($1, $2, $3, $4, now() + $5::bigint * interval '1 millisecond')
          on conflict (name) do update
-         set id = $1, sha256 = $3, role = $4, expires_at = excluded.expires_at, revoked_at = null, created_at = now()
+         set id = $1, sha256 = $3, role = $4, expires_at = excluded.expires_at, revoked_at = null, created_at = now(),
+             last_used_at = null
          where api_tokens.revoked_at is not null or api_tokens.expires_at <= now() or api_tokens.id = $1
          returning expires_at",
         id,
@@ -153,7 +185,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     sqlx::query_as!(
         TokenView,
         r#"select name, role as "role: Role", created_at, expires_at, coalesce(expires_at <= now(), false) as "expired!",
-                  revoked_at
+                  last_used_at, revoked_at
            from api_tokens
            order by name"#,
     )

@@ -62,6 +62,34 @@ async fn a_stream_ends_with_its_token() {
 }
 
 #[tokio::test]
+async fn lists_say_when_a_token_was_used_last() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let (_, made) = api.post("/tokens", &json!({"name": "ci", "role": "read"})).await;
+    let token = made["token"].as_str().unwrap();
+    let used = async || {
+        let (_, page) = api.get("/tokens").await;
+        let mut items = page["items"].as_array().unwrap().iter();
+        items.find(|item| item["name"] == "ci").unwrap()["last_used_at"].clone()
+    };
+    assert_eq!(used().await, Value::Null);
+    assert_eq!(look(&api, Some(token)).await.0, 200);
+    let first = used().await;
+    assert!(first.is_string(), "{first}");
+    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_eq!(used().await, first, "each request is a write");
+    sqlx::query("update api_tokens set last_used_at = now() - interval '2 hours' where name = 'ci'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let before = used().await;
+    assert_eq!(look(&api, Some(token)).await.0, 200);
+    assert_ne!(used().await, before);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
