@@ -183,6 +183,7 @@ mod tests {
             waiting: Vec::new(),
             workers: Vec::new(),
             pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
+            undelivered: None,
         };
         let memory = MemorySizes {
             entries: vec![(Kind::Learning, 12)],

@@ -108,6 +108,16 @@ fn page(status: &SystemView, wide: bool) -> String {
     if !pools.is_empty() {
         text.push_str(&format!("\n{}\n", pools.join(", ")));
     }
+    if let Some(undelivered) = &status.undelivered {
+        let notices = match undelivered.notices {
+            1 => "1 notice".to_owned(),
+            n => format!("{n} notices"),
+        };
+        text.push_str(&tame(&format!(
+            "\n{notices} could not be delivered: {}\n",
+            undelivered.error
+        )));
+    }
     text
 }
 

@@ -10,11 +10,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ralph_coordinator::flow::{Notify, Settings};
+use ralph_coordinator::store::{self, view};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use serde_json::Value;
 use sha2::Sha256;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 /// Far more than the pause after the first refusal; reached only by a failing test.
 const BOUND: Duration = Duration::from_secs(60);
@@ -82,6 +84,38 @@ async fn a_pool_whose_agents_do_not_start_is_told_once() {
         .unwrap();
     assert_eq!(left, 0);
     drop(open);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notices_that_are_not_delivered_are_told() {
+    let world = World::calm().await.unwrap();
+    let told = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        let system = view::system(&mut conn, world.settings.lease_ms()).await.unwrap();
+        system.undelivered.map(|them| (them.notices, them.error))
+    };
+    sqlx::raw_sql(
+        "insert into notices (id, event, pool, reason, at, error)
+         values (gen_random_uuid(), 'pool_paused', 'old', '', now() - interval '25 hours', 'long ago'),
+                (gen_random_uuid(), 'pool_paused', 'older', '', now() - interval '1 hour', 'refused'),
+                (gen_random_uuid(), 'pool_paused', 'newer', '', now(), 'not reached'),
+                (gen_random_uuid(), 'pool_paused', 'fine', '', now(), null)",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(told().await, Some((2, "not reached".to_owned())));
+    let ids: Vec<Uuid> = sqlx::query_scalar("select id from notices")
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    for id in ids {
+        store::notice::close(&mut conn, id, None).await.unwrap();
+    }
+    drop(conn);
+    assert_eq!(told().await, None);
     world.stop().await;
 }
 

@@ -19,6 +19,8 @@ const NAMED: i64 = 50;
 const RECENT: i64 = 5;
 /// Ready tasks are counted no further than this in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
+/// Notices are counted no further.
+const NOTICES_COUNTED: i64 = 1_000;
 
 /// What `status` shows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -41,6 +43,18 @@ pub struct SystemView {
     pub workers: Vec<WorkerView>,
     /// The pools that living workers serve, or that tasks wait for.
     pub pools: BTreeMap<String, Pool>,
+    /// What of the last day's notices didn't reach whoever is to be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undelivered: Option<UndeliveredView>,
+}
+
+/// Notices that could not be delivered, so far or for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct UndeliveredView {
+    /// How many, counted up to 1,000.
+    pub notices: i64,
+    /// What went wrong with the newest.
+    pub error: String,
 }
 
 /// One pool.
@@ -50,6 +64,26 @@ pub struct Pool {
     pub slots: i64,
     /// Tasks that could start now, counted up to 10,000.
     pub ready: i64,
+}
+
+async fn undelivered(conn: &mut PgConnection) -> sqlx::Result<Option<UndeliveredView>> {
+    let row = sqlx::query!(
+        r#"select count(*) as "notices!", (array_agg(n.error))[1] as error
+           from (
+             select error
+             from notices
+             where error is not null and at > now() - interval '1 day'
+             order by at desc
+             limit $1
+           ) n"#,
+        NOTICES_COUNTED,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.error.map(|error| UndeliveredView {
+        notices: row.notices,
+        error,
+    }))
 }
 
 /// Reads it.
@@ -88,5 +122,6 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         waiting: waiting(&queued, &sites(&list, &accounts)),
         workers: shown(list, &accounts),
         pools,
+        undelivered: undelivered(conn).await?,
     })
 }
