@@ -22,9 +22,6 @@ pub const COORDINATORS: &str = "coordinators";
 /// No message on the wire is larger; what is goes in parts through [`Subjects::blob`]. Bytes.
 pub const MAX_MESSAGE_BYTES: usize = 512 * 1024;
 
-/// Header with the W3C trace context.
-pub const TRACEPARENT: &str = "traceparent";
-
 impl Subjects {
     /// Names under `prefix`: `[a-z0-9-]{1,40}`.
     ///

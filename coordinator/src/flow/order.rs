@@ -180,7 +180,6 @@ pub(super) fn assignment(
                 onto_head: dispatch.kind.changes_files() && facts.conflicts.contains_key(&task.task),
                 attempt_ref: RefNames::new(&task.feature_name, task.task)
                     .attempt_ref(dispatch.attempt, dispatch.dispatch),
-                author: None,
                 trailers,
             })
         }
@@ -202,6 +201,5 @@ pub(super) fn assignment(
         workspace,
         work,
         lease_ms: settings.lease.as_millis() as u64,
-        traceparent: None,
     }
 }

@@ -38,11 +38,10 @@ pub struct Assignment {
     pub workspace: WorkspaceOrder,
     /// The work.
     pub work: Work,
-    /// How long the lease lasts without a heartbeat. Milliseconds.
+    /// How long the lease lasts without a heartbeat. Milliseconds. Told for workers of releases that want it: this one goes by
+    /// the answer to its hello, and an assignment of the next version is without.
+    #[serde(default)]
     pub lease_ms: u64,
-    /// W3 trace context of the attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
 }
 
 /// What is to be done.
@@ -183,8 +182,6 @@ pub struct GitOrder {
     pub onto_head: bool,
     /// The ref (whole name) that this dispatch pushes to, created once, nobody else's.
     pub attempt_ref: String,
-    /// Name and address of who commits; `None` for the worker's own git identity.
-    pub author: Option<String>,
     /// Trailers of every commit that the worker makes: `Ralph-Task`, `Ralph-Attempt`, ….
     pub trailers: BTreeMap<String, String>,
 }

@@ -62,15 +62,12 @@ pub fn is_author(text: &str) -> bool {
     Identity::parse(text).is_some()
 }
 
-/// Who commits: as ordered, else as git knows this user, else Ralph.
-pub(super) fn author(git: &Git, ordered: Option<&str>) -> Identity {
-    ordered
-        .and_then(Identity::parse)
-        .or_else(|| git.environment().identity.clone())
-        .unwrap_or_else(|| Identity {
-            name: "Ralph".to_owned(),
-            email: "ralph@localhost".to_owned(),
-        })
+/// Who commits: whom the worker's configuration names, else as git knows this user, else Ralph.
+pub(super) fn author(git: &Git) -> Identity {
+    git.environment().identity.clone().unwrap_or_else(|| Identity {
+        name: "Ralph".to_owned(),
+        email: "ralph@localhost".to_owned(),
+    })
 }
 
 /// Whether a commit is signed, and signed off, as the user has it: what lands.

@@ -116,7 +116,7 @@ impl Operation<'_> {
             return Ok(onto.to_owned());
         };
         let tree = rebase::tree_of(git, onto).await?;
-        let author = commit::author(git, None);
+        let author = commit::author(git);
         let parents = [onto, brought.as_str()];
         Ok(commit::commit_tree(git, &tree, &parents, "As merged\n", &author, Signature::Never).await?)
     }

@@ -289,7 +289,7 @@ impl Workspace {
             return Ok(commit);
         }
         faults::point("snapshot.before_commit");
-        let author = commit::author(git, order.author.as_deref());
+        let author = commit::author(git);
         let message = message.render(&order.trailers);
         let commit = commit::commit_tree(git, tree, &[start], &message, &author, Signature::Never).await?;
         let state = State::Committed {

@@ -262,7 +262,7 @@ impl Integration<'_> {
             body: order.body.clone(),
         };
         let message = message.render(&git_order.trailers);
-        let author = commit::author(git, git_order.author.as_deref());
+        let author = commit::author(git);
         let parents: Vec<&str> = [onto.as_str()]
             .into_iter()
             .chain(order.brings.as_deref())

@@ -365,7 +365,7 @@ impl Operation<'_> {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let trailers: BTreeMap<String, String> =
             site.git_order.trailers.clone().into_iter().chain(more).collect();
-        let author = commit::author(&site.git, site.git_order.author.as_deref());
+        let author = commit::author(&site.git);
         let message = message.render(&trailers);
         let signature = Signature::AsConfigured;
         Ok(commit::commit_tree(&site.git, tree, parents, &message, &author, signature).await?)

@@ -115,7 +115,7 @@ impl Workspaces {
             start: &start,
             head: fetched.refs.first().and_then(Option::as_deref),
             address: &order.repository.address,
-            author: &commit::author(&git, order.author.as_deref()),
+            author: &commit::author(&git),
         };
         agent.write(&git, &tree, &mirror.objects())?;
         if let (Some(conflict), Some(brought)) = (&checked_out.conflict, &brings) {

@@ -67,7 +67,7 @@ impl<'a> Site<'a> {
             start: new,
             head: None,
             address: &self.git_order.repository.address,
-            author: &commit::author(&git, self.git_order.author.as_deref()),
+            author: &commit::author(&git),
         };
         clone.write(&git, &tree, &self.git.dir().join("objects"))?;
         submodules::check_out(self.workspaces, &git, self.git_order, new, self.folders).await

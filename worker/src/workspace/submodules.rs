@@ -99,7 +99,7 @@ pub(super) async fn check_out(
     let modules = folders.modules();
     modes::remove_tree(&modules).map_err(WorkspaceError::io("remove", &modules))?;
     record::make_private(&modules)?;
-    let author = commit::author(git, order.author.as_deref());
+    let author = commit::author(git);
     let address = &order.repository.address;
     let trusted = gitmodules::declared(git, &order.base, address).await?;
     let mut levels = VecDeque::from([Level {

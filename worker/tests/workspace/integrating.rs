@@ -51,8 +51,7 @@ async fn commits_are_by_whom_the_worker_was_told_and_signed_off() {
     let workspaces = Workspaces::open_with(&remote.data("data"), settings)
         .await
         .unwrap();
-    let order = |git| ralph_shared::wire::GitOrder { author: None, ..git };
-    let work = ralph_shared::wire::WorkspaceOrder::Git(order(remote.order("t-1", "t-1")));
+    let work = ralph_shared::wire::WorkspaceOrder::Git(remote.order("t-1", "t-1"));
     let workspace = workspaces.prepare("t-1", &work).await.unwrap();
     std::fs::write(workspace.path().join("new.txt"), "new\n").unwrap();
     let commit = finish(&workspace).await.commit.unwrap();
@@ -63,7 +62,7 @@ async fn commits_are_by_whom_the_worker_was_told_and_signed_off() {
         &commit,
     ]);
     assert_eq!(shown, "Team Bot <bot@example.org>|");
-    let git = order(remote.integration_order("t-1", "i-1"));
+    let git = remote.integration_order("t-1", "i-1");
     let order = integrate_order("t-1", &commit);
     let ended = remote.integrate_as(&workspaces, "i-1", &git, &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");

@@ -9,7 +9,7 @@ use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{
     Decided, GitOrder, IntegrateOrder, IntegrationEnd, Landed, Repository, Snapshot, WorkspaceOrder,
 };
-use ralph_worker::workspace::{CommitMessage, Decision, TASK_TRAILER, Workspace, Workspaces};
+use ralph_worker::workspace::{CommitMessage, Decision, Settings, TASK_TRAILER, Workspace, Workspaces};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -84,7 +84,11 @@ impl Remote {
     }
 
     pub async fn workspaces(&self) -> Workspaces {
-        Workspaces::open(&self.data("data")).await.unwrap()
+        let settings = Settings {
+            author: Some("Ann <ann@example.org>".to_owned()),
+            ..Settings::default()
+        };
+        Workspaces::open_with(&self.data("data"), settings).await.unwrap()
     }
 
     pub fn git(&self, arguments: &[&str]) -> String {
@@ -141,7 +145,6 @@ impl Remote {
             start_ref: None,
             onto_head: false,
             attempt_ref: format!("refs/heads/ralph-attempts/demo/{task}/1-{dispatch}"),
-            author: Some("Ann <ann@example.org>".to_owned()),
             trailers: trailers
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into(),
