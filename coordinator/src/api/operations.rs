@@ -31,10 +31,13 @@ const ACTOR: &str = "a person";
 )]
 pub async fn update(State(app): State<App>, new: NewId, At(id): At<String>) -> Answer {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
-    let db = &app.deps.db;
+    let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
     let wanted = match made_before(db, new).await? {
         Some(made) => made,
-        None => store::retry_serialization(|| operate::update(db, feature, TaskId(new.id), ACTOR)).await?,
+        None => {
+            let id = TaskId(new.id);
+            store::retry_serialization(|| operate::update(db, templates, feature, id, ACTOR)).await?
+        }
     };
     begun(&app, feature, wanted).await
 }
@@ -96,12 +99,14 @@ pub async fn revert(
         redo: wish.redo,
         dependents: wish.dependents,
     };
-    let (db, why) = (&app.deps.db, wish.reason.as_deref());
+    let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
+    let why = wish.reason.as_deref();
     let wanted = match made_before(db, new).await? {
         Some(made) => made,
         None => {
             let first = TaskId(new.id);
-            store::retry_serialization(|| operate::revert(db, task, first, how, why, ACTOR)).await?
+            let revert = || operate::revert(db, templates, task, first, how, why, ACTOR);
+            store::retry_serialization(revert).await?
         }
     };
     begun(&app, feature, wanted).await

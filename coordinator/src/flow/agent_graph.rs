@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::submit::{TaskDefaults, rows};
 use crate::domain::graph::{self, Graph, Limits};
 use crate::domain::states::TaskState;
+use crate::prompt::{self, Templates};
 use crate::store;
 use crate::store::task::{NewTask, Task};
 
@@ -46,23 +47,26 @@ fn load(text: &str, limits: &Limits) -> Result<Graph, String> {
 /// What stands against the graph that a session of `task` is about to send; nothing is stored.
 pub(super) async fn problem(
     conn: &mut PgConnection,
+    templates: &Templates,
     task: &Task,
     kind: SessionKind,
     text: &str,
 ) -> sqlx::Result<Option<String>> {
     if kind == SessionKind::Work
-        && let Some(problem) = too_deep(conn, task).await?
+        && let Some(problem) = too_deep(conn, templates, task).await?
     {
         return Ok(Some(problem));
     }
     Ok(from_agent(conn, task, text).await?.err())
 }
 
-async fn too_deep(conn: &mut PgConnection, parent: &Task) -> sqlx::Result<Option<String>> {
+async fn too_deep(
+    conn: &mut PgConnection,
+    templates: &Templates,
+    parent: &Task,
+) -> sqlx::Result<Option<String>> {
     let deep = store::task::depth(conn, parent.id).await? >= MOST_DEPTH;
-    Ok(deep.then(|| {
-        format!("this task is {MOST_DEPTH} levels deep already and can't be split again: do it, or say that it failed")
-    }))
+    Ok(deep.then(|| prompt::too_deep(templates, MOST_DEPTH)))
 }
 
 /// Splits below splits go no deeper: a task that is still too large there is for a person. Levels.
@@ -158,10 +162,11 @@ impl Child {
 /// Hangs the graph that an agent sent under its task. The inner error is for the agent's next attempt.
 pub async fn split(
     conn: &mut PgConnection,
+    templates: &Templates,
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    if let Some(problem) = too_deep(conn, parent).await? {
+    if let Some(problem) = too_deep(conn, templates, parent).await? {
         return Ok(Err(problem));
     }
     let (mut tasks, edges) = match from_agent(conn, parent, text).await? {

@@ -74,12 +74,11 @@ pub async fn check(
     let problem = match (&sigils.task_graph, verdict) {
         (_, Verdict::Done | Verdict::Failed) => None,
         (Some(graph), Verdict::Split | Verdict::Graph | Verdict::ReviewChanges) => {
-            agent_graph::problem(&mut tx, &task, kind, graph).await?
+            agent_graph::problem(&mut tx, &settings.templates, &task, kind, graph).await?
         }
-        (None, _) if kind == SessionKind::Build || text.contains("<task-graph") => Some(
-            "it has no whole `<task-graph>`: it begins with that tag, ends with `</task-graph>`, and has the tasks between"
-                .to_owned(),
-        ),
+        (None, _) if kind == SessionKind::Build || text.contains("<task-graph") => {
+            Some(prompt::unfinished(&settings.templates))
+        }
         _ => None,
     };
     if let Some(problem) = &problem {

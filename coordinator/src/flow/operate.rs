@@ -12,6 +12,7 @@ use super::cascade::{self, Features};
 use super::{Signals, submit};
 use crate::domain::ids::further;
 use crate::domain::states::{FeatureState, TaskState};
+use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
 use crate::store::operation::Branches;
@@ -100,6 +101,7 @@ pub async fn made_before(db: &PgPool, first: TaskId) -> sqlx::Result<Option<Vec<
 /// Takes what the feature's base has by now into its branch; `id` is the task's that does it.
 pub async fn update(
     db: &PgPool,
+    templates: &Templates,
     feature: FeatureId,
     id: TaskId,
     actor: &str,
@@ -112,10 +114,7 @@ pub async fn update(
     };
     let branch = held.branches.base_ref.clone();
     let title = format!("Take in {branch}");
-    let description = format!(
-        "Bring what `{branch}` has by now into the feature's branch. Where both changed the same places, keep what both \
-         are for; change nothing else."
-    );
+    let description = own_tasks::update(templates, &branch);
     let operation = GitOperation::Update { branch, brings: None };
     let task = task(&held.branches, 1, "update", title, description, operation);
     add(tx, feature, &mut held, id, vec![task], actor).await
@@ -148,6 +147,7 @@ pub async fn merge(
 /// Takes a landed task back; the tasks that do it get the id `first` and those that follow from it.
 pub async fn revert(
     db: &PgPool,
+    templates: &Templates,
     id: TaskId,
     first: TaskId,
     wish: RevertWish,
@@ -219,10 +219,7 @@ pub async fn revert(
         let is_last = one.task == id;
         let redo = landings.iter().rev().map(|one| one.task);
         let title = format!("Revert: {}", one.title);
-        let description = format!(
-            "Take back what {} ({}) landed in {}. Where later work changed the same places, keep that work.",
-            one.task, one.title, one.commit
-        );
+        let description = own_tasks::revert(templates, &one.task.to_string(), &one.title, &one.commit);
         let operation = GitOperation::Revert {
             task: one.task,
             commit: one.commit.clone(),

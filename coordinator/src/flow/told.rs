@@ -54,12 +54,6 @@ pub(super) fn knowledge(id: Uuid, title: &str, tags: &[String], body: &str) -> p
 }
 
 pub(super) fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::JournalEntry {
-    let notes = match &entry.feedback {
-        Some(feedback) => format!("{}\nA person says: {feedback}", entry.journal)
-            .trim()
-            .to_owned(),
-        None => entry.journal.clone(),
-    };
     prompt::JournalEntry {
         dispatch: entry.dispatch,
         iteration,
@@ -71,7 +65,8 @@ pub(super) fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> pro
         duration_ms: entry.duration_ms,
         cost_usd: entry.cost_usd,
         files: entry.files_changed.clone(),
-        notes,
+        notes: entry.journal.clone(),
+        said: entry.feedback.clone(),
         failure: None,
     }
 }

@@ -16,6 +16,16 @@ pub fn again(templates: &Templates, problem: &str) -> String {
     templates.part("graph/again", context! { problem, form })
 }
 
+/// What is wrong with a text that was to hold a graph and holds no whole one.
+pub fn unfinished(templates: &Templates) -> String {
+    templates.part("graph/unfinished", context! {})
+}
+
+/// What is wrong with any graph of a task that is so many levels deep.
+pub fn too_deep(templates: &Templates, levels: i32) -> String {
+    templates.part("graph/too_deep", context! { levels })
+}
+
 /// The prompt of an agent whose process ended in the middle of its turn and that resumed its session.
 pub fn after_exit(templates: &Templates) -> String {
     templates.part("after_exit", context! {})

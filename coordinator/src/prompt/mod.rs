@@ -11,6 +11,7 @@ mod again;
 mod assigned_tests;
 mod budget;
 mod chat;
+pub mod own_tasks;
 mod render;
 mod sections;
 mod templates;
@@ -19,7 +20,7 @@ mod tests;
 mod text;
 mod values;
 
-pub use again::{after_exit, again};
+pub use again::{after_exit, again, too_deep, unfinished};
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};

@@ -13,7 +13,7 @@ use ralph_shared::sigil::SigilName;
 const PART: &str = "=== ";
 
 /// File name without `.md`, and what it holds.
-const BUILT_IN: [(&str, &str); 18] = [
+const BUILT_IN: [(&str, &str); 19] = [
     ("spec.frame", include_str!("templates/spec.frame.md")),
     ("plan.frame", include_str!("templates/plan.frame.md")),
     ("build.frame", include_str!("templates/build.frame.md")),
@@ -30,6 +30,7 @@ const BUILT_IN: [(&str, &str); 18] = [
     ("journal", include_str!("templates/journal.md")),
     ("knowledge", include_str!("templates/knowledge.md")),
     ("graph", include_str!("templates/graph.md")),
+    ("own_tasks", include_str!("templates/own_tasks.md")),
     ("after_exit", include_str!("templates/after_exit.md")),
     ("chat", include_str!("templates/chat.md")),
 ];

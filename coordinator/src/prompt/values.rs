@@ -237,6 +237,8 @@ pub struct JournalEntry {
     pub cost_usd: Option<f64>,
     pub files: Vec<String>,
     pub notes: String,
+    /// What a person said of it.
+    pub said: Option<String>,
     /// What it tried and why that failed, where that is told nowhere else.
     pub failure: Option<(String, String)>,
 }

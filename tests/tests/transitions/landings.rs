@@ -186,7 +186,8 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
         redo: true,
         dependents: true,
     };
-    let (operated, _) = operate::revert(&world.db, t, TaskId::new(), wish, None, "test")
+    let templates = &world.settings.templates;
+    let (operated, _) = operate::revert(&world.db, templates, t, TaskId::new(), wish, None, "test")
         .await
         .unwrap();
     assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");

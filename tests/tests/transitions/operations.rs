@@ -79,7 +79,8 @@ impl<'a> Landed<'a> {
 
     /// Asks for the base to be taken in, and starts a run for that.
     async fn update(&self) -> TaskId {
-        let (operated, _) = operate::update(&self.world.db, self.feature, TaskId::new(), "test")
+        let templates = &self.world.settings.templates;
+        let (operated, _) = operate::update(&self.world.db, templates, self.feature, TaskId::new(), "test")
             .await
             .unwrap();
         let Operated::Accepted(tasks) = operated else {
@@ -117,7 +118,8 @@ impl<'a> Landed<'a> {
             redo: false,
             dependents,
         };
-        operate::revert(&self.world.db, task, TaskId::new(), wish, None, "test")
+        let templates = &self.world.settings.templates;
+        operate::revert(&self.world.db, templates, task, TaskId::new(), wish, None, "test")
             .await
             .unwrap()
             .0

@@ -14,6 +14,7 @@ use super::settle::Memory;
 use crate::domain::retry;
 use crate::domain::run::Spent;
 use crate::domain::states::{Outcome, TaskState};
+use crate::prompt::own_tasks;
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
@@ -162,7 +163,7 @@ impl Batch<'_> {
         let Some(mut task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
-        match agent_graph::split(conn, &task, graph).await? {
+        match agent_graph::split(conn, &self.settings.templates, &task, graph).await? {
             Ok(children) => {
                 self.move_to(&mut task, TaskState::InProgress);
                 task.next_kind = None;
@@ -233,9 +234,7 @@ impl Batch<'_> {
         match agent_graph::grow(conn, &task, &graph).await? {
             Ok(children) => self.joined(&task, &children),
             Err(problem) => {
-                let changes = format!(
-                    "The review asked for tasks that can't be made any more: {problem}\n\nIt sent:\n\n{graph}"
-                );
+                let changes = own_tasks::changes(&self.settings.templates, &problem, &graph);
                 let asked = agent_graph::of_changes(&capture::bounded(&changes));
                 match agent_graph::grow(conn, &task, &asked).await? {
                     Ok(children) => self.joined(&task, &children),

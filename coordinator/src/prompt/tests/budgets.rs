@@ -197,7 +197,7 @@ prop_compose! {
             title: t.clone(), tags: texts.clone(), body: t.repeat(20), ..Knowledge::default()
         }).collect();
         memory.journal = texts.iter().map(|t| JournalEntry {
-            iteration: Some(n), outcome: "done".to_owned(), notes: t.repeat(5), title: t.clone(), ..JournalEntry::default()
+            iteration: Some(n), outcome: "done".to_owned(), notes: t.repeat(5), said: Some(t.clone()), title: t.clone(), ..JournalEntry::default()
         }).collect();
         memory
     }

@@ -1,0 +1,42 @@
+//! Descriptions of the tasks that nobody submitted: an agent reads them when it comes to that.
+
+use minijinja::context;
+
+use super::templates::Templates;
+
+/// To take into a feature's branch what `branch` has by now.
+pub fn update(templates: &Templates, branch: &str) -> String {
+    templates.part("own_tasks/update", context! { branch })
+}
+
+/// To take back what a task landed in `commit`.
+pub fn revert(templates: &Templates, task: &str, title: &str, commit: &str) -> String {
+    templates.part("own_tasks/revert", context! { task, title, commit })
+}
+
+/// To do what a review asked for with a graph that can't be used any more.
+pub fn changes(templates: &Templates, problem: &str, graph: &str) -> String {
+    templates.part("own_tasks/changes", context! { problem, graph })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_whole_sentences_with_their_values() {
+        let templates = Templates::built_in();
+        let told = [
+            update(&templates, "main"),
+            revert(&templates, "t-1", "Store <items>", "abc"),
+            changes(&templates, "no such pool", "- key: a"),
+        ];
+        let expected = [
+            "Bring what `main` has by now into the feature's branch. Where both changed the same places, keep what both are for; \
+             change nothing else.",
+            "Take back what t-1 (Store <items>) landed in abc. Where later work changed the same places, keep that work.",
+            "The review asked for tasks that can't be made any more: no such pool\n\nIt sent:\n\n- key: a",
+        ];
+        assert_eq!(told, expected);
+    }
+}
