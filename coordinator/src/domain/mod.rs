@@ -11,6 +11,7 @@ pub mod judge;
 pub mod knowledge_file;
 pub mod lifecycle;
 pub mod names;
+pub mod note;
 pub mod offer;
 pub mod paths;
 pub mod recall;

@@ -71,7 +71,7 @@ fn report(report: &FailureReport) -> prompt::Report {
         extracted: report.extracted,
         tried: report.what_tried.clone(),
         why: report.why_failed.clone(),
-        category: report.category.clone(),
+        category: report.category.to_string(),
         files: report.relevant_files.clone(),
         error: report.error_output.clone(),
         suggestion: report.retry_suggestion.clone(),

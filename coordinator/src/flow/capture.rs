@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ralph_shared::ids::{DispatchId, TaskId};
-use ralph_shared::sigil::{FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
+use ralph_shared::sigil::{ErrorCategory, FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -78,7 +78,7 @@ impl Captured {
         self.knowledge.extend(knowledge);
         self.notes.extend(sigils.notes.iter().map(|note| Noted {
             source: source.clone(),
-            kind: note.kind.as_str().to_owned(),
+            kind: note.kind.into(),
             body: bounded(&note.text),
             rationale: note.rationale.as_deref().map(bounded),
         }));
@@ -128,7 +128,7 @@ impl Captured {
                 };
                 FailureReport {
                     extracted: true,
-                    category: "unknown".to_owned(),
+                    category: ErrorCategory::Unknown,
                     what_tried: extracted.attempted,
                     why_failed,
                     relevant_files: (!extracted.files.is_empty()).then(|| extracted.files.join(", ")),
@@ -142,14 +142,14 @@ impl Captured {
 
     /// Takes why an attempt was refused that its agent took for done: by a verifier, by the gate, or since conflict markers are
     /// left. What failed stands in the first line, what it printed below.
-    pub fn refusal(&mut self, source: &Source, category: &str, reason: &str) {
+    pub fn refusal(&mut self, source: &Source, category: ErrorCategory, reason: &str) {
         let (why, output) = reason.split_once('\n').unwrap_or((reason, ""));
         let (why, output) = (why.trim().trim_end_matches(':'), output.trim());
         self.failures.push((
             source.clone(),
             FailureReport {
                 extracted: true,
-                category: category.to_owned(),
+                category,
                 what_tried: String::new(),
                 why_failed: bounded(why),
                 relevant_files: None,
@@ -168,7 +168,7 @@ impl Captured {
         match own_report(sigils) {
             Some(own) => self.failures.push((source.clone(), own)),
             None => {
-                self.refusal(source, "unknown", problem);
+                self.refusal(source, ErrorCategory::Unknown, problem);
                 if let Some((_, report)) = self.failures.last_mut() {
                     report.retry_suggestion = sigils.retry_suggestion.as_deref().map(bounded);
                 }
@@ -214,7 +214,7 @@ fn own_report(sigils: &Sigils) -> Option<FailureReport> {
     let own = sigils.failure_report.as_ref()?;
     Some(FailureReport {
         extracted: false,
-        category: own.error_category.to_string(),
+        category: own.error_category,
         what_tried: bounded(&own.what_tried),
         why_failed: bounded(&own.why_failed),
         relevant_files: (!own.relevant_files.is_empty()).then(|| own.relevant_files.join(", ")),

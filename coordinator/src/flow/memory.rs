@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::Difficulty;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -15,6 +16,7 @@ use super::claim::Opened;
 use super::laid::Laid;
 use super::pick::{Picked, PickedEntry, prompt_limit};
 use super::told::{journal_entry, knowledge, learning, status};
+use crate::domain::note::NoteKind;
 use crate::domain::recall::{Dropped, Kind as EntryKind, unlike};
 use crate::domain::run::Run;
 use crate::prompt;
@@ -359,7 +361,7 @@ impl Remembered {
         let parent = task.parent.as_ref().map(|parent| parent.id.0);
         self.notes
             .iter()
-            .filter(|note| note.kind == "error" && note.feature == task.feature.0)
+            .filter(|note| note.kind == NoteKind::Error && note.feature == task.feature.0)
             .filter(|note| note.task != Some(task.task.0) && (parent.is_none() || note.parent == parent))
             .map(|note| prompt::SiblingFailure {
                 task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
@@ -378,29 +380,29 @@ impl Remembered {
             .iter()
             .filter(|n| n.feature == task.feature.0 && (!alone || n.task == Some(task.task.0)))
             .collect();
-        let own = |kind: &str| -> Vec<String> {
+        let own = |kind: NoteKind| -> Vec<String> {
             let mine = notes
                 .iter()
                 .filter(|n| n.kind == kind && n.task == Some(task.task.0));
             distinct(mine.map(|n| n.body.clone()))
         };
-        let completed = own("step_done");
-        let pending = own("step_pending")
+        let completed = own(NoteKind::StepDone);
+        let pending = own(NoteKind::StepPending)
             .into_iter()
             .filter(|step| !completed.iter().any(|done| same(done, step)))
             .collect();
-        let mut files = own("file_modified");
+        let mut files = own(NoteKind::FileModified);
         files.extend(earlier.iter().flat_map(|e| e.files_changed.iter().cloned()));
         let kept: Vec<&&Note> = notes
             .iter()
-            .filter(|n| matches!(n.kind.as_str(), "decision" | "error") && !n.resolved)
+            .filter(|n| matches!(n.kind, NoteKind::Decision | NoteKind::Error) && !n.resolved)
             .collect();
         let kept = &kept[kept.len().saturating_sub(NOTES_KEPT)..];
         let blocked = earlier
             .iter()
             .rev()
             .find(|e| e.kind.begins_attempt())
-            .filter(|e| e.difficulty.as_deref() == Some("blocked"))
+            .filter(|e| e.difficulty == Some(Difficulty::Blocked))
             .and_then(|e| e.report.as_ref())
             .map(|report| report.why_failed.clone());
         prompt::SessionMemory {
@@ -414,7 +416,7 @@ impl Remembered {
             files_modified: distinct(files.into_iter()),
             errors: kept
                 .iter()
-                .filter(|n| n.kind == "error")
+                .filter(|n| n.kind == NoteKind::Error)
                 .map(|n| prompt::UnresolvedError {
                     iteration: n.iteration,
                     phase: n.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
@@ -423,7 +425,7 @@ impl Remembered {
                 .collect(),
             decisions: kept
                 .iter()
-                .filter(|n| n.kind == "decision")
+                .filter(|n| n.kind == NoteKind::Decision)
                 .map(|n| prompt::Decision {
                     text: n.body.clone(),
                     rationale: n.rationale.clone(),
@@ -432,7 +434,7 @@ impl Remembered {
             key_facts: distinct(
                 notes
                     .iter()
-                    .filter(|n| n.kind == "key_fact")
+                    .filter(|n| n.kind == NoteKind::KeyFact)
                     .map(|n| n.body.clone()),
             ),
         }

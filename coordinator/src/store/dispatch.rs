@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::Difficulty;
 use ralph_shared::wire::{Change, Stray};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -263,7 +264,7 @@ pub struct End {
     pub malformed_sigils: i32,
     /// Number within its run; of iterations only.
     pub iteration: Option<i32>,
-    pub difficulty: Option<String>,
+    pub difficulty: Option<Difficulty>,
     /// What the task's work changed, as far as it is kept.
     pub change: Option<Change>,
     /// What the agent committed elsewhere than under the files that it left.
@@ -328,7 +329,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.tool_calls).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
-        &ends.iter().map(|e| e.difficulty.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.difficulty.map(Difficulty::as_str)).collect::<Vec<_>>() as &[Option<&str>],
         &changes as &[Option<String>],
         &strays as &[Option<String>],
         &ends.iter().map(|e| e.model_used.as_deref()).collect::<Vec<_>>() as &[Option<&str>],

@@ -2,6 +2,7 @@
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::{Difficulty, ErrorCategory};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -23,7 +24,7 @@ pub struct Earlier {
     pub pushed_ref: Option<String>,
     /// Refs beside that one, of what the agent committed elsewhere.
     pub stray_refs: Vec<String>,
-    pub difficulty: Option<String>,
+    pub difficulty: Option<Difficulty>,
     pub files_changed: Vec<String>,
     pub report: Option<FailureReport>,
     /// How many attempts at the task have ended, those before the last 20 dispatches included.
@@ -35,7 +36,7 @@ pub struct Earlier {
 #[allow(missing_docs)]
 pub struct FailureReport {
     pub extracted: bool,
-    pub category: String,
+    pub category: ErrorCategory,
     pub what_tried: String,
     pub why_failed: String,
     pub relevant_files: Option<String>,
@@ -86,12 +87,12 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
                 .stray_refs
                 .and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
-            difficulty: row.difficulty,
+            difficulty: row.difficulty.as_deref().and_then(Difficulty::from_word),
             files_changed: row.files_changed,
             attempts_in_all: row.attempts,
             report: row.what_tried.map(|what_tried| FailureReport {
                 extracted: row.extracted.unwrap_or_default(),
-                category: row.category.unwrap_or_default(),
+                category: ErrorCategory::from_word(&row.category.unwrap_or_default()),
                 what_tried,
                 why_failed: row.why_failed.unwrap_or_default(),
                 relevant_files: row.relevant_files,

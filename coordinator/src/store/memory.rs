@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::earlier::FailureReport;
 use super::recall::NewDoc;
+use crate::domain::note::NoteKind;
 use crate::domain::recall::{Analysed, Kind as EntryKind};
 
 /// Where something was learned.
@@ -57,7 +58,7 @@ pub async fn insert_failure_reports(
         &reports.iter().map(|(s, _)| s.task).collect::<Vec<_>>(),
         &reports.iter().map(|(s, _)| s.attempt).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.extracted).collect::<Vec<_>>(),
-        &reports.iter().map(|(_, r)| r.category.clone()).collect::<Vec<_>>(),
+        &reports.iter().map(|(_, r)| r.category.as_str()).collect::<Vec<_>>() as &[&str],
         &reports.iter().map(|(_, r)| r.what_tried.clone()).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.why_failed.clone()).collect::<Vec<_>>(),
         &reports.iter().map(|(_, r)| r.relevant_files.clone()).collect::<Vec<_>>() as &[Option<String>],
@@ -282,7 +283,7 @@ pub async fn own(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Ow
 #[allow(missing_docs)]
 pub struct Noted {
     pub source: Source,
-    pub kind: String,
+    pub kind: NoteKind,
     pub body: String,
     pub rationale: Option<String>,
 }
@@ -298,7 +299,7 @@ pub async fn insert_notes(conn: &mut PgConnection, notes: &[Noted]) -> sqlx::Res
         &notes.iter().map(|n| n.source.feature).collect::<Vec<_>>(),
         &notes.iter().map(|n| n.source.task).collect::<Vec<_>>(),
         &notes.iter().map(|n| n.source.dispatch).collect::<Vec<_>>(),
-        &notes.iter().map(|n| n.kind.clone()).collect::<Vec<_>>(),
+        &notes.iter().map(|n| n.kind.as_str()).collect::<Vec<_>>() as &[&str],
         &notes.iter().map(|n| n.body.clone()).collect::<Vec<_>>(),
         &notes.iter().map(|n| n.rationale.clone()).collect::<Vec<_>>() as &[Option<String>],
     )
@@ -315,7 +316,7 @@ pub struct Note {
     pub task: Option<Uuid>,
     pub parent: Option<Uuid>,
     pub task_title: Option<String>,
-    pub kind: String,
+    pub kind: NoteKind,
     pub body: String,
     pub rationale: Option<String>,
     /// Its task is done by now.
@@ -377,7 +378,7 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
              ) n
            )
            select n.feature_id as "feature!", n.task_id as task, t.parent_id as "parent?", x.title as "task_title?",
-                  n.kind as "kind!", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
+                  n.kind as "kind!: NoteKind", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
                   d.kind as "phase?: SessionKind", r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
            from noted n
            left join tasks t on t.id = n.task_id and n.kind = 'error'

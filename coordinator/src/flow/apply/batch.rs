@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::{Difficulty, Sigils};
+use ralph_shared::sigil::{Difficulty, ErrorCategory, Sigils};
 use ralph_shared::wire::{
     Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray,
 };
@@ -269,7 +269,7 @@ impl Batch<'_> {
         }
         if dispatch.kind == SessionKind::Verify && judgement.outcome == Outcome::Failed {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
-            self.captured.refusal(&source, "unknown", reason);
+            self.captured.refusal(&source, ErrorCategory::Unknown, reason);
             self.not_done_after_all(dispatch);
         }
         if dispatch.kind.changes_files() {
@@ -291,7 +291,7 @@ impl Batch<'_> {
         );
         if counted {
             end.iteration = self.iteration(dispatch);
-            end.difficulty = sigils.difficulty.map(|difficulty| difficulty.to_string());
+            end.difficulty = sigils.difficulty;
         }
         self.ends.push(end);
         if dispatch.kind == SessionKind::Verify {
@@ -387,7 +387,7 @@ impl Batch<'_> {
                 if judgement.outcome == Outcome::Failed {
                     let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
                     let source = self.source(dispatch);
-                    self.captured.refusal(&source, "test_failure", reason);
+                    self.captured.refusal(&source, ErrorCategory::TestFailure, reason);
                     self.not_done_after_all(dispatch);
                 }
                 let state = match judgement.outcome {
