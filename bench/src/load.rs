@@ -4,6 +4,7 @@ use anyhow::bail;
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::strategy::Strategy;
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store::feature::NewFeature;
 use serde_json::json;
@@ -114,7 +115,7 @@ pub async fn submit_on(
             output_bytes: 50_000_000,
             backoff_ms: 1_000,
             model: None,
-            model_strategy: "cost-optimized".to_owned(),
+            model_strategy: Strategy::CostOptimized,
             agent: None,
             gate: Vec::new(),
             limit_grows: false,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::states::RunOutcome;
+use super::strategy::Strategy;
 
 /// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,7 +20,7 @@ pub struct RunSettings {
     pub output_bytes: i64,
     pub backoff_ms: i64,
     pub model: Option<String>,
-    pub model_strategy: String,
+    pub model_strategy: Strategy,
     pub agent: Option<String>,
     /// Commands that must succeed on exactly the commit that lands.
     pub gate: Vec<String>,

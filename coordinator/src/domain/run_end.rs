@@ -146,6 +146,7 @@ mod tests {
 
     use super::*;
     use crate::domain::run::RunSettings;
+    use crate::domain::strategy::Strategy;
 
     fn run() -> Run {
         Run {
@@ -161,7 +162,7 @@ mod tests {
                 output_bytes: 1,
                 backoff_ms: 1,
                 model: None,
-                model_strategy: "cost-optimized".into(),
+                model_strategy: Strategy::CostOptimized,
                 agent: None,
                 gate: Vec::new(),
                 limit_grows: false,

@@ -60,11 +60,14 @@ impl Tiers {
 }
 
 /// How models are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, sqlx::Type)]
+#[serde(rename_all = "kebab-case")]
+#[sqlx(type_name = "text", rename_all = "kebab-case")]
 pub enum Strategy {
     /// Always the same.
     Fixed,
     /// Middle; strongest in trouble; weakest while it goes well with easy ones.
+    #[default]
     CostOptimized,
     /// Weakest first, one up a failure.
     Escalate,
@@ -73,20 +76,27 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All of them, by the word of the command line.
-    pub const WORDS: [(&'static str, Self); 4] = [
-        ("fixed", Self::Fixed),
-        ("cost-optimized", Self::CostOptimized),
-        ("escalate", Self::Escalate),
-        ("plan-then-execute", Self::PlanThenExecute),
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Fixed,
+        Self::CostOptimized,
+        Self::Escalate,
+        Self::PlanThenExecute,
     ];
 
     /// Reads the word.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::WORDS
-            .iter()
-            .find(|(name, _)| *name == word)
-            .map(|(_, strategy)| *strategy)
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == word)
+    }
+
+    /// The word on the command line, in JSON and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::CostOptimized => "cost-optimized",
+            Self::Escalate => "escalate",
+            Self::PlanThenExecute => "plan-then-execute",
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{Settings, slots};
 use crate::domain::door::Standing;
 use crate::domain::offer::{Accounts, Agents, Offer};
-use crate::domain::strategy::{self, Strategy};
+use crate::domain::strategy;
 use crate::store;
 use crate::store::context::ModelFacts;
 use crate::store::door::Account;
@@ -192,7 +192,7 @@ fn choose(
 }
 
 fn choose_model(settings: &Settings, facts: &ModelFacts, kind: SessionKind) -> Option<strategy::Choice> {
-    let strategy = Strategy::from_word(&facts.strategy).unwrap_or(Strategy::CostOptimized);
+    let strategy = facts.strategy;
     let facts = strategy::Facts {
         run_model: facts.run_model.as_deref(),
         hint: facts.hint.as_deref().filter(|_| kind.begins_attempt()),

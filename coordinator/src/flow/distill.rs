@@ -16,6 +16,7 @@ use super::{Signals, capture, library, submit};
 use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
 use crate::domain::recall::Kind as EntryKind;
 use crate::domain::run::RunSettings;
+use crate::domain::strategy::Strategy;
 use crate::prompt;
 use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
@@ -88,7 +89,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         output_bytes: OUTPUT_BYTES,
         backoff_ms: BACKOFF_MS,
         model: None,
-        model_strategy: "cost-optimized".to_owned(),
+        model_strategy: Strategy::CostOptimized,
         agent: None,
         gate: Vec::new(),
         limit_grows: false,

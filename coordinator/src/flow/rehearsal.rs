@@ -19,6 +19,7 @@ use super::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use super::{Sent, Settings, Signals, context};
 use crate::domain::graph::{self, Limits};
 use crate::domain::run::RunSettings;
+use crate::domain::strategy::Strategy;
 use crate::store;
 use crate::store::feature::NewFeature;
 
@@ -138,7 +139,7 @@ fn submission(name: &str) -> sqlx::Result<Submission> {
             output_bytes: 1_000,
             backoff_ms: 0,
             model: None,
-            model_strategy: "fixed".to_owned(),
+            model_strategy: Strategy::Fixed,
             agent: None,
             gate: Vec::new(),
             limit_grows: false,

@@ -8,6 +8,8 @@ use ralph_shared::wire::{Change, Landed};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::strategy::Strategy;
+
 /// A task with its feature, as prompts and assignments need them.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
@@ -285,7 +287,7 @@ pub struct ModelFacts {
     pub agent: Option<String>,
     /// Failures of the task in a row.
     pub failures: i16,
-    pub strategy: String,
+    pub strategy: Strategy,
     pub run_model: Option<String>,
     pub task_model: Option<String>,
     /// What an agent asked for the next attempt.
@@ -328,7 +330,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
              ) last
              group by fs.feature_id
            )
-           select t.id, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy, r.model as run_model, x.model as task_model,
+           select t.id, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy as "model_strategy: Strategy", r.model as run_model, x.model as task_model,
                   x.hinted_model as hint, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",

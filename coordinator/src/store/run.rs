@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::domain::run::{Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
+use crate::domain::strategy::Strategy;
 
 /// Opens a run.
 pub async fn insert(
@@ -30,7 +31,7 @@ pub async fn insert(
         settings.output_bytes,
         settings.backoff_ms,
         settings.model,
-        settings.model_strategy,
+        settings.model_strategy.as_str(),
         settings.agent,
         &settings.gate,
         settings.limit_grows,
@@ -45,8 +46,8 @@ pub async fn insert(
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run>> {
     let rows = sqlx::query!(
         r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
-                  output_bytes, backoff_ms, model, model_strategy, agent, gate, limit_grows, review, iterations, succeeded,
-                  input_tokens, output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
+                  output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
+                  review, iterations, succeeded, input_tokens, output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
                   now() as "now!"
            from runs
            where id = any($1)"#,

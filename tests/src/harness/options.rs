@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::FailurePolicy;
+use ralph_coordinator::domain::strategy::Strategy;
 
 /// A fault for a process to start with (see `ralph_shared::faults`).
 #[derive(Debug, Clone)]
@@ -155,7 +156,7 @@ impl Default for FeatureOptions {
                 output_bytes: 50_000_000,
                 backoff_ms: 50,
                 model: None,
-                model_strategy: "cost-optimized".into(),
+                model_strategy: Strategy::CostOptimized,
                 agent: None,
                 gate: Vec::new(),
                 limit_grows: false,

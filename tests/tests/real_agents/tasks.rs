@@ -1,5 +1,6 @@
 //! Tasks of the whole system, each with both agents.
 
+use ralph_coordinator::domain::strategy::Strategy;
 use ralph_coordinator::flow::steer;
 use ralph_tests::harness::FeatureOptions;
 
@@ -38,7 +39,7 @@ async fn the_runs_model_is_set(real: Real) {
     let stage = Stage::with(real, 1).await;
     let mut options = FeatureOptions::default();
     options.run.model = Some("opus".to_owned());
-    options.run.model_strategy = "fixed".to_owned();
+    options.run.model_strategy = Strategy::Fixed;
     let graph = "- key: a\n  title: Nothing\n  description: |\n    @write a.txt x\n    @done\n";
     let (run, _) = stage.submit(graph, &options).await;
     let dispatches = stage.complete(run).await;

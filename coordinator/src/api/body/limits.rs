@@ -161,7 +161,7 @@ impl RunWish {
             model_strategy: if names_a_model {
                 self.model_strategy
             } else {
-                Some(last.model_strategy.clone())
+                Some(last.model_strategy.as_str().to_owned())
             },
             agent: self.agent.or_else(|| last.agent.clone()),
             gate: if self.gate.is_empty() {
@@ -202,10 +202,10 @@ impl RunWish {
                 if strategy == Strategy::Fixed && model.is_none() {
                     return Err(BadWish::FixedNeedsModel);
                 }
-                word.clone()
+                strategy
             }
-            (None, Some(_)) => "fixed".to_owned(),
-            (None, None) => "cost-optimized".to_owned(),
+            (None, Some(_)) => Strategy::Fixed,
+            (None, None) => Strategy::default(),
         };
         let iterations = tasks.saturating_mul(ITERATIONS_A_TASK).saturating_add(20);
         let default_iterations = i64::try_from(iterations).unwrap_or(i64::MAX);
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(settings.max_tokens, None);
         assert_eq!((settings.session_ms, settings.idle_ms), (3_600_000, 600_000));
         assert_eq!((settings.output_bytes, settings.backoff_ms), (52_428_800, 10_000));
-        assert_eq!(settings.model_strategy, "cost-optimized");
+        assert_eq!(settings.model_strategy, Strategy::CostOptimized);
     }
 
     #[test]
@@ -295,8 +295,8 @@ mod tests {
         };
         let other = other.after(&last).settings(3).unwrap();
         assert_eq!(
-            (other.max_iterations, other.model_strategy.as_str(), other.model),
-            (Some(7), "escalate", None)
+            (other.max_iterations, other.model_strategy, other.model),
+            (Some(7), Strategy::Escalate, None)
         );
         assert_eq!(other.gate, last.gate);
         assert!(other.review && !last.review);
@@ -378,18 +378,18 @@ mod tests {
 
     #[test]
     fn a_model_alone_is_fixed_and_fixed_needs_one() {
-        let check = |model: Option<&str>, strategy: Option<&str>, expected: Result<&str, BadWish>| {
+        let check = |model: Option<&str>, strategy: Option<&str>, expected: Result<Strategy, BadWish>| {
             let wish = RunWish {
                 model: model.map(str::to_owned),
                 model_strategy: strategy.map(str::to_owned),
                 ..RunWish::default()
             };
             let got = wish.settings(1).map(|settings| settings.model_strategy);
-            assert_eq!(got, expected.map(str::to_owned), "{model:?} {strategy:?}");
+            assert_eq!(got, expected, "{model:?} {strategy:?}");
         };
-        check(None, None, Ok("cost-optimized"));
-        check(Some("opus"), None, Ok("fixed"));
-        check(Some("opus"), Some("escalate"), Ok("escalate"));
+        check(None, None, Ok(Strategy::CostOptimized));
+        check(Some("opus"), None, Ok(Strategy::Fixed));
+        check(Some("opus"), Some("escalate"), Ok(Strategy::Escalate));
         check(None, Some("fixed"), Err(BadWish::FixedNeedsModel));
         check(None, Some("best"), Err(BadWish::Strategy("best".into())));
     }
