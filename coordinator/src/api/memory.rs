@@ -377,7 +377,7 @@ pub async fn revoke(
 ) -> Result<Json<Taken>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
     let db = &app.deps.db;
-    match store::retry_serialization(|| library::revoke(db, dispatch.0)).await? {
+    match store::retry_serialization(|| library::revoke(db, dispatch)).await? {
         Revoked::Entries(entries) => Ok(Json(Taken { entries })),
         Revoked::StillOpen => Err(Problem::conflict(format!(
             "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
@@ -403,8 +403,8 @@ pub async fn explain(
 ) -> Result<Json<Explained>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
     let mut conn = app.db().await?;
-    let (items, held_out) = view::uses(&mut conn, dispatch.0).await?;
-    let sections = store::prompt::sections(&mut conn, dispatch.0).await?;
+    let (items, held_out) = view::uses(&mut conn, dispatch).await?;
+    let sections = store::prompt::sections(&mut conn, dispatch).await?;
     Ok(Json(Explained {
         dispatch: of.dispatch,
         attempt: of.attempt,

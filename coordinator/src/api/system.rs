@@ -109,7 +109,7 @@ pub async fn runs(
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
     let feature = match &query.feature {
-        Some(text) => Some(locate::feature(&mut conn, text).await?.0),
+        Some(text) => Some(locate::feature(&mut conn, text).await?),
         None => None,
     };
     Ok(Json(view::runs_page(&mut conn, feature, cursor, limit).await?))

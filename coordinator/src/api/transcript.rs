@@ -86,11 +86,11 @@ pub async fn prompt(
 ) -> Result<Json<PromptSent>, Problem> {
     let (of, dispatch) = find(&app, &id, &query).await?;
     let mut conn = app.db().await?;
-    let sent = store::prompt::read(&mut conn, dispatch.0).await?;
+    let sent = store::prompt::read(&mut conn, dispatch).await?;
     let (frame, body) =
         sent.ok_or_else(|| Problem::not_found(format!("the prompt of {} is no longer kept", of.dispatch)))?;
-    let sections = store::prompt::sections(&mut conn, dispatch.0).await?;
-    let (items, _) = view::uses(&mut conn, dispatch.0).await?;
+    let sections = store::prompt::sections(&mut conn, dispatch).await?;
+    let (items, _) = view::uses(&mut conn, dispatch).await?;
     Ok(Json(PromptSent {
         of,
         frame,

@@ -30,7 +30,7 @@ pub async fn renew(
         return Ok(None);
     };
     drop(conn);
-    let surveyed = survey::take(db, dispatch.feature.0, found).await?;
+    let surveyed = survey::take(db, dispatch.feature, found).await?;
     if surveyed.files + surveyed.stale + surveyed.back == 0 {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ pub async fn renew(
     };
     // What was sent with the claim is never seen by an agent.
     let mut tx = db.begin().await?;
-    store::prompt::forget(&mut tx, dispatch.id.0).await?;
+    store::prompt::forget(&mut tx, dispatch.id).await?;
     tx.commit().await?;
     sent.keep(db).await?;
     Ok(Some(order.prompt))

@@ -108,8 +108,8 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         id: Uuid::now_v7(),
         repo_id: group.repo_id.clone(),
         tag: group.tag.clone(),
-        task: task.id.0,
-        run: run.0,
+        task: task.id,
+        run,
         entries: entries.iter().map(|entry| entry.id).collect(),
         group_size: group.group.size,
     };
@@ -182,7 +182,7 @@ pub(super) async fn merging(
     let ordered = store::distill::ordered(conn, &tasks).await?;
     Ok(ordered
         .into_iter()
-        .map(|order| (TaskId(order.task), live(order)))
+        .map(|order| (order.task, live(order)))
         .collect())
 }
 
@@ -221,13 +221,13 @@ pub(super) struct Answer {
 /// Takes a session's answer: its learnings take the place of what they merge. When something that it was given was taken back
 /// meanwhile, nothing of its answer counts, since it may hold that.
 pub(super) async fn take(conn: &mut PgConnection, answer: &Answer) -> sqlx::Result<()> {
-    let task = answer.task.0;
-    let Some(order) = store::distill::ordered(conn, &[task]).await?.pop() else {
+    let task = answer.task;
+    let Some(order) = store::distill::ordered(conn, &[task.0]).await?.pop() else {
         return store::distill::close(conn, task, 0, 0).await;
     };
     store::library::lock(conn, &[&order.repo_id]).await?;
     // Read again under the lock.
-    let entries = match store::distill::ordered(conn, &[task]).await?.pop() {
+    let entries = match store::distill::ordered(conn, &[task.0]).await?.pop() {
         Some(order) => order.entries,
         None => Vec::new(),
     };
@@ -315,7 +315,7 @@ async fn keep(
     sources: &[Uuid],
 ) -> sqlx::Result<()> {
     let stored = store::library::insert_given(conn, std::slice::from_ref(new)).await?;
-    let from = (answer.task.0, answer.source.dispatch);
+    let from = (answer.task, DispatchId(answer.source.dispatch));
     store::distill::supersede(conn, new.id, from, merged, sources).await?;
     store::recall::remove(conn, merged).await?;
     library::index(conn, &stored).await

@@ -70,7 +70,7 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
         }
     }
     let tasks = store::task::lock(&mut tx, &[dispatch.task.0]).await?;
-    if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch.0) {
+    if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch) {
         return refused("the task has another dispatch by now");
     }
     if is_operation {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ralph_shared::ids::DispatchId;
 use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
@@ -246,7 +247,7 @@ pub enum Revoked {
 
 /// Takes back everything that came from the attempt of a dispatch and everything distilled from it; what it had replaced gets
 /// its place back.
-pub async fn revoke(db: &PgPool, dispatch: Uuid) -> sqlx::Result<Revoked> {
+pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
     let attempt = store::takeback::of_attempt(&mut tx, dispatch).await?;
     if attempt.is_open {

@@ -136,7 +136,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         let Some(task) = tasks.get_mut(&one.task) else {
             continue;
         };
-        if task.dispatch != Some(one.id.0) || task.state != TaskState::InProgress {
+        if task.dispatch != Some(one.id) || task.state != TaskState::InProgress {
             continue;
         }
         changed.push(one.task);

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{MOST_TAGS, TITLE_CHARS};
 use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
@@ -57,7 +58,7 @@ pub struct Surveyed {
 }
 
 /// Takes what a worker found at a feature's head.
-pub async fn take(db: &PgPool, feature: Uuid, survey: &Survey) -> sqlx::Result<Surveyed> {
+pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
     let mut tx = db.begin().await?;
     let Some(known) = store::survey::known(&mut tx, feature).await? else {
         return Ok(Surveyed::default());
@@ -125,7 +126,7 @@ async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::R
 /// Brings the entries of a repository's files up to what the folder holds now. Returns how many files changed.
 async fn knowledge(
     conn: &mut PgConnection,
-    feature: Uuid,
+    feature: FeatureId,
     repo: &str,
     before: &Files,
     folder: &KnowledgeFolder,

@@ -211,7 +211,7 @@ async fn keep_bad(
     reason: &str,
 ) -> sqlx::Result<()> {
     let mut conn = deps.db.acquire().await?;
-    store::blob::keep_bad_report(&mut conn, dispatch.map(|d| d.0), reason, &message.payload).await?;
+    store::blob::keep_bad_report(&mut conn, dispatch, reason, &message.payload).await?;
     drop(conn);
     if let Some(dispatch) = dispatch {
         let message = format!("its report can't be read: {reason}");

@@ -1,5 +1,6 @@
 //! Texts in parts (DESIGN 3).
 
+use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
 
@@ -80,7 +81,7 @@ pub async fn prune(conn: &mut PgConnection, hours: i32) -> sqlx::Result<u64> {
 /// Keeps a report that could not be applied; the same again is kept once.
 pub async fn keep_bad_report(
     conn: &mut PgConnection,
-    dispatch: Option<uuid::Uuid>,
+    dispatch: Option<DispatchId>,
     error: &str,
     body: &[u8],
 ) -> sqlx::Result<()> {
@@ -90,7 +91,7 @@ pub async fn keep_bad_report(
          where not exists (
            select 1 from bad_reports where dispatch_id is not distinct from $1 and sha256(body) = sha256($3)
          )",
-        dispatch,
+        dispatch.map(|dispatch| dispatch.0),
         error,
         body,
     )

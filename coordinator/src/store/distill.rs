@@ -1,5 +1,6 @@
 //! Sessions that merge learnings: which groups they could merge, what they were given, and what came of it (SPEC 6.7).
 
+use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -131,8 +132,8 @@ pub struct NewDistillation {
     pub id: Uuid,
     pub repo_id: String,
     pub tag: String,
-    pub task: Uuid,
-    pub run: Uuid,
+    pub task: TaskId,
+    pub run: RunId,
     pub entries: Vec<Uuid>,
     pub group_size: i64,
 }
@@ -145,8 +146,8 @@ pub async fn insert(conn: &mut PgConnection, new: &NewDistillation) -> sqlx::Res
         new.id,
         new.repo_id,
         new.tag,
-        new.task,
-        new.run,
+        new.task.0,
+        new.run.0,
         &new.entries,
         new.group_size,
     )
@@ -159,7 +160,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewDistillation) -> sqlx::Res
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Ordered {
-    pub task: Uuid,
+    pub task: TaskId,
     pub repo_id: String,
     pub tag: String,
     /// In the order in which they are shown.
@@ -191,10 +192,10 @@ pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
             paths: row.paths,
             live: row.live,
         };
-        match ordered.last_mut().filter(|last| last.task == row.task) {
+        match ordered.last_mut().filter(|last| last.task.0 == row.task) {
             Some(last) => last.entries.push(entry),
             None => ordered.push(Ordered {
-                task: row.task,
+                task: TaskId(row.task),
                 repo_id: row.repo_id,
                 tag: row.tag,
                 entries: vec![entry],
@@ -205,10 +206,10 @@ pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
 }
 
 /// How many entries a task was given, deleted ones included.
-pub async fn given(conn: &mut PgConnection, task: Uuid) -> sqlx::Result<Option<i64>> {
+pub async fn given(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         r#"select cardinality(entries)::bigint as "n!" from distillations where task_id = $1"#,
-        task
+        task.0
     )
     .fetch_optional(conn)
     .await
@@ -218,7 +219,7 @@ pub async fn given(conn: &mut PgConnection, task: Uuid) -> sqlx::Result<Option<i
 pub async fn supersede(
     conn: &mut PgConnection,
     new: Uuid,
-    (task, dispatch): (Uuid, Uuid),
+    (task, dispatch): (TaskId, DispatchId),
     merged: &[Uuid],
     sources: &[Uuid],
 ) -> sqlx::Result<()> {
@@ -235,8 +236,8 @@ pub async fn supersede(
          select $1, source from unnest($5::uuid[]) as s(source)
          on conflict do nothing",
         new,
-        task,
-        dispatch,
+        task.0,
+        dispatch.0,
         merged,
         sources,
     )
@@ -246,12 +247,12 @@ pub async fn supersede(
 }
 
 /// Notes what came of a task's session: so many entries took the place of so many.
-pub async fn close(conn: &mut PgConnection, task: Uuid, made: i32, merged: i32) -> sqlx::Result<()> {
+pub async fn close(conn: &mut PgConnection, task: TaskId, made: i32, merged: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "update distillations
          set ended_at = now(), made = $2::int, merged = $3::int, left_over = left_over - $3::int + $2::int
          where task_id = $1 and ended_at is null",
-        task,
+        task.0,
         made,
         merged,
     )

@@ -1,6 +1,6 @@
 //! What people change of what stands.
 
-use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -125,7 +125,7 @@ pub async fn delete_task(
         .await?;
     for &dispatch in &dispatches {
         // Prompts of other tasks lie in one row with its own.
-        super::prompt::forget(conn, dispatch).await?;
+        super::prompt::forget(conn, DispatchId(dispatch)).await?;
     }
     sqlx::query!(
         "update features f

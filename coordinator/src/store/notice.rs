@@ -107,11 +107,11 @@ pub struct Notice {
     pub id: Uuid,
     pub event: Event,
     pub at: OffsetDateTime,
-    pub feature: Option<Uuid>,
+    pub feature: Option<FeatureId>,
     pub feature_name: Option<String>,
-    pub run: Option<Uuid>,
+    pub run: Option<RunId>,
     pub outcome: Option<RunOutcome>,
-    pub task: Option<Uuid>,
+    pub task: Option<TaskId>,
     pub task_key: Option<String>,
     pub task_title: Option<String>,
     pub pool: Option<String>,
@@ -143,9 +143,9 @@ pub async fn take(
              where n.id = due.id
              returning n.*
            )
-           select n.id as "id!", n.event as "event!: Event", n.at as "at!", n.feature_id as "feature?",
-                  f.name as "feature_name?", n.run_id as "run?", n.outcome as "outcome?: RunOutcome",
-                  n.task_id as "task?", x.key as "task_key?", x.title as "task_title?", n.pool as "pool?", n.reason as "reason!",
+           select n.id as "id!", n.event as "event!: Event", n.at as "at!", n.feature_id as "feature?: FeatureId",
+                  f.name as "feature_name?", n.run_id as "run?: RunId", n.outcome as "outcome?: RunOutcome",
+                  n.task_id as "task?: TaskId", x.key as "task_key?", x.title as "task_title?", n.pool as "pool?", n.reason as "reason!",
                   n.tries as "tries!", n.posted as "posted!"
            from taken n
            left join features f on f.id = n.feature_id

@@ -8,6 +8,7 @@ use std::io::{BufWriter, Read as _};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use ralph_shared::ids::DispatchId;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -85,20 +86,20 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
 
 /// Forgets what a dispatch was sent, and what that showed of other tasks' memory: it gets another prompt. What it was sent
 /// with others goes from their row, or what a purge is to take along would stay there.
-pub async fn forget(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()> {
+pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<()> {
     let row = sqlx::query!(
         "select p.id, p.packed
          from dispatches d
          join prompts p on p.id = d.prompts_id
          where d.id = $1 and p.id <> d.id
          for update of p",
-        dispatch,
+        dispatch.0,
     )
     .fetch_optional(&mut *conn)
     .await?;
     if let Some(row) = row
         && let Some(mut prompts) = unpack(&row.packed)
-        && prompts.remove(&dispatch).is_some()
+        && prompts.remove(&dispatch.0).is_some()
     {
         sqlx::query!(
             "update prompts set packed = $2 where id = $1",
@@ -113,7 +114,7 @@ pub async fn forget(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()>
            delete from memory_uses where dispatch_id = $1
          )
          delete from prompts where id = $1",
-        dispatch,
+        dispatch.0,
     )
     .execute(conn)
     .await?;
@@ -121,7 +122,7 @@ pub async fn forget(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<()>
 }
 
 /// The prompt that a dispatch was sent last: frame and body.
-pub async fn read(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<(String, String)>> {
+pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<(String, String)>> {
     let Some(sent) = sent(conn, dispatch).await? else {
         return Ok(None);
     };
@@ -132,20 +133,20 @@ pub async fn read(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Optio
 }
 
 /// What became of the sections of that prompt; none when it is no longer kept.
-pub async fn sections(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Vec<SentSection>> {
+pub async fn sections(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Vec<SentSection>> {
     let sent = sent(conn, dispatch).await?;
     Ok(sent.map(|sent| sent.sections).unwrap_or_default())
 }
 
-async fn sent(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<Option<Sent>> {
+async fn sent(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Sent>> {
     let rows = sqlx::query_scalar!(
         "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1
          order by p.id = d.id desc",
-        dispatch,
+        dispatch.0,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.iter().find_map(|packed| unpack(packed)?.remove(&dispatch)))
+    Ok(rows.iter().find_map(|packed| unpack(packed)?.remove(&dispatch.0)))
 }
 
 fn pack(prompts: &Prompts) -> Vec<u8> {

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
+use ralph_shared::ids::FeatureId;
+use ralph_shared::wire::SurveyOrder;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
-
-use ralph_shared::wire::SurveyOrder;
 
 /// A path is looked for again after so long, unless a commit tells of it. Minutes.
 const CERTAIN_MINUTES: f64 = 10.0;
@@ -62,13 +62,13 @@ pub struct Known {
 }
 
 /// Reads it; `None` when the feature is gone.
-pub async fn known(conn: &mut PgConnection, feature: Uuid) -> sqlx::Result<Option<Known>> {
+pub async fn known(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Known>> {
     let row = sqlx::query!(
         r#"select f.repo_id, s.files as "files?: Json<Files>"
            from features f
            left join surveys s on s.feature_id = f.id
            where f.id = $1"#,
-        feature,
+        feature.0,
     )
     .fetch_optional(conn)
     .await?;
@@ -81,14 +81,14 @@ pub async fn known(conn: &mut PgConnection, feature: Uuid) -> sqlx::Result<Optio
 /// Keeps which head was looked at.
 pub async fn keep_head(
     conn: &mut PgConnection,
-    feature: Uuid,
+    feature: FeatureId,
     repo_id: &str,
     head: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into surveys (feature_id, repo_id, head) values ($1, $2, $3)
          on conflict (feature_id) do update set head = $3, at = now()",
-        feature,
+        feature.0,
         repo_id,
         head,
     )
@@ -100,13 +100,13 @@ pub async fn keep_head(
 /// Keeps what its knowledge folder holds.
 pub async fn keep_files(
     conn: &mut PgConnection,
-    feature: Uuid,
+    feature: FeatureId,
     tree: Option<&str>,
     files: &Files,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "update surveys set knowledge_tree = $2, files = $3 where feature_id = $1",
-        feature,
+        feature.0,
         tree,
         Json(files) as Json<&Files>,
     )
@@ -118,7 +118,7 @@ pub async fn keep_files(
 /// Of these files those that another feature's head has, as far as the feature isn't over.
 pub async fn had_elsewhere(
     conn: &mut PgConnection,
-    feature: Uuid,
+    feature: FeatureId,
     repo_id: &str,
     names: &[String],
 ) -> sqlx::Result<Vec<String>> {
@@ -131,7 +131,7 @@ pub async fn had_elsewhere(
              where s.repo_id = $2 and s.feature_id <> $1 and f.state in ('ready', 'running', 'paused')
                and s.files ? n.name
            )"#,
-        feature,
+        feature.0,
         repo_id,
         names,
     )

@@ -1,5 +1,6 @@
 //! What an attempt left is taken back, and what it replaced gets its place again (SPEC 6.8).
 
+use ralph_shared::ids::DispatchId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -12,7 +13,7 @@ pub struct AttemptDispatches {
 }
 
 /// Those of the attempt that a dispatch belongs to, locked: a report waits until the transaction ends.
-pub async fn of_attempt(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<AttemptDispatches> {
+pub async fn of_attempt(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<AttemptDispatches> {
     let rows = sqlx::query!(
         r#"select d.id, d.kind not in ('verify', 'integrate')
                     and (d.state = 'live' or d.state = 'lost' and coalesce(t.dispatch_id = d.id, false)) as "open!"
@@ -22,7 +23,7 @@ pub async fn of_attempt(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result
            where me.id = $1
            order by d.id
            for update of d"#,
-        dispatch,
+        dispatch.0,
     )
     .fetch_all(conn)
     .await?;

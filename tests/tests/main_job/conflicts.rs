@@ -2,6 +2,7 @@
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::store;
+use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{WorkerOptions, World};
 
 use super::scene::Scene;
@@ -59,7 +60,7 @@ async fn attempt_after_a_conflict_gets_both_sides_and_lands() {
     let shown = |file: &str| repository.git(&["show", &format!("ralph/both:{file}")]).unwrap();
     assert_eq!(shown("a.txt").trim(), "left and right");
     assert_eq!(shown("more.txt").trim(), "more");
-    let second: uuid::Uuid = sqlx::query_scalar(
+    let second: DispatchId = sqlx::query_scalar(
         "select id from dispatches where feature_id = $1 and kind = 'work' and attempt = 2",
     )
     .bind(scene.feature.0)

@@ -87,7 +87,7 @@ async fn prompts_are_kept_however_a_batch_comes_again() {
     }
     let mut conn = world.db.acquire().await.unwrap();
     for one in &claims {
-        let kept = store::prompt::read(&mut conn, one.claim.0).await.unwrap();
+        let kept = store::prompt::read(&mut conn, one.claim).await.unwrap();
         assert!(kept.is_some(), "the prompt of {}", one.claim);
     }
     drop(conn);

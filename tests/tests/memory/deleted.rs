@@ -68,7 +68,7 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
 
 async fn prompt_of(world: &World, of: &Assignment) -> Option<(String, String)> {
     let mut conn = world.db.acquire().await.unwrap();
-    store::prompt::read(&mut conn, of.dispatch.0).await.unwrap()
+    store::prompt::read(&mut conn, of.dispatch).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,9 +7,8 @@ use ralph_coordinator::flow::library::Revoked;
 use ralph_coordinator::flow::meaning::Meaning;
 use ralph_coordinator::flow::{Settings, distill, library};
 use ralph_coordinator::prompt::Templates;
-use ralph_shared::ids::RunId;
+use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
-use uuid::Uuid;
 
 use super::trust::settings;
 
@@ -147,7 +146,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
         .unwrap();
     assert_eq!((made, merged), (1, 4));
 
-    let wrong: Uuid = sqlx::query_scalar("select dispatch_id from learnings where body like 'Close%'")
+    let wrong: DispatchId = sqlx::query_scalar("select dispatch_id from learnings where body like 'Close%'")
         .fetch_one(&world.db)
         .await
         .unwrap();
@@ -189,7 +188,7 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
     let worker = learn(&mut world).await;
     assert_eq!(begin(&world).await, 1);
     world.effects_of("merging", 1).await.unwrap();
-    let wrong: Uuid = sqlx::query_scalar("select dispatch_id from learnings where body like 'Close%'")
+    let wrong: DispatchId = sqlx::query_scalar("select dispatch_id from learnings where body like 'Close%'")
         .fetch_one(&world.db)
         .await
         .unwrap();

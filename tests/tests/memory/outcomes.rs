@@ -5,9 +5,9 @@ use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::library::{self, ImportLine, Revoked};
 use ralph_coordinator::flow::upkeep;
 use ralph_coordinator::store;
+use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
-use uuid::Uuid;
 
 use super::trust::{settings, shown};
 
@@ -200,7 +200,7 @@ async fn an_attempt_that_is_held_out_sees_nothing_of_other_tasks() {
 /// How many dispatches were sent a prompt that has `words`.
 async fn prompts_with(world: &World, words: &str) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
-    let dispatches: Vec<Uuid> = sqlx::query_scalar("select id from dispatches")
+    let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")
         .fetch_all(&mut *conn)
         .await
         .unwrap();

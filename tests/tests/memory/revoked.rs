@@ -25,7 +25,7 @@ async fn boils(pool: &Pool<'_>, at: &str) -> Assignment {
 }
 
 async fn revoke(world: &World, of: &Assignment) -> Revoked {
-    library::revoke(&world.db, of.dispatch.0).await.unwrap()
+    library::revoke(&world.db, of.dispatch).await.unwrap()
 }
 
 /// What a question is answered now, and what is live.
@@ -164,7 +164,7 @@ async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made:
     let stored = store::library::insert_given(conn, std::slice::from_ref(made))
         .await
         .unwrap();
-    let of = (source.task.0, source.dispatch.0);
+    let of = (source.task, source.dispatch);
     store::distill::supersede(conn, stored[0], of, &[], &[from])
         .await
         .unwrap();
@@ -191,7 +191,7 @@ async fn what_is_merged_meanwhile_is_taken_back_too() {
     let mut tx = world.db.begin().await.unwrap();
     let (from, made) = answering(&mut tx, &wrong).await;
     let db = world.db.clone();
-    let dispatch = wrong.dispatch.0;
+    let dispatch = wrong.dispatch;
     let revoking = tokio::spawn(async move { library::revoke(&db, dispatch).await.unwrap() });
     somebody_waits(&world).await;
     answers(&mut tx, &wrong, from, &made).await;

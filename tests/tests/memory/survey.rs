@@ -3,8 +3,8 @@
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::store;
+use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, Repository, WorkerOptions, World};
-use uuid::Uuid;
 
 use super::trust::settings;
 
@@ -51,7 +51,7 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
 ";
     complete(&world, "first", &repository, first).await;
     let mut conn = world.db.acquire().await.unwrap();
-    let dispatch: Uuid = sqlx::query_scalar("select id from dispatches where kind = 'work'")
+    let dispatch: DispatchId = sqlx::query_scalar("select id from dispatches where kind = 'work'")
         .fetch_one(&mut *conn)
         .await
         .unwrap();

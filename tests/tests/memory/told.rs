@@ -144,7 +144,7 @@ async fn an_attempt_that_is_held_out_is_told_of_nothing_that_others_left() {
 /// How many kept prompts have these words.
 async fn prompts_with(world: &World, words: &str) -> usize {
     let mut conn = world.db.acquire().await.unwrap();
-    let dispatches: Vec<Uuid> = sqlx::query_scalar("select id from dispatches")
+    let dispatches: Vec<DispatchId> = sqlx::query_scalar("select id from dispatches")
         .fetch_all(&mut *conn)
         .await
         .unwrap();

@@ -169,7 +169,7 @@ impl Batch<'_> {
         };
         // Nothing moves a task that is over, whatever its fence says.
         let over = task.state.is_resolved() || task.state == TaskState::Failed;
-        if over || task.dispatch != Some(dispatch.id.0) {
+        if over || task.dispatch != Some(dispatch.id) {
             self.supersede(dispatch, one);
             return Fate::Superseded;
         }

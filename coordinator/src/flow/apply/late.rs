@@ -36,8 +36,7 @@ impl Batch<'_> {
             task.state,
             TaskState::Pending | TaskState::NeedsReview | TaskState::Failed
         );
-        let goes_on =
-            waits && task.dispatch == Some(dispatch.id.0) && dispatch.state == DispatchState::Settled;
+        let goes_on = waits && task.dispatch == Some(dispatch.id) && dispatch.state == DispatchState::Settled;
         if goes_on && dispatch.kind.changes_files() && dispatch.outcome != Some(Outcome::Failed) {
             task.start_commit = Some(commit.clone());
             task.start_ref = Some(pushed_ref.clone());

@@ -195,7 +195,7 @@ async fn without_memory(
 async fn keep_raw(db: &PgPool, one: &Incoming, why: &str) -> sqlx::Result<()> {
     let body = serde_json::to_vec(&one.report).unwrap_or_default();
     let mut conn = db.acquire().await?;
-    store::blob::keep_bad_report(&mut conn, Some(one.report.dispatch.0), why, &body).await
+    store::blob::keep_bad_report(&mut conn, Some(one.report.dispatch), why, &body).await
 }
 
 /// Keeps a report raw that can't be applied, and ends its attempt with an error that says so.

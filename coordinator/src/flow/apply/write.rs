@@ -260,7 +260,7 @@ impl Batch<'_> {
 
     /// A graph that can't be used fails the attempt that sent it.
     pub(super) fn refuse_graph(&mut self, mut task: Task, problem: String) {
-        if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id.0) == task.dispatch) {
+        if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id) == task.dispatch) {
             end.outcome = Outcome::Failed;
             end.reason = Some(problem.clone());
         }

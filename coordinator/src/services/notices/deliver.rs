@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use time::OffsetDateTime;
@@ -38,9 +37,9 @@ pub(super) fn message(notice: &Notice) -> Value {
         "id": notice.id,
         "event": notice.event.as_str(),
         "at": notice.at.format(&Rfc3339).unwrap_or_default(),
-        "feature": notice.feature.map(|id| json!({"id": FeatureId(id).short(), "name": notice.feature_name})),
+        "feature": notice.feature.map(|id| json!({"id": id.short(), "name": notice.feature_name})),
         "run": notice.run.map(|run| json!({
-            "id": RunId(run).short(),
+            "id": run.short(),
             "outcome": notice.outcome.map(|outcome| outcome.as_str()),
         })),
         "reason": notice.reason,
@@ -50,7 +49,7 @@ pub(super) fn message(notice: &Notice) -> Value {
     }
     if let Some(task) = notice.task {
         message["task"] = json!({
-            "id": TaskId(task).short(),
+            "id": task.short(),
             "key": notice.task_key,
             "title": notice.task_title,
         });

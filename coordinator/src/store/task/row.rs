@@ -1,6 +1,6 @@
 //! A task by itself: its row while a step holds it, and single facts of it.
 
-use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ pub struct Task {
     pub open_blockers: i32,
     pub children: i32,
     pub attempt: i32,
-    pub dispatch: Option<Uuid>,
+    pub dispatch: Option<DispatchId>,
     pub trouble: Trouble,
     pub verify_tries: i16,
     pub start_commit: Option<String>,
@@ -77,7 +77,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Tas
             open_blockers: row.open_blockers,
             children: row.children,
             attempt: row.attempt,
-            dispatch: row.dispatch_id,
+            dispatch: row.dispatch_id.map(DispatchId),
             trouble: Trouble {
                 failures: row.failures,
                 no_sigils: row.no_sigils,
@@ -115,7 +115,10 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
         &tasks.iter().map(|t| t.next_kind).collect::<Vec<_>>() as &[Option<SessionKind>],
         &tasks.iter().map(|t| t.verification).collect::<Vec<_>>() as &[Verification],
         &tasks.iter().map(|t| t.attempt).collect::<Vec<_>>(),
-        &tasks.iter().map(|t| t.dispatch).collect::<Vec<_>>() as &[Option<Uuid>],
+        &tasks
+            .iter()
+            .map(|t| t.dispatch.map(|dispatch| dispatch.0))
+            .collect::<Vec<_>>() as &[Option<Uuid>],
         &tasks.iter().map(|t| t.trouble.failures).collect::<Vec<_>>(),
         &tasks.iter().map(|t| t.trouble.no_sigils).collect::<Vec<_>>(),
         &tasks.iter().map(|t| t.trouble.door_failures).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ralph_shared::ids::DispatchId;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -193,7 +194,7 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
     )
     .fetch_all(conn)
     .await?;
-    let dispatch = |id: Uuid| ralph_shared::ids::DispatchId(id).to_string();
+    let dispatch = |id: Uuid| DispatchId(id).to_string();
     Ok(rows
         .into_iter()
         .map(|row| MemoryView {
@@ -247,10 +248,13 @@ pub struct UseView {
 }
 
 /// What a dispatch was shown and what was left out, and whether its answer was held out.
-pub async fn uses(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<(Vec<UseView>, Option<bool>)> {
+pub async fn uses(
+    conn: &mut PgConnection,
+    dispatch: DispatchId,
+) -> sqlx::Result<(Vec<UseView>, Option<bool>)> {
     let held_out = sqlx::query_scalar!(
         "select held_out from memory_trials where dispatch_id = $1",
-        dispatch
+        dispatch.0
     )
     .fetch_optional(&mut *conn)
     .await?;
@@ -264,7 +268,7 @@ pub async fn uses(conn: &mut PgConnection, dispatch: Uuid) -> sqlx::Result<(Vec<
            left join task_texts x on x.task_id = d.task_id
            where u.dispatch_id = $1
            order by u.place"#,
-        dispatch,
+        dispatch.0,
     )
     .fetch_all(conn)
     .await?;

@@ -1,5 +1,6 @@
 //! Runs.
 
+use ralph_shared::ids::FeatureId;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -104,7 +105,7 @@ pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
 /// Runs, newest first; of one feature when it is given.
 pub async fn runs_page(
     conn: &mut PgConnection,
-    feature: Option<Uuid>,
+    feature: Option<FeatureId>,
     cursor: Cursor,
     limit: i64,
 ) -> sqlx::Result<Page<RunView>> {
@@ -115,7 +116,7 @@ pub async fn runs_page(
          order by id desc
          limit $3::bigint + 1",
         cursor.0,
-        feature,
+        feature.map(|feature| feature.0),
         limit,
     )
     .fetch_all(&mut *conn)
