@@ -74,7 +74,7 @@ pub async fn events(
         None => {
             let found = view::session_of_task(&mut *app.db().await?, task, query.attempt, query.kind).await?;
             if found.is_none() && (query.attempt.is_some() || query.kind.is_some()) {
-                return Err(no_such_session(task, &query));
+                return Err(no_such_session(task, query.attempt, query.kind));
             }
             found.map(|dispatch| Position { dispatch, next: 0 })
         }

@@ -108,24 +108,20 @@ pub(super) async fn find(
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
     let found = view::session_of_task(&mut conn, id, query.attempt, query.kind).await?;
-    if found.is_none() && query.kind.is_some() {
-        return Err(no_such_session(id, query));
-    }
-    told(&mut conn, id, query.attempt, found).await
+    let dispatch = found.ok_or_else(|| no_such_session(id, query.attempt, query.kind))?;
+    told(&mut conn, dispatch).await
 }
 
 /// What was asked for hasn't been, or not yet.
-pub(super) fn no_such_session(task: TaskId, query: &SessionQuery) -> Problem {
-    let of = query
-        .attempt
-        .map(|n| format!(" in an attempt {n}"))
-        .unwrap_or_default();
-    let kind = query
-        .kind
-        .map(|kind| format!(" of the kind `{kind}`"))
-        .unwrap_or_default();
+pub(super) fn no_such_session(task: TaskId, attempt: Option<i32>, kind: Option<SessionKind>) -> Problem {
+    let what = match (attempt, kind) {
+        (None, None) => return Problem::not_found(format!("no session of {task} has started yet")),
+        (Some(n), None) => format!("attempt {n}"),
+        (None, Some(kind)) => format!("session of the kind `{kind}`"),
+        (Some(n), Some(kind)) => format!("session of the kind `{kind}` in an attempt {n}"),
+    };
     Problem::not_found(format!(
-        "{task} has no session{kind}{of}; `ralph-coordinator task show {task}` lists its attempts"
+        "{task} has no {what}; `ralph-coordinator task show {task}` lists its attempts"
     ))
 }
 
@@ -138,23 +134,11 @@ pub(super) async fn find_beginning(
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, task).await?;
     let found = view::beginning_of_attempt(&mut conn, id, attempt).await?;
-    told(&mut conn, id, attempt, found).await
+    let dispatch = found.ok_or_else(|| no_such_session(id, attempt, None))?;
+    told(&mut conn, dispatch).await
 }
 
-async fn told(
-    conn: &mut PgConnection,
-    id: TaskId,
-    attempt: Option<i32>,
-    found: Option<DispatchId>,
-) -> Result<(TranscriptOf, DispatchId), Problem> {
-    let Some(dispatch) = found else {
-        return Err(Problem::not_found(match attempt {
-            Some(n) => {
-                format!("{id} has no attempt {n}; `ralph-coordinator task show {id}` lists its attempts")
-            }
-            None => format!("no session of {id} has started yet"),
-        }));
-    };
+async fn told(conn: &mut PgConnection, dispatch: DispatchId) -> Result<(TranscriptOf, DispatchId), Problem> {
     let of = view::of_dispatch(conn, dispatch).await?;
     of.map(|of| (of, dispatch))
         .ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))
