@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`broker`] | how every process connects to NATS |
+//! | `command_line` | what holds for both programs' command lines, for those who have one |
 //! | [`faults`] | points at which a test may kill or stop a process |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
@@ -13,6 +14,8 @@
 //! | [`logging`] | how every binary sets up its log |
 
 pub mod broker;
+#[cfg(feature = "command-line")]
+pub mod command_line;
 pub mod faults;
 pub mod ids;
 pub mod kind;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use ralph_shared::command_line::without_empty_variables;
 use ralph_shared::logging::{self, LogFormat};
 use ralph_shared::requires::DRAINED_STATUS;
 use ralph_worker::chat::{self, ChatArgs};
@@ -76,20 +77,6 @@ fn main() -> anyhow::Result<ExitCode> {
             Command::Free { dir } => free(&dir),
         }
     })
-}
-
-/// A variable that is empty counts as one that isn't set.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
-    command
-        .mut_args(|arg| {
-            let value = arg.get_env().and_then(std::env::var_os);
-            if value.is_some_and(|value| value.is_empty()) {
-                arg.env(None::<&'static str>)
-            } else {
-                arg
-            }
-        })
-        .mut_subcommands(without_empty_variables)
 }
 
 fn free(dir: &std::path::Path) -> anyhow::Result<ExitCode> {

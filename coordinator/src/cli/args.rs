@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use ralph_shared::command_line::without_empty_variables;
 
 use super::output::Format;
 use super::{
@@ -39,20 +40,6 @@ pub struct Cli {
 /// The command line as it is parsed: a variable that is empty counts as one that isn't set.
 pub fn command() -> clap::Command {
     without_empty_variables(<Cli as clap::CommandFactory>::command())
-}
-
-/// The worker has the same (`worker/src/main.rs`): what both share knows no command line.
-fn without_empty_variables(command: clap::Command) -> clap::Command {
-    command
-        .mut_args(|arg| {
-            let value = arg.get_env().and_then(std::env::var_os);
-            if value.is_some_and(|value| value.is_empty()) {
-                arg.env(None::<&'static str>)
-            } else {
-                arg
-            }
-        })
-        .mut_subcommands(without_empty_variables)
 }
 
 /// Where the coordinator is, and how to print.
