@@ -28,4 +28,5 @@ pub use process::Spawned;
 pub use repository::Repository;
 pub use stub::Stub;
 pub use terminal::Terminal;
+pub use waits::{Look, until, until_blocking};
 pub use world::{World, binary};

@@ -1,7 +1,8 @@
 //! What a test waits for, with what it is told when that doesn't come.
 
+use std::fmt::Display;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -13,6 +14,72 @@ use super::world::World;
 
 /// What takes longer than this is stuck.
 const STUCK: Duration = Duration::from_secs(120);
+/// Pause between two looks at what nobody is told of.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What came of a look: whether it holds now, what was found, or how things stand instead.
+pub trait Look {
+    /// What is looked for.
+    type Found;
+
+    /// # Errors
+    /// How things stand as long as it isn't there.
+    fn found(self) -> Result<Self::Found, String>;
+}
+
+impl Look for bool {
+    type Found = ();
+
+    fn found(self) -> Result<(), String> {
+        self.then_some(()).ok_or_else(String::new)
+    }
+}
+
+impl<T> Look for Option<T> {
+    type Found = T;
+
+    fn found(self) -> Result<T, String> {
+        self.ok_or_else(String::new)
+    }
+}
+
+impl<T, E: Display> Look for Result<T, E> {
+    type Found = T;
+
+    fn found(self) -> Result<T, String> {
+        self.map_err(|stands| stands.to_string())
+    }
+}
+
+/// Looks again and again until there is what is waited for, and gives it.
+///
+/// # Panics
+/// When it doesn't come.
+pub async fn until<L: Look>(what: &str, mut look: impl AsyncFnMut() -> L) -> L::Found {
+    let began = Instant::now();
+    loop {
+        match look().await.found() {
+            Ok(found) => return found,
+            Err(stands) => assert!(began.elapsed() < STUCK, "waited in vain for {what}: {stands}"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The same in a test without a runtime.
+///
+/// # Panics
+/// When it doesn't come.
+pub fn until_blocking<L: Look>(what: &str, mut look: impl FnMut() -> L) -> L::Found {
+    let began = Instant::now();
+    loop {
+        match look().found() {
+            Ok(found) => return found,
+            Err(stands) => assert!(began.elapsed() < STUCK, "waited in vain for {what}: {stands}"),
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
 
 /// Key, kind, attempt, state, outcome and reason of a dispatch.
 type DispatchRow = (String, String, i32, String, Option<String>, Option<String>);

@@ -2,15 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use ralph_tests::harness::{Repository, Spawned, binary};
+use ralph_tests::harness::{Repository, Spawned, binary, until_blocking};
 use serde_json::Value;
-
-/// Far more than anything here takes; reached only by a failing test.
-const BOUND: Duration = Duration::from_secs(90);
 
 struct Machine {
     root: tempfile::TempDir,
@@ -56,7 +52,7 @@ impl Machine {
         let agent = agent.to_str().unwrap();
         let mut command = self.command(&["up", "--workers", "1", "--agent", agent, "--drain-timeout", "1s"]);
         let mut up = Spawned::start(&mut command, &self.at(name)).unwrap();
-        until("`up` to be ready", || {
+        until_blocking("`up` to be ready", || {
             assert!(up.try_wait().is_none(), "{}", up.output());
             up.output().contains("ready in ")
         });
@@ -78,14 +74,6 @@ impl Machine {
             }
         }
         left
-    }
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < BOUND, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -169,13 +157,13 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
         "0",
     ];
     assert!(machine.run(&slow).status.success());
-    until("the session", || {
+    until_blocking("the session", || {
         machine.json(&["status"])["sessions"]
             .as_array()
             .is_some_and(|s| !s.is_empty())
     });
     up.kill();
-    until("the end of what it started", || machine.left().is_empty());
+    until_blocking("the end of what it started", || machine.left().is_empty());
     let orphaned = machine.run(&["status"]);
     assert_eq!(orphaned.status.code(), Some(1));
     let mut up = machine.up("up-2.log");
@@ -192,7 +180,7 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
     );
 
     up.signal(Signal::SIGTERM);
-    until("`up` to end", || up.try_wait().is_some());
+    until_blocking("`up` to end", || up.try_wait().is_some());
     assert!(up.try_wait().unwrap().success(), "{}", up.output());
     assert_eq!(machine.left(), Vec::<String>::new());
     let stopped = machine.run(&["status"]);
@@ -226,7 +214,7 @@ fn an_interrupted_wait_leaves_the_run_going() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("the session", || {
+    until_blocking("the session", || {
         machine.json(&["status"])["sessions"]
             .as_array()
             .is_some_and(|s| !s.is_empty())
@@ -259,7 +247,7 @@ fn an_interrupted_wait_leaves_the_run_going() {
         "the next attempt is told"
     );
     up.signal(Signal::SIGTERM);
-    until("`up` to end", || up.try_wait().is_some());
+    until_blocking("`up` to end", || up.try_wait().is_some());
 }
 
 #[test]
@@ -269,7 +257,7 @@ fn a_drained_worker_stays_away_until_the_next_up() {
     let drained = machine.run(&["worker", "drain", "worker-1"]);
     let said = String::from_utf8_lossy(&drained.stderr);
     assert!(drained.status.success(), "{said}");
-    until("the worker's end", || {
+    until_blocking("the worker's end", || {
         assert!(up.try_wait().is_none(), "{}", up.output());
         up.output().contains("worker-1 was drained")
     });
@@ -279,12 +267,12 @@ fn a_drained_worker_stays_away_until_the_next_up() {
         up.output()
     );
     up.signal(Signal::SIGTERM);
-    until("`up` to end", || up.try_wait().is_some());
+    until_blocking("`up` to end", || up.try_wait().is_some());
     assert!(up.try_wait().unwrap().success(), "{}", up.output());
 
     let mut up = machine.up("up-2.log");
     let workers = machine.json(&["worker", "list"]);
     assert_eq!(workers["items"][0]["status"], "ready", "{workers}");
     up.signal(Signal::SIGTERM);
-    until("`up` to end", || up.try_wait().is_some());
+    until_blocking("`up` to end", || up.try_wait().is_some());
 }

@@ -11,7 +11,7 @@ use axum::routing::post;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ralph_coordinator::flow::{Notify, Settings};
 use ralph_coordinator::store::{self, view};
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 use serde_json::Value;
 use sha2::Sha256;
 use tokio::net::TcpListener;
@@ -22,17 +22,15 @@ use uuid::Uuid;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// Reads a file until it holds this.
-async fn until(log: &std::path::Path, words: &str) -> String {
-    let said = tokio::time::timeout(BOUND, async {
-        loop {
-            let said = std::fs::read_to_string(log).unwrap_or_default();
-            if said.contains(words) {
-                return said;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+async fn until_said(log: &std::path::Path, words: &str) -> String {
+    until(words, async || {
+        let said = std::fs::read_to_string(log).unwrap_or_default();
+        match said.contains(words) {
+            true => Ok(said),
+            false => Err(said),
         }
-    });
-    said.await.unwrap_or_else(|_| panic!("nobody said {words}"))
+    })
+    .await
 }
 
 #[tokio::test]
@@ -67,7 +65,7 @@ async fn a_pool_whose_agents_do_not_start_is_told_once() {
     let options = FeatureOptions::default();
     let graph = "- key: a\n  title: A\n  description: \"@done\"\n";
     let (_, run, _) = world.submit("night", None, graph, &options).await.unwrap();
-    let said = until(&log, "pool_paused").await;
+    let said = until_said(&log, "pool_paused").await;
     assert!(
         said.contains("pool_paused default: ") && said.contains("no-such-agent"),
         "{said}"
@@ -76,7 +74,7 @@ async fn a_pool_whose_agents_do_not_start_is_told_once() {
     // Somebody gets past the door: the pool is open again.
     let open = world.worker(&WorkerOptions::named("open")).unwrap();
     world.ended(run).await.unwrap();
-    let said = until(&log, "run_ended").await;
+    let said = until_said(&log, "run_ended").await;
     assert_eq!(said.matches("pool_paused").count(), 1, "{said}");
     let left: i64 = sqlx::query_scalar("select count(*) from closed_doors")
         .fetch_one(&world.db)
@@ -199,33 +197,26 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
     }
     events.sort();
     assert_eq!(events, ["person_needed", "run_ended"]);
-    let said = tokio::time::timeout(BOUND, async {
-        loop {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            if said.lines().count() == 2 {
-                return said;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    let said = until("what the command says", async || {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        match said.lines().count() {
+            2 => Ok(said),
+            _ => Err(said),
         }
-    });
-    let said = said.await.unwrap();
+    })
+    .await;
     assert!(
         said.contains(" person_needed night\n") && said.contains(" run_ended night\n"),
         "{said}"
     );
-    let open = tokio::time::timeout(BOUND, async {
-        loop {
-            let open: i64 = sqlx::query_scalar("select count(*) from notices where closed_at is null")
-                .fetch_one(&world.db)
-                .await
-                .unwrap();
-            if open == 0 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    });
-    open.await.unwrap();
+    until("deliveries", async || {
+        let open: i64 = sqlx::query_scalar("select count(*) from notices where closed_at is null")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+        open == 0
+    })
+    .await;
     server.abort();
     drop(worker);
     world.stop().await;

@@ -2,25 +2,14 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use ralph_coordinator::api;
-use ralph_tests::harness::{Spawned, WorkerOptions, World, binary};
+use ralph_tests::harness::{Spawned, WorkerOptions, World, binary, until};
 use serde_json::{Value, json};
 
 use crate::caller::ADMIN;
-
-/// Far more than anything here takes; reached only by a failing test.
-const BOUND: Duration = Duration::from_secs(90);
-
-async fn until(what: &str, tell: impl Fn() -> String, mut holds: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !holds().await {
-        assert!(began.elapsed() < BOUND, "waited in vain for {what}:\n{}", tell());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
+use crate::typed::until_told;
 
 pub fn client() -> reqwest::Client {
     ralph_shared::tls::install();
@@ -29,20 +18,15 @@ pub fn client() -> reqwest::Client {
 
 /// Where a coordinator listens, once it says so.
 pub async fn address(coordinator: &Spawned) -> String {
-    let mut found = None;
-    until(
-        "a coordinator that listens",
-        || coordinator.output(),
-        async || {
-            let output = coordinator.output();
-            let line = output.lines().rfind(|line| line.contains("serving"));
-            let at = line.and_then(|line| line.rsplit_once("127.0.0.1:"));
-            found = at.map(|(_, port)| port.chars().take_while(char::is_ascii_digit).collect::<String>());
-            found.is_some()
-        },
-    )
+    let port = until("a coordinator that listens", async || {
+        let output = coordinator.output();
+        let line = output.lines().rfind(|line| line.contains("serving"));
+        let at = line.and_then(|line| line.rsplit_once("127.0.0.1:"));
+        let port = at.map(|(_, port)| port.chars().take_while(char::is_ascii_digit).collect::<String>());
+        port.ok_or(output)
+    })
     .await;
-    format!("127.0.0.1:{}", found.unwrap())
+    format!("127.0.0.1:{port}")
 }
 
 /// A command of a person's that goes on, with its output in a file.
@@ -110,30 +94,22 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
     assert_eq!(answer.status().as_u16(), 201, "{}", answer.text().await.unwrap());
 
     // Only what has begun can be followed from its start.
-    let tell = || worker.output();
-    until("a session", tell, async || {
+    until("a session", async || {
         let shown = client()
             .get(format!("{url}/api/v1/tasks/f%2Fa/transcript"))
             .bearer_auth(ADMIN);
         let shown = shown.send().await.unwrap().text().await.unwrap();
-        shown.contains("first words")
+        match shown.contains("first words") {
+            true => Ok(()),
+            false => Err(worker.output()),
+        }
     })
     .await;
     let mut logs = command(&world, &url, "logs", &["logs", "f/a", "--follow"]);
     let mut status = command(&world, &url, "status", &["status", "--watch", "--output", "json"]);
     let mut waits = command(&world, &url, "waits", &["feature", "wait", "f"]);
-    until(
-        "words before",
-        || logs.output(),
-        async || logs.output().contains("first words"),
-    )
-    .await;
-    until(
-        "a status before",
-        || status.output(),
-        async || !status.output().is_empty(),
-    )
-    .await;
+    until_told(&logs, "first words").await;
+    until("a status before", async || !status.output().is_empty()).await;
     let before = entries(&url, "f%2Fa", None, 1).await;
     assert_eq!(before.len(), 1);
 
@@ -145,32 +121,17 @@ async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
         .lines()
         .filter(|line| line.starts_with('{'))
         .count();
-    until(
-        "a watcher who knows",
-        || status.output(),
-        async || status.output().contains("waiting for it"),
-    )
-    .await;
+    until_told(&status, "waiting for it").await;
     let second = world.coordinator_at(&at, "second", None).unwrap();
     assert_eq!(address(&second).await, at);
-    until(
-        "words after",
-        || logs.output(),
-        async || logs.output().contains("second words"),
-    )
-    .await;
-    until(
-        "a status after",
-        || status.output(),
-        async || {
-            status
-                .output()
-                .lines()
-                .filter(|line| line.starts_with('{'))
-                .count()
-                > seen
-        },
-    )
+    until_told(&logs, "second words").await;
+    until("a status after", async || {
+        let output = status.output();
+        match output.lines().filter(|line| line.starts_with('{')).count() > seen {
+            true => Ok(()),
+            false => Err(output),
+        }
+    })
     .await;
     let rest = tokio::spawn({
         let (url, last) = (url.clone(), before[0].0.clone());

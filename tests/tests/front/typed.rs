@@ -1,16 +1,12 @@
 //! Commands as people type them, against a stage.
 
 use std::process::Output;
-use std::time::Duration;
 
-use ralph_tests::harness::{Spawned, binary};
+use ralph_tests::harness::{Spawned, binary, until};
 use tokio::process::Command;
 
 use crate::caller::ADMIN;
 use crate::stage::Stage;
-
-/// Longest wait for words.
-const BOUND: Duration = Duration::from_secs(90);
 
 fn command(stage: &Stage, line: &str) -> std::process::Command {
     let mut command = std::process::Command::new(binary("ralph-coordinator"));
@@ -40,19 +36,14 @@ pub async fn said(stage: &Stage, line: &str) -> String {
 
 /// Types a command until it prints these words.
 pub async fn until_said(stage: &Stage, line: &str, words: &str) -> String {
-    let looking = async {
-        loop {
-            let text = said(stage, line).await;
-            if text.contains(words) {
-                return text;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+    until(&format!("`{line}` to say `{words}`"), async || {
+        let text = said(stage, line).await;
+        match text.contains(words) {
+            true => Ok(text),
+            false => Err(text),
         }
-    };
-    match tokio::time::timeout(BOUND, looking).await {
-        Ok(text) => text,
-        Err(_) => panic!("`{line}` never said `{words}`:\n{}", said(stage, line).await),
-    }
+    })
+    .await
 }
 
 /// A command that goes on.
@@ -63,11 +54,12 @@ pub fn started(stage: &Stage, name: &str, line: &str) -> Spawned {
 
 /// Waits until a command that goes on has printed these words.
 pub async fn until_told(command: &Spawned, words: &str) {
-    let looking = async {
-        while !command.output().contains(words) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    until(&format!("a command to say `{words}`"), async || {
+        let output = command.output();
+        match output.contains(words) {
+            true => Ok(()),
+            false => Err(output),
         }
-    };
-    let told = tokio::time::timeout(BOUND, looking).await;
-    assert!(told.is_ok(), "it never said `{words}`:\n{}", command.output());
+    })
+    .await;
 }

@@ -2,12 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
-use ralph_tests::harness::{Repository, Spawned, binary};
+use ralph_tests::harness::{Repository, Spawned, binary, until_blocking};
 
-/// Far more than anything here takes; reached only by a failing test.
-const BOUND: Duration = Duration::from_secs(120);
 /// Stands for what differs each time: within a line for any text, alone on a line for any lines.
 const ANYTHING: &str = "…";
 
@@ -157,7 +154,7 @@ impl Place {
         let mut command = Command::new(binary("ralph-coordinator"));
         self.equip(command.args(["up", "--workers", "2", "--drain-timeout", "1s"]));
         let mut up = Spawned::start(&mut command, &self.root.path().join("up.log")).unwrap();
-        until("`up` to be ready", || {
+        until_blocking("`up` to be ready", || {
             assert!(up.try_wait().is_none(), "{}", up.output());
             up.output().contains("ready in ")
         });
@@ -172,14 +169,6 @@ fn docs() -> PathBuf {
         .unwrap()
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < BOUND, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn the_walk_through_shows_what_it_says() {
     let page = std::fs::read_to_string(docs().join("walk-through.md")).unwrap();
@@ -189,7 +178,7 @@ fn the_walk_through_shows_what_it_says() {
     assert!(steps.len() > 10, "{steps:?}");
     for step in steps {
         match step {
-            Step::Until(command) => until(&command, || place.shell(&command).status.success()),
+            Step::Until(command) => until_blocking(&command, || place.shell(&command).status.success()),
             Step::Run { command, shown, code } => {
                 let output = place.shell(&command);
                 let text = String::from_utf8(output.stdout).unwrap();

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::store::view;
 use ralph_shared::wire::Door;
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary};
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary, until};
 use time::OffsetDateTime;
 
 use super::scene::Scene;
@@ -20,19 +20,14 @@ async fn status(world: &World) -> view::SystemView {
 
 /// Waits until what screens show fits.
 async fn shows(world: &World, fits: impl Fn(&view::SystemView) -> bool) -> view::SystemView {
-    let looking = async {
-        loop {
-            let status = status(world).await;
-            if fits(&status) {
-                return status;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    until("another status", async || {
+        let status = status(world).await;
+        match fits(&status) {
+            true => Ok(status),
+            false => Err(format!("{status:#?}")),
         }
-    };
-    match tokio::time::timeout(std::time::Duration::from_secs(60), looking).await {
-        Ok(status) => status,
-        Err(_) => panic!("{:#?}", status(world).await),
-    }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

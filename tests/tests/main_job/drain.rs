@@ -1,9 +1,7 @@
 //! SIGTERM of a worker: what runs may end, within a bound; then it is ended, pushed and reported.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
-use ralph_tests::harness::{WorkerOptions, World};
+use ralph_tests::harness::{WorkerOptions, World, until};
 
 use super::scene::Scene;
 
@@ -143,13 +141,7 @@ async fn appears(world: &World, name: &str) {
             .unwrap();
         !find.stdout.is_empty()
     };
-    for _ in 0..600 {
-        if found().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("there is no {name}");
+    until(name, found).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

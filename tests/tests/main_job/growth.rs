@@ -2,17 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
-use tokio::time::Instant;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 /// Sessions that open whatever a worker opens for the first time.
 const SOME: usize = 6;
 const MANY: usize = 40;
-/// What takes longer than this is stuck.
-const STUCK: Duration = Duration::from_secs(60);
 /// What the allocator may keep of many sessions, beyond what it kept of some. Bytes.
 const DISORDER_BYTES: u64 = 8 * 1024 * 1024;
 
@@ -124,7 +120,6 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
         assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
     };
     run("some", SOME).await;
-    let deadline = Instant::now() + STUCK;
     // Workspaces go, and reports are settled, after the run's end.
     let settled = |held: &Held| {
         // By name: what was listed may be gone when it is looked at.
@@ -135,22 +130,25 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
         };
         held.children.is_empty() && held.left.is_empty() && !held.entries.iter().any(work)
     };
-    let mut before = Held::look(worker.pid(), &data);
-    while !settled(&before) {
-        assert!(Instant::now() < deadline, "{before:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        before = Held::look(worker.pid(), &data);
-    }
+    let before = until("the end of what a run leaves", async || {
+        let held = Held::look(worker.pid(), &data);
+        match settled(&held) {
+            true => Ok(held),
+            false => Err(format!("{held:?}")),
+        }
+    })
+    .await;
     let resident_before = resident_bytes(worker.pid());
 
     run("many", MANY).await;
-    let deadline = Instant::now() + STUCK;
-    let mut after = Held::look(worker.pid(), &data);
-    while !after.is_no_more_than(&before) && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        after = Held::look(worker.pid(), &data);
-    }
-    assert!(after.is_no_more_than(&before), "{after:?}\n{before:?}");
+    until("no more than after a few tasks", async || {
+        let after = Held::look(worker.pid(), &data);
+        match after.is_no_more_than(&before) {
+            true => Ok(()),
+            false => Err(format!("{after:?}\n{before:?}")),
+        }
+    })
+    .await;
     let grown = resident_bytes(worker.pid()).saturating_sub(resident_before);
     assert!(grown < DISORDER_BYTES, "{grown} bytes more");
     drop(worker);

@@ -1,10 +1,7 @@
 //! Workers that had nothing to do for a while.
 
-use std::time::Duration;
-
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
-use tokio::time::Instant;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 /// Longer than the broker lets an idle request be silent.
 const IDLE_SECONDS: f64 = 7.0;
@@ -40,21 +37,16 @@ async fn ticket_wakes_a_worker_that_was_idle() {
 
 /// Waits until a worker has sent heartbeats for so long.
 async fn heard_for(world: &World, seconds: f64) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
+    until("a worker that is heard", async || {
         let heard: Option<f64> =
             sqlx::query_scalar("select extract(epoch from max(seen_at - started_at))::float8 from workers")
                 .fetch_one(&world.db)
                 .await
                 .unwrap();
-        if heard.is_some_and(|heard| heard >= seconds) {
-            return;
+        match heard {
+            Some(heard) if heard >= seconds => Ok(()),
+            heard => Err(format!("{heard:?}")),
         }
-        assert!(
-            Instant::now() < deadline,
-            "no worker is heard:\n{}",
-            world.tell().await
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    })
+    .await;
 }

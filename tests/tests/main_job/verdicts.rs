@@ -1,6 +1,6 @@
 //! A verdict is about a patch: it holds on a head that moved while that stays the same, and is asked for again where not.
 
-use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use super::scene::Scene;
 
@@ -146,14 +146,7 @@ async fn a_turn_outlives_who_judges_within_it() {
         judging.display()
     );
     let scene = pass(&world, "dies", 4, &wait).await;
-    let begun = async {
-        while !judging.exists() {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(120), begun)
-        .await
-        .unwrap();
+    until("somebody who judges", async || judging.exists()).await;
     first.kill();
     std::fs::write(format!("{}.on", judging.display()), "").unwrap();
     let _second = world.worker(&options("w2")).unwrap();

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use ralph_shared::wire::Ended;
+use ralph_tests::harness::until;
 use ralph_worker::sandbox::{Cgroup, Resources};
 use ralph_worker::session::kill_leftovers;
 
-use super::scene::{lives, orphan, scene, turn, until};
+use super::scene::{lives, orphan, scene, turn};
 
 #[tokio::test]
 async fn exits_are_told_with_code_or_signal() {
@@ -122,7 +123,10 @@ async fn a_dropped_session_takes_its_processes_along() {
     assert!(pids.iter().all(|pid| lives(pid)), "{pids:?}");
     // Nobody but the session itself kills them.
     let (dispatch, folder) = running.abort().await;
-    until(|| !pids.iter().any(|pid| lives(pid))).await;
+    until("the end of its processes", async || {
+        !pids.iter().any(|pid| lives(pid))
+    })
+    .await;
     assert_eq!(kill_leftovers(&dispatch), 0);
     drop(folder);
 }

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit};
+use ralph_tests::harness::until;
 use ralph_worker::session::Check;
 
-use super::scene::{Scene, lives, orphan, scene, turn, until};
+use super::scene::{Scene, lives, orphan, scene, turn};
 
 const AFTER_EXIT: &str = "Your process was started again.";
 
@@ -68,7 +69,7 @@ async fn an_order_while_the_agent_starts_again_is_how_it_ended() {
     let hangs = "touch hangs; set -- \"$@\" --handshake hang";
     let running = restarting("@say one\n@kill\n@say two\n@done", hangs).start();
     let hangs = running.work().join("hangs");
-    until(|| hangs.exists()).await;
+    until("an agent that hangs", async || hangs.exists()).await;
     running.tell(EndReason::Drain);
     let played = running.finish().await;
     let reason = EndReason::Drain;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{
@@ -237,18 +236,6 @@ pub fn orphan(text: &str) -> &str {
     text.lines()
         .find_map(|line| line.strip_prefix("orphan "))
         .unwrap()
-}
-
-/// Looks again and again until it holds, for at most half a minute.
-pub async fn until(holds: impl Fn() -> bool) {
-    let looks = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), looks)
-        .await
-        .expect("it did not come to hold");
 }
 
 /// A turn that ended for this reason.
