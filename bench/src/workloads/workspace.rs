@@ -199,7 +199,6 @@ impl Origin {
             start_ref: None,
             onto_head: false,
             attempt_ref: format!("refs/heads/ralph-attempts/bench/{task}/1-{dispatch}"),
-            author: Some("Bench <bench@localhost>".to_owned()),
             trailers: [(TASK_TRAILER.to_owned(), task.to_owned())].into(),
         }
     }
