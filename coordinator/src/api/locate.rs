@@ -1,14 +1,47 @@
 //! What a request's ids stand for: prefixes and names, found or refused with words.
+//!
+//! Where features of several repositories have a name, it means that of the repository in which the request asks: `repo` of
+//! its query. Names stand in paths, queries and bodies, so this is noted around the handlers rather than in each.
 
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use serde::Deserialize;
 use sqlx::PgConnection;
 
 use super::problem::Problem;
+use super::request::Asked;
 use crate::store::view::{self, Found};
+
+tokio::task_local! {
+    /// The identity of the repository in which the request at hand asks.
+    static ASKED_IN: Option<String>;
+}
+
+/// Where something is asked.
+#[derive(Debug, Deserialize)]
+pub struct Place {
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+/// Serves a request with its repository noted.
+pub async fn within(Asked(place): Asked<Place>, request: Request, next: Next) -> Response {
+    ASKED_IN.scope(place.repo, next.run(request)).await
+}
 
 /// A feature by its name or the beginning of its id.
 pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, Problem> {
-    one("feature", text, view::find_feature(conn, text).await?)
+    let repo = ASKED_IN.try_with(Clone::clone).unwrap_or_default();
+    match view::find_feature(conn, text, repo.as_deref()).await? {
+        Found::Several(some) if FeatureId::parse_prefix(text).is_err() => Err(Problem::ambiguous(format!(
+            "features of several repositories have the name `{text}`; give the id of the one that is meant, or ask in its \
+             repository: {}",
+            some.join(", ")
+        ))),
+        found => one("feature", text, found),
+    }
 }
 
 /// A task by the beginning of its id, or as `FEATURE/KEY`.

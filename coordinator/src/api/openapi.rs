@@ -16,9 +16,10 @@ Everything that `ralph-coordinator` does on the command line.
 
 A list answers `{\"items\": […], \"next\": cursor}`; `next` is null at its end, else it is the `cursor` of the next page. An \
 error is a problem document (RFC 9457) whose `detail` says what is wrong and what to do next. Ids may be shortened to a \
-beginning that is unique; tasks may be named `FEATURE/KEY`, with the slash as `%2F`. Times are RFC 3339. Texts hold every \
-character but NUL. Fields may be added within a version, so readers ignore those that they don't know. What changes something \
-takes an `Idempotency-Key`, so that it can be sent again when its answer got lost.
+beginning that is unique; tasks may be named `FEATURE/KEY`, with the slash as `%2F`. Of features of one name in several \
+repositories, that of `repo` is meant. Times are RFC 3339. Texts hold every character but NUL. Fields may be added within a \
+version, so readers ignore those that they don't know. What changes something takes an `Idempotency-Key`, so that it can be \
+sent again when its answer got lost.
 
 Each operation names the role that its token needs: `read`, `submit` or `admin`, each of which includes the ones before.";
 
@@ -109,6 +110,9 @@ fn problem(status: &str, meaning: &str) -> Value {
 
 fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     name_parts(path, operation);
+    if takes_names(path, method) {
+        name_place(operation);
+    }
     let takes_key = method == "post" && takes_key(operation);
     if takes_key {
         name_key(operation);
@@ -196,6 +200,33 @@ fn name_key(operation: &mut Value) {
                         when the key came with another request. Only successes are kept",
         "schema": { "type": "string", "pattern": "^[!-~]{1,255}$" },
     });
+    add_parameter(operation, parameter);
+}
+
+/// Whether an operation takes names of features, in its path, query or body.
+fn takes_names(path: &str, method: &str) -> bool {
+    path.contains("/features/{")
+        || path.contains("/tasks/{")
+        || path.ends_with("/runs")
+        || (path.ends_with("/tasks") && method == "post")
+}
+
+/// Describes the parameter that says in which repository names are asked.
+fn name_place(operation: &mut Value) {
+    add_parameter(
+        operation,
+        json!({
+            "name": "repo",
+            "in": "query",
+            "required": false,
+            "description": "Identity of a repository: where several have a feature of the name that is given, its own is meant. \
+                            Without one such a name is ambiguous (409)",
+            "schema": { "type": "string" },
+        }),
+    );
+}
+
+fn add_parameter(operation: &mut Value, parameter: Value) {
     match operation["parameters"].as_array_mut() {
         Some(all) => all.push(parameter),
         None => operation["parameters"] = json!([parameter]),

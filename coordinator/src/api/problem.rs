@@ -104,6 +104,16 @@ impl Problem {
         )
     }
 
+    /// 409: a name that several repositories have, and no word of which one is meant.
+    pub fn ambiguous(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "ambiguous",
+            "Several have that name",
+            detail,
+        )
+    }
+
     /// 409: several things have that id, a name is taken, or the state doesn't allow it.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(

@@ -1,7 +1,7 @@
 //! Every route, in groups by what its token must be allowed to do. The description of the API grows out of the same lines,
 //! so that it can't name a route that isn't there, nor leave one out.
 
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::{OpenApi, SecurityRequirement};
 use utoipa_axum::router::OpenApiRouter;
@@ -10,20 +10,24 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, deps, described, features, follow, health, memory, metrics, once, operations, retention, submit,
-    system, tasks, texts, tokens, transcript,
+    access, deps, described, features, follow, health, locate, memory, metrics, once, operations, retention,
+    submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
 /// All routes, each behind its role.
 pub fn all(app: &App) -> axum::Router<App> {
-    let reads = reads().route_layer(from_fn_with_state(app.clone(), access::may_read));
-    let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
     // The last layer is the first to see a request.
+    let reads = reads()
+        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn_with_state(app.clone(), access::may_read));
+    let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = submits()
+        .route_layer(from_fn(locate::within))
         .route_layer(from_fn_with_state(app.clone(), once::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
+        .route_layer(from_fn(locate::within))
         .route_layer(from_fn_with_state(app.clone(), once::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
     assemble(reads, submits, administers, figures).split_for_parts().0

@@ -1,15 +1,18 @@
 //! The HTTP API as the commands use it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 
 use super::args::Globals;
 use super::endpoint::{self, Endpoint};
 use super::sse::EventStream;
+use super::submit;
 use crate::api::body::ProblemBody;
 use crate::store::view::Page;
 
@@ -22,6 +25,8 @@ const RESEND_WITHIN: Duration = Duration::from_secs(45);
 const RESEND_PAUSE: Duration = Duration::from_millis(300);
 /// The problem of a request whose first sending is being served.
 const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
+/// The problem of a name that features of several repositories have.
+const AMBIGUOUS: &str = "urn:ralph:problem:ambiguous";
 /// The status of a request that came too soon after others; it was not served.
 const TOO_MANY: u16 = 429;
 /// Such a request is sent again for so long, each time when the answer says.
@@ -36,6 +41,8 @@ const PAGE: usize = 1000;
 pub struct Client {
     http: reqwest::Client,
     endpoint: Endpoint,
+    /// The repository that we are in, if any; looked up once a name turns out to need it.
+    here: Arc<OnceCell<Option<String>>>,
 }
 
 /// The coordinator refused.
@@ -116,7 +123,11 @@ impl Client {
             http = http.no_proxy();
         }
         let http = http.build().context("failed to set up HTTP")?;
-        Ok(Self { http, endpoint })
+        Ok(Self {
+            http,
+            endpoint,
+            here: Arc::default(),
+        })
     }
 
     /// Reads.
@@ -238,18 +249,27 @@ impl Client {
         })
     }
 
-    /// Sends it, not sooner than the coordinator wants.
+    /// Sends it, not sooner than the coordinator wants; with the repository that we are in where a name needs it.
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
         let mut waited = Duration::ZERO;
         loop {
-            let again = request.try_clone().context("the request can't be sent")?;
+            let mut again = request.try_clone().context("the request can't be sent")?;
+            let here = self.here.get().and_then(Option::as_ref);
+            if let Some(repo) = here {
+                again = again.query(&[("repo", repo)]);
+            }
             let response = again.send().await.map_err(|error| self.unanswered(error))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(response);
             }
             if status.as_u16() != TOO_MANY || waited >= SLOW_WITHIN {
-                return Err(self.refusal(response).await.into());
+                let refused = self.refusal(response).await;
+                let is_unclear = refused.0.kind == AMBIGUOUS && here.is_none();
+                if is_unclear && self.here.get_or_init(submit::here).await.is_some() {
+                    continue;
+                }
+                return Err(refused.into());
             }
             let pause = pause_of(&response);
             tokio::time::sleep(pause).await;

@@ -24,6 +24,7 @@ mod leaving;
 mod logs;
 mod machine;
 mod memory;
+mod names;
 mod notices;
 mod once;
 mod output;

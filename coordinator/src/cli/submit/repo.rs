@@ -157,7 +157,8 @@ impl Found {
 }
 
 async fn taken(client: &Client, feature: &str, branch: &str, found: &Found) -> anyhow::Error {
-    let stands: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
+    let path = format!("/features/{}?repo={}", escape(feature), escape(&found.id));
+    let stands: anyhow::Result<FeatureView> = client.get(&path).await;
     let problem = match stands {
         Ok(stands) if stands.repo_id == found.id && stands.branch.as_deref() == Some(branch) => format!(
             "the feature `{feature}` stands already ({}); look at it with `ralph-coordinator feature show {feature}`, or choose \
@@ -253,6 +254,13 @@ pub async fn identity(given: Option<&str>) -> anyhow::Result<String> {
         },
     };
     Ok(identity_at(&top, &top.display().to_string()).await)
+}
+
+/// The identity of the repository that a submission would have here, if there is one.
+pub async fn here() -> Option<String> {
+    let told = std::env::var("RALPH_REPO").ok().filter(|told| !told.is_empty());
+    let id = identity(told.as_deref()).await.ok()?;
+    Some(id).filter(|id| !id.is_empty())
 }
 
 async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {

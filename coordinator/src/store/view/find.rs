@@ -87,16 +87,30 @@ pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Re
     Ok(found(rows, RunId, RunId::short))
 }
 
-/// A feature by its name, or by the beginning of its short form. A name wins, and is ambiguous when several repositories
-/// have it.
-pub async fn find_feature(conn: &mut PgConnection, text: &str) -> sqlx::Result<Found<FeatureId>> {
+/// A feature by its name, or by the beginning of its short form. A name wins, and that of this repository before others;
+/// without one it is ambiguous when several repositories have it.
+pub async fn find_feature(
+    conn: &mut PgConnection,
+    text: &str,
+    repo_id: Option<&str>,
+) -> sqlx::Result<Found<FeatureId>> {
     let by_name = sqlx::query!(
-        "select id, repo_id from features where name = $1 order by id desc limit $2",
+        "select id, repo_id
+         from features
+         where name = $1
+         order by (repo_id = $3) desc nulls last, id desc
+         limit $2",
         text,
         SHOWN,
+        repo_id,
     )
     .fetch_all(&mut *conn)
     .await?;
+    if let Some(row) = by_name.first()
+        && repo_id == Some(row.repo_id.as_str())
+    {
+        return Ok(Found::One(FeatureId(row.id)));
+    }
     let rows: Vec<(Uuid, String)> = if by_name.is_empty() {
         let Ok(prefix) = FeatureId::parse_prefix(text) else {
             return Ok(Found::Nothing);

@@ -1,0 +1,113 @@
+//! Names as people type them: whose feature is meant, and what was meant by one that nobody has.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use ralph_tests::harness::{World, binary};
+use serde_json::{Value, json};
+
+use crate::caller::{ADMIN, Api};
+
+fn ralph(api: &Api, folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(binary("ralph-coordinator"));
+    command
+        .args(shell_words::split(line).unwrap())
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", folder)
+        .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
+        .env("RALPH_URL", &api.url)
+        .env("RALPH_TOKEN", ADMIN);
+    command.output().unwrap()
+}
+
+/// What a command that succeeds prints.
+fn said(api: &Api, folder: &Path, line: &str) -> String {
+    let output = ralph(api, folder, line);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{line}`: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Why a command fails.
+fn refused(api: &Api, folder: &Path, line: &str, words: &[&str]) {
+    let output = ralph(api, folder, line);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && words.iter().all(|word| told.contains(word)),
+        "`{line}` should tell {words:?}: {told}"
+    );
+}
+
+/// The id of a draft of this name with a task `a`, in a repository of that identity.
+async fn draft(api: &Api, name: &str, repo: &str) -> String {
+    let body = json!({
+        "name": name,
+        "draft": true,
+        "repo": {
+            "address": "/nowhere",
+            "id": repo,
+            "base_ref": "main",
+            "base_commit": "0123456789".repeat(4),
+        },
+        "tasks": {"source": "t", "text": "- {key: a, title: A}"},
+    });
+    let (status, answer) = api.post("/features", &body).await;
+    assert_eq!(status.as_u16(), 201, "{answer}");
+    answer["feature"]["id"].as_str().unwrap().to_owned()
+}
+
+/// A folder with an empty repository in it, whose origin this is.
+fn clone(world: &World, name: &str, origin: &str) -> PathBuf {
+    let folder = world.dir().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    for args in [vec!["init", "-q"], vec!["remote", "add", "origin", origin]] {
+        let done = Command::new("git").args(args).current_dir(&folder).status();
+        assert!(done.unwrap().success());
+    }
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_means_the_feature_of_the_repository_in_which_it_is_typed() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let ours = draft(&api, "todo", "github.com/team/ours").await;
+    let theirs = draft(&api, "todo", "github.com/team/theirs").await;
+    let only_theirs = draft(&api, "shop", "github.com/team/theirs").await;
+    let here = clone(&world, "ours", "git@github.com:team/ours.git");
+    let elsewhere = clone(&world, "elsewhere", "git@github.com:team/elsewhere.git");
+    let nowhere = world.dir().join("nowhere");
+    std::fs::create_dir(&nowhere).unwrap();
+
+    let json = |folder: &Path, line: &str| -> Value {
+        serde_json::from_str(&said(&api, folder, &format!("{line} --output json"))).unwrap()
+    };
+    assert_eq!(json(&here, "feature show todo")["feature"]["id"], *ours);
+    assert_eq!(json(&here, "task show todo/a")["feature"], *ours);
+    assert_eq!(json(&here, "feature show shop")["feature"]["id"], *only_theirs);
+    let added = json(&here, "task create More --feature todo --after todo/a");
+    assert_eq!(added["feature"]["id"], *ours);
+    assert_eq!(
+        json(&nowhere, &format!("feature show {theirs}"))["feature"]["id"],
+        *theirs
+    );
+    for folder in [&nowhere, &elsewhere] {
+        let words = [
+            ours.as_str(),
+            theirs.as_str(),
+            "github.com/team/theirs",
+            "give the id",
+        ];
+        refused(&api, folder, "feature show todo", &words);
+    }
+
+    let (status, problem) = api.get("/features/todo").await;
+    assert_eq!(status.as_u16(), 409, "{problem}");
+    assert_eq!(problem["type"], "urn:ralph:problem:ambiguous");
+    let (_, shown) = api.get("/features/todo?repo=github.com%2Fteam%2Ftheirs").await;
+    assert_eq!(shown["id"], *theirs);
+    api.stop().await;
+    world.stop().await;
+}
