@@ -12,7 +12,11 @@ use sqlx::PgConnection;
 
 use super::problem::Problem;
 use super::request::Asked;
+use crate::domain::graph::nearest;
 use crate::store::view::{self, Found};
+
+/// So many names are looked at, at most, for one that a wrong one may have meant.
+const MAX_LOOKED_AT: i64 = 1000;
 
 tokio::task_local! {
     /// The identity of the repository in which the request at hand asks.
@@ -40,6 +44,11 @@ pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, P
              repository: {}",
             some.join(", ")
         ))),
+        Found::Nothing if FeatureId::parse_prefix(text).is_err() => {
+            let names = view::names_of_features(conn, MAX_LOOKED_AT).await?;
+            let near = nearest(text, names.iter().map(String::as_str));
+            Err(nothing("feature", text, near))
+        }
         found => one("feature", text, found),
     }
 }
@@ -48,7 +57,14 @@ pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, P
 pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem> {
     if let Some((of, key)) = text.split_once('/') {
         let feature = feature(conn, of).await?;
-        return one("task", text, view::find_task_by_key(conn, feature, key).await?);
+        return match view::find_task_by_key(conn, feature, key).await? {
+            Found::Nothing => {
+                let keys = view::keys_of_tasks(conn, feature, MAX_LOOKED_AT).await?;
+                let near = nearest(key, keys.iter().map(String::as_str)).map(|near| format!("{of}/{near}"));
+                Err(nothing("task", text, near.as_deref()))
+            }
+            found => one("task", text, found),
+        };
     }
     let prefix =
         TaskId::parse_prefix(text).map_err(|error| Problem::invalid(format!("{error}, or FEATURE/KEY")))?;
@@ -64,12 +80,18 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
 fn one<Id>(what: &str, text: &str, found: Found<Id>) -> Result<Id, Problem> {
     match found {
         Found::One(id) => Ok(id),
-        Found::Nothing => Err(Problem::not_found(format!(
-            "there is no {what} `{text}`; `ralph-coordinator {what} list` shows which there are"
-        ))),
+        Found::Nothing => Err(nothing(what, text, None)),
         Found::Several(some) => Err(Problem::conflict(format!(
             "`{text}` stands for several {what}s; give more of the id: {}",
             some.join(", ")
         ))),
     }
+}
+
+/// Nothing has this name; one that is near is told.
+pub(super) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
+    let meant = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+    Problem::not_found(format!(
+        "there is no {what} `{text}`; {meant}`ralph-coordinator {what} list` shows which there are"
+    ))
 }

@@ -11,6 +11,7 @@ use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At, PageQuery};
 use crate::bus::Signals;
+use crate::domain::graph::nearest;
 use crate::store;
 use crate::store::view::{self, Page, RunView, SystemView, WorkerView};
 
@@ -51,12 +52,11 @@ pub async fn workers(State(app): State<App>) -> Result<Json<Page<WorkerView>>, P
 )]
 pub async fn worker(State(app): State<App>, At(name): At<String>) -> Result<Json<WorkerView>, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
-    let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
-    workers
-        .into_iter()
-        .find(|worker| worker.name == name)
-        .map(Json)
-        .ok_or_else(|| no_worker(&name))
+    let mut workers = view::workers(&mut *app.db().await?, lease_ms).await?;
+    match workers.iter().position(|worker| worker.name == name) {
+        Some(at) => Ok(Json(workers.swap_remove(at))),
+        None => Err(no_worker(&name, &workers)),
+    }
 }
 
 /// Asks a worker to finish what runs and take nothing new.
@@ -69,7 +69,9 @@ pub async fn worker(State(app): State<App>, At(name): At<String>) -> Result<Json
 )]
 pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
     if !store::worker::request_drain(&mut *app.db().await?, &name).await? {
-        return Err(no_worker(&name));
+        let lease_ms = app.deps.settings.lease_ms();
+        let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
+        return Err(no_worker(&name, &workers));
     }
     let mut signals = Signals::default();
     signals.order(&name, Control::Drain);
@@ -77,10 +79,9 @@ pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<
     Ok(Json(Done { count: 1 }))
 }
 
-fn no_worker(name: &str) -> Problem {
-    Problem::not_found(format!(
-        "there is no worker `{name}`; `ralph-coordinator worker list` shows which there are"
-    ))
+fn no_worker(name: &str, workers: &[WorkerView]) -> Problem {
+    let near = nearest(name, workers.iter().map(|worker| worker.name.as_str()));
+    locate::nothing("worker", name, near)
 }
 
 /// Which runs a list shows.

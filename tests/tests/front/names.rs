@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ralph_tests::harness::{World, binary};
+use ralph_tests::harness::{Stub, World, binary};
 use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
@@ -108,6 +108,50 @@ async fn a_name_means_the_feature_of_the_repository_in_which_it_is_typed() {
     assert_eq!(problem["type"], "urn:ralph:problem:ambiguous");
     let (_, shown) = api.get("/features/todo?repo=github.com%2Fteam%2Ftheirs").await;
     assert_eq!(shown["id"], *theirs);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_nothing_has_is_answered_with_the_one_that_is_near() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit(
+        "zone-files",
+        "- {key: parser, title: A}\n- {key: writer, title: B}",
+    )
+    .await;
+    let _worker = Stub::hello(&world, "builder-1").await.unwrap();
+    let here = world.dir().join("here");
+    std::fs::create_dir(&here).unwrap();
+    let told = |line: &str, words: &[&str]| refused(&api, &here, line, words);
+    told(
+        "feature show zonefiles",
+        &["did you mean `zone-files`?", "feature list"],
+    );
+    told("feature pause zone-fiels", &["did you mean `zone-files`?"]);
+    told("task list zone_files", &["did you mean `zone-files`?"]);
+    told(
+        "task show zone-files/parsr",
+        &["did you mean `zone-files/parser`?"],
+    );
+    told("task show zone-file/parser", &["did you mean `zone-files`?"]);
+    told(
+        "worker show builder1",
+        &["did you mean `builder-1`?", "worker list"],
+    );
+    told("worker drain bulider-1", &["did you mean `builder-1`?"]);
+    for far in [
+        "feature show invoices",
+        "task show zone-files/invoices",
+        "worker show invoices",
+    ] {
+        told(far, &["there is no", "list` shows"]);
+        let output = ralph(&api, &here, far);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("did you mean"), "{said}");
+    }
     api.stop().await;
     world.stop().await;
 }

@@ -146,3 +146,30 @@ pub async fn find_feature(
     };
     Ok(found(rows, FeatureId, FeatureId::short))
 }
+
+/// Names of features, those of the newest.
+pub async fn names_of_features(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!("select name from features order by id desc limit $1", limit)
+        .fetch_all(conn)
+        .await
+}
+
+/// Keys of a feature's tasks, those of the oldest.
+pub async fn keys_of_tasks(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    limit: i64,
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "select x.key
+         from tasks t
+         join task_texts x on x.task_id = t.id
+         where t.feature_id = $1
+         order by t.id
+         limit $2",
+        feature.0,
+        limit,
+    )
+    .fetch_all(conn)
+    .await
+}
