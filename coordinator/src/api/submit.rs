@@ -22,7 +22,7 @@ use crate::flow::add::{self, Added, Addition};
 use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::store;
 use crate::store::feature::NewFeature;
-use crate::store::view::{self, Cursor, TaskFilter};
+use crate::store::view::{self, Cursor, TaskFilter, TaskView};
 
 const DEFAULT_MAX_PARALLEL: i32 = 4;
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
@@ -196,9 +196,10 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, feature).await?;
     let id = TaskId(new.id);
-    if new.again && !view::tasks(&mut conn, &[new.id]).await?.is_empty() {
-        let mut accepted = told(app, feature, 1).await?;
-        accepted.task = Some(id.short());
+    if new.again
+        && let Some(made) = view::tasks(&mut conn, &[new.id]).await?.pop()
+    {
+        let accepted = told(app, feature, 1, Some(made)).await?;
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     let parent = match &request.parent {
@@ -214,6 +215,7 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
     let addition = Addition {
         id,
         graph,
+        key_is_chosen: request.key.is_some(),
         parent,
         after,
         defaults: TaskDefaults {
@@ -232,9 +234,8 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
     match added {
         Added::Accepted => {
             app.deps.bus.emit(signals).await;
-            let mut accepted = told(app, feature, 1).await?;
-            accepted.task = Some(id.short());
-            Ok((StatusCode::CREATED, Json(accepted)))
+            let made = single(app, &[id]).await?;
+            Ok((StatusCode::CREATED, Json(told(app, feature, 1, made).await?)))
         }
         Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
         Added::Refused(why) => Err(Problem::conflict(why)),
@@ -247,9 +248,9 @@ async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted
     match submitted {
         Submitted::Accepted { tasks, ids, .. } => {
             app.deps.bus.emit(signals).await;
-            let mut accepted = told(app, submission.feature.id, tasks).await?;
+            let made = single(app, &ids).await?;
+            let mut accepted = told(app, submission.feature.id, tasks, made).await?;
             accepted.warnings.extend(nobody_there(app, submission).await?);
-            accepted.task = ids.first().filter(|_| ids.len() == 1).map(TaskId::short);
             Ok(accepted)
         }
         Submitted::NameTaken => Err(Problem::conflict(format!(
@@ -280,14 +281,25 @@ async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem>
         .pop();
     drop(conn);
     let total = usize::try_from(made.tasks.total).unwrap_or_default();
-    let mut accepted = told(app, feature, total).await?;
-    accepted.task = first.filter(|_| total == 1).map(|task| task.id);
-    Ok(Some(accepted))
+    let single = first.filter(|_| total == 1);
+    Ok(Some(told(app, feature, total, single).await?))
 }
 
-async fn told(app: &App, feature: FeatureId, tasks: usize) -> Result<Accepted, Problem> {
+/// The task that was submitted, if it was one.
+async fn single(app: &App, ids: &[TaskId]) -> Result<Option<TaskView>, Problem> {
+    let [id] = ids else { return Ok(None) };
+    Ok(view::tasks(&mut *app.db().await?, &[id.0]).await?.pop())
+}
+
+async fn told(
+    app: &App,
+    feature: FeatureId,
+    tasks: usize,
+    single: Option<TaskView>,
+) -> Result<Accepted, Problem> {
     let view = view::features(&mut *app.db().await?, &[feature.0]).await?.pop();
     let feature = view.ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))?;
+    let (task, key) = single.map(|task| (task.id, task.key)).unzip();
     Ok(Accepted {
         run: feature
             .run
@@ -296,7 +308,8 @@ async fn told(app: &App, feature: FeatureId, tasks: usize) -> Result<Accepted, P
             .map(|run| run.id.clone()),
         feature,
         tasks,
-        task: None,
+        task,
+        key,
         warnings: Vec::new(),
     })
 }
@@ -321,7 +334,12 @@ fn no_tasks() -> Graph {
 }
 
 fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
+    let key = request.key.clone();
     graph_of(TaskEntry {
+        key: Located {
+            value: key.unwrap_or_else(|| names::key_for(&request.title)),
+            line: 0,
+        },
         title: request.title.clone(),
         description: Some(request.description.clone()).filter(|text| !text.is_empty()),
         priority: Some(request.priority),
@@ -337,15 +355,8 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
 /// # Errors
 /// When it doesn't.
 pub(super) fn graph_of(task: TaskEntry) -> Result<Graph, Problem> {
-    let entry = TaskEntry {
-        key: Located {
-            value: "task".to_owned(),
-            line: 0,
-        },
-        ..task
-    };
     let file = GraphFile {
-        tasks: vec![entry],
+        tasks: vec![task],
         source_name: "the task".to_owned(),
         warnings: Vec::new(),
     };

@@ -15,7 +15,7 @@ use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
 use super::submit::graph_of;
-use crate::domain::graph::TaskEntry;
+use crate::domain::graph::{Located, TaskEntry};
 use crate::domain::states::TaskState;
 use crate::flow::remove;
 use crate::flow::steer::{self, By, Steered, TaskCommand};
@@ -161,6 +161,10 @@ fn check(body: &EditTask) -> Result<(), Problem> {
         return Err(Problem::invalid("`max_retries` is 0 to 100"));
     }
     let edited = TaskEntry {
+        key: Located {
+            value: "task".to_owned(),
+            line: 0,
+        },
         title: body.title.clone().unwrap_or_else(|| "unchanged".to_owned()),
         description: body.description.clone(),
         pool: body.pool.clone(),

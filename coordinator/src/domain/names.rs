@@ -1,4 +1,7 @@
-//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1).
+//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1). And what a title leaves of a name where none is
+//! given, for tasks too.
+
+use std::collections::BTreeSet;
 
 use ralph_shared::ids::FeatureId;
 
@@ -79,24 +82,48 @@ pub fn check_branch(name: &str) -> Result<(), BadName> {
 
 /// The name of a feature that is made for one task: what its title leaves, and digits that nobody else has.
 pub fn for_task(title: &str, id: FeatureId) -> String {
-    let mut slug = String::new();
-    for c in title.chars() {
-        match c.to_ascii_lowercase() {
-            c if c.is_ascii_alphanumeric() => slug.push(c),
-            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
-            _ => {}
-        }
-        if slug.len() == MAX_FROM_TITLE {
-            break;
-        }
-    }
-    let slug = slug.trim_end_matches('-');
+    let slug = slug(title, |c| c.is_ascii_alphanumeric());
     let digits = id.0.simple().to_string().split_off(26);
     if slug.is_empty() {
         format!("task-{digits}")
     } else {
         format!("{slug}-{digits}")
     }
+}
+
+/// The key of a task that is given none: what its title leaves.
+pub fn key_for(title: &str) -> String {
+    let slug = slug(title, char::is_alphanumeric);
+    if slug.is_empty() { "task".to_owned() } else { slug }
+}
+
+/// This key, or where it is taken the first of `KEY-2`, `KEY-3` and so on that isn't.
+pub fn free_key(key: &str, taken: &BTreeSet<String>) -> String {
+    let mut free = key.to_owned();
+    let mut number = 2;
+    while taken.contains(&free) {
+        free = format!("{key}-{number}");
+        number += 1;
+    }
+    free
+}
+
+/// The characters of a title that `keeps` takes, in lower case, with `-` in place of others between them.
+fn slug(title: &str, keeps: impl Fn(char) -> bool) -> String {
+    let mut slug = String::new();
+    let mut length = 0;
+    for c in title.chars().flat_map(char::to_lowercase) {
+        match c {
+            c if keeps(c) => slug.push(c),
+            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
+            _ => continue,
+        }
+        length += 1;
+        if length == MAX_FROM_TITLE {
+            break;
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
 }
 
 #[cfg(test)]
@@ -151,5 +178,25 @@ mod tests {
             assert_eq!(name, format!("{expected}-{digits}"));
             assert_eq!(check(&name), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_title_gives_a_key_that_is_free() {
+        for (title, expected) in [
+            ("Write the tests", "write-the-tests"),
+            ("Größe prüfen", "größe-prüfen"),
+            ("  -- ", "task"),
+            (&"Wörter ".repeat(40), "wörter-wörter-wörter-wörter-wörter-wörte"),
+        ] {
+            assert_eq!(key_for(title), expected, "{title}");
+        }
+        let check = |taken: &[&str], expected: &str| {
+            let taken = taken.iter().map(|key| (*key).to_owned()).collect();
+            assert_eq!(free_key("a", &taken), expected, "{taken:?}");
+        };
+        check(&[], "a");
+        check(&["b", "a-2"], "a");
+        check(&["a"], "a-2");
+        check(&["a", "a-2", "a-4"], "a-3");
     }
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::submit::{TaskDefaults, rows};
 use super::{Signals, agent_graph, cascade, circle};
 use crate::domain::graph::Graph;
+use crate::domain::names;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
 use crate::store::task::Task;
@@ -21,6 +22,8 @@ pub struct Addition {
     pub id: TaskId,
     /// One task without edges of its own.
     pub graph: Graph,
+    /// Whether its key was chosen; one that wasn't gets a number where the feature has it already.
+    pub key_is_chosen: bool,
     /// The task that it is a part of.
     pub parent: Option<TaskId>,
     /// What must be done before it.
@@ -78,6 +81,15 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
     let Some(task) = tasks.first_mut() else {
         return Ok((Added::Refused("there is no task to add".to_owned()), signals));
     };
+    let taken = store::task::keys_beginning(&mut tx, feature, &task.key).await?;
+    if addition.key_is_chosen && taken.contains(&task.key) {
+        let why = format!(
+            "the feature `{}` has a task `{}` already; choose another key",
+            held.name, task.key
+        );
+        return Ok((Added::Refused(why), signals));
+    }
+    task.key = names::free_key(&task.key, &taken);
     task.id = addition.id;
     task.parent = addition.parent;
     task.open_blockers = i32::try_from(open).unwrap_or(i32::MAX) + i32::from(parent_is_closed);

@@ -155,3 +155,47 @@ async fn a_name_that_nothing_has_is_answered_with_the_one_that_is_near() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_added_has_a_key_of_its_own() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let here = world.dir().join("here");
+    std::fs::create_dir(&here).unwrap();
+    let added = |line: &str, key: &str| {
+        let told = said(&api, &here, line);
+        assert!(told.contains(&format!("({key})")), "`{line}`: {told}");
+    };
+    let create = "task create \"Write the tests!\" --feature f";
+    for key in ["write-the-tests", "write-the-tests-2", "write-the-tests-3"] {
+        added(create, key);
+    }
+    added(
+        &format!("{create} --key api/tests --after f/write-the-tests-2"),
+        "api/tests",
+    );
+    refused(
+        &api,
+        &here,
+        &format!("{create} --key a"),
+        &["has a task `a` already"],
+    );
+    refused(
+        &api,
+        &here,
+        &format!("{create} --key 'a b'"),
+        &["a key is at most"],
+    );
+    refused(&api, &here, &format!("{create} --key ''"), &["key"]);
+    added("submit task \"Fix it\" --no-repo", "fix-it");
+    added("submit task \"Fix it\" --no-repo --key fix", "fix");
+
+    let (_, shown) = api.get("/tasks/f%2Fapi%2Ftests").await;
+    assert_eq!(
+        (&shown["title"], shown["blockers"].as_array().map(Vec::len)),
+        (&json!("Write the tests!"), Some(1))
+    );
+    api.stop().await;
+    world.stop().await;
+}

@@ -133,6 +133,7 @@ impl History<'_> {
         let addition = Addition {
             id: TaskId::new(),
             graph,
+            key_is_chosen: false,
             parent,
             after,
             defaults: TaskDefaults {

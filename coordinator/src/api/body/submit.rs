@@ -131,6 +131,10 @@ fn results() -> Array {
 pub struct SubmitTask {
     /// One line.
     pub title: String,
+    /// Its name within its feature, as in a graph: at most 100 letters, digits and `. _ - / :`, none of the feature's other tasks
+    /// has it. What the title leaves when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// What the agent needs to know.
     #[serde(default)]
     pub description: String,
@@ -198,6 +202,9 @@ pub struct Accepted {
     /// The id of a single task that was submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// Its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// What was ignored in the graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -63,9 +63,10 @@ async fn accepted(
         eprintln!("warning: {warning}");
     }
     let feature = &accepted.feature;
-    let tasks = match (&accepted.task, accepted.tasks) {
-        (Some(task), _) => format!("task {task}"),
-        (None, n) => format!("{n} tasks"),
+    let tasks = match (&accepted.task, &accepted.key) {
+        (Some(task), Some(key)) => format!("task {task} ({key})"),
+        (Some(task), None) => format!("task {task}"),
+        (None, _) => format!("{} tasks", accepted.tasks),
     };
     let run = match &accepted.run {
         Some(run) => format!(", {run}"),

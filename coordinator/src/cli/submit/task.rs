@@ -22,13 +22,16 @@ use crate::config::Config;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
-  ralph-coordinator submit task \"Write the tests\" --feature todo --after t-9f2c
+  ralph-coordinator submit task \"Write the tests\" --feature todo --key tests --after todo/api
   ralph-coordinator submit task \"Write the routes\" --feature todo --path \"src/api/**\" --path docs/api.md
   ralph-coordinator submit task \"Sort the notes\" --workspace dir --repo ~/notes
   ralph-coordinator submit task \"Look something up\" --no-repo --description - < question.txt")]
 pub struct TaskArgs {
     /// What is to be done, on one line
     title: String,
+    /// Its name within its feature, for FEATURE/KEY: letters, digits and . _ - / : [default: what the title leaves]
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
     /// What the agent needs to know; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     description: Option<String>,
@@ -95,6 +98,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
     };
     let request = SubmitTask {
         title: args.title,
+        key: args.key,
         description,
         feature: args.feature,
         parent: args.parent,

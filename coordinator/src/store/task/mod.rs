@@ -21,5 +21,6 @@ pub use failures::{
 pub use family::{ClosedParent, become_parent, depth, reopen_parents, resolve_parents};
 pub use new::{NewTask, insert};
 pub use row::{
-    Moved, Task, explain, feature_of, hint_model, lock, log, pass_models_on, pool_of, save, state_of,
+    Moved, Task, explain, feature_of, hint_model, keys_beginning, lock, log, pass_models_on, pool_of, save,
+    state_of,
 };

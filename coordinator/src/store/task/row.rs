@@ -1,5 +1,7 @@
 //! A task by itself: its row while a step holds it, and single facts of it.
 
+use std::collections::BTreeSet;
+
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
@@ -199,6 +201,25 @@ pub async fn pool_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Stri
     sqlx::query_scalar!("select pool from task_texts where task_id = $1", task.0)
         .fetch_one(conn)
         .await
+}
+
+/// Keys of a feature's tasks that begin with this one.
+pub async fn keys_beginning(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    key: &str,
+) -> sqlx::Result<BTreeSet<String>> {
+    let keys = sqlx::query_scalar!(
+        "select x.key
+         from tasks t
+         join task_texts x on x.task_id = t.id
+         where t.feature_id = $1 and starts_with(x.key, $2)",
+        feature.0,
+        key,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(keys.into_iter().collect())
 }
 
 /// The feature of a task.
