@@ -112,7 +112,7 @@ async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
     }
 }
 
-async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
+pub(super) async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
     if texts.len() > MAX_NAMED {
         return Err(Problem::refused(format!(
             "name up to {MAX_NAMED} entries at once"

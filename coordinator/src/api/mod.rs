@@ -26,6 +26,7 @@ mod operations;
 mod problem;
 mod rate;
 mod request;
+mod restore;
 mod retention;
 mod routes;
 mod seal;

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, deps, described, features, follow, health, locate, memory, metrics, once, operations, retention,
-    submit, system, tasks, texts, tokens, transcript,
+    access, deps, described, features, follow, health, locate, memory, metrics, once, operations, restore,
+    retention, submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -106,6 +106,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))
         .routes(routes!(memory::prune))
+        .routes(routes!(restore::restore))
         .routes(routes!(memory::edit))
         .routes(routes!(memory::revoke))
 }

@@ -1,4 +1,4 @@
-//! How large a memory may grow, and when learnings that say nearly the same are merged (SPEC 6.7).
+//! How large a memory may grow, what of it was hidden comes back, and when learnings that say nearly the same are merged (SPEC 6.7).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -57,6 +57,78 @@ impl Default for Distill {
             above: 20,
             usd_a_day: 1.0,
         }
+    }
+}
+
+/// Why an entry is hidden, where no person hid it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// No attempt was shown it for long.
+    Unused,
+    /// Its repository has more than it may, and others weigh more or were used later.
+    Full,
+    /// Its files are gone, and did not come back.
+    Stale,
+    /// What came from its attempt was taken back.
+    Revoked,
+    /// What had taken its place was purged.
+    Purged,
+}
+
+impl Because {
+    const ALL: [Self; 5] = [Self::Unused, Self::Full, Self::Stale, Self::Revoked, Self::Purged];
+
+    /// The word in the database, in metrics and on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Full => "full",
+            Self::Stale => "stale",
+            Self::Revoked => "revoked",
+            Self::Purged => "purged",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|because| because.as_str() == word)
+    }
+}
+
+/// What is known of an entry that somebody wants back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hidden {
+    /// Whether it is hidden at all.
+    pub is_hidden: bool,
+    /// Why, where no person hid it.
+    pub because: Option<Because>,
+    /// Whether another has its place.
+    pub is_replaced: bool,
+    /// Whether it is a file of the repository that has no file any more.
+    pub lost_its_file: bool,
+}
+
+/// Why an entry can't come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Stays {
+    Revoked,
+    Purged,
+    Replaced,
+    LostItsFile,
+}
+
+/// Whether an entry comes back; one that isn't hidden is there already.
+///
+/// # Errors
+/// When it was hidden for good.
+pub fn comes_back(entry: Hidden) -> Result<bool, Stays> {
+    match entry.because {
+        Some(Because::Revoked) => Err(Stays::Revoked),
+        Some(Because::Purged) => Err(Stays::Purged),
+        _ if entry.is_replaced => Err(Stays::Replaced),
+        _ if entry.lost_its_file => Err(Stays::LostItsFile),
+        Some(Because::Unused | Because::Full | Because::Stale) | None => Ok(entry.is_hidden),
     }
 }
 
@@ -138,6 +210,56 @@ mod tests {
         check(101, 1_000, None, false);
         check(31, 500, Some(21), false);
         check(32, 500, Some(21), true);
+    }
+
+    #[test]
+    fn what_was_hidden_comes_back_unless_it_was_taken_back_or_replaced() {
+        let hidden = Hidden {
+            is_hidden: true,
+            because: None,
+            is_replaced: false,
+            lost_its_file: false,
+        };
+        let because = |because| Hidden {
+            because: Some(because),
+            ..hidden
+        };
+        let check = |entry, expected| assert_eq!(comes_back(entry), expected, "{entry:?}");
+        check(hidden, Ok(true));
+        for upkeep in [Because::Unused, Because::Full, Because::Stale] {
+            check(because(upkeep), Ok(true));
+        }
+        check(
+            Hidden {
+                is_hidden: false,
+                ..hidden
+            },
+            Ok(false),
+        );
+        check(because(Because::Revoked), Err(Stays::Revoked));
+        check(because(Because::Purged), Err(Stays::Purged));
+        let replaced = Hidden {
+            is_replaced: true,
+            ..hidden
+        };
+        check(replaced, Err(Stays::Replaced));
+        check(
+            Hidden {
+                is_hidden: false,
+                ..replaced
+            },
+            Err(Stays::Replaced),
+        );
+        check(
+            Hidden {
+                lost_its_file: true,
+                ..hidden
+            },
+            Err(Stays::LostItsFile),
+        );
+        for because in Because::ALL {
+            assert_eq!(Because::parse(because.as_str()), Some(because));
+        }
     }
 
     #[test]

@@ -12,9 +12,10 @@ use super::capture;
 use super::meaning::Meaning;
 use super::pick::{Picked, pick};
 use super::recall::{Question, calibrate};
+use crate::domain::lifecycle::{Stays, comes_back};
 use crate::domain::recall::{Kind, Query};
 use crate::store;
-use crate::store::library::{Given, Origin};
+use crate::store::library::{Given, Origin, WantedBack};
 use crate::store::postings::Tail;
 
 /// Entries of one transaction of an import.
@@ -218,6 +219,37 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
+/// What came of bringing entries back.
+#[derive(Debug, Clone)]
+pub enum Restored {
+    /// So many were hidden, and aren't any more.
+    Entries(usize),
+    /// All stay as they are, since these can't come back.
+    Refused(Vec<(WantedBack, Stays)>),
+}
+
+/// Brings hidden entries back, all or none. Those that are released, and whose files are there, are found again at once.
+pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
+    let mut tx = db.begin().await?;
+    let repos = store::takeback::repositories(&mut tx, ids, &[]).await?;
+    lock(&mut tx, &repos).await?;
+    let (mut back, mut stay) = (Vec::new(), Vec::new());
+    for entry in store::library::wanted_back(&mut tx, ids).await? {
+        match comes_back(entry.hidden) {
+            Ok(true) => back.push(entry.id),
+            Ok(false) => {}
+            Err(why) => stay.push((entry, why)),
+        }
+    }
+    if !stay.is_empty() {
+        return Ok(Restored::Refused(stay));
+    }
+    store::library::restore(&mut tx, &back).await?;
+    index_again(&mut tx, &back).await?;
+    tx.commit().await?;
+    Ok(Restored::Entries(back.len()))
+}
+
 /// Deletes entries for good, with everything distilled from them and the prompts of ended attempts that showed them; what they
 /// had replaced gets its place back. Returns how many entries and prompts are gone.
 pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
@@ -264,7 +296,7 @@ pub(super) async fn take_back(conn: &mut PgConnection, dispatches: &[Uuid]) -> s
     let repos = store::takeback::repositories(conn, &[], dispatches).await?;
     lock(conn, &repos).await?;
     let revoked = store::takeback::of_dispatches(conn, dispatches).await?;
-    store::library::prune(conn, &revoked).await?;
+    store::takeback::hide(conn, &revoked).await?;
     store::takeback::forget_words(conn, dispatches).await?;
     let gone: Vec<Uuid> = revoked.iter().chain(dispatches).copied().collect();
     store::recall::remove(conn, &gone).await?;

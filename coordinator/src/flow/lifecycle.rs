@@ -4,10 +4,9 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::domain::lifecycle::{Bounds, STALE_DAYS};
+use crate::domain::lifecycle::{Because, Bounds, STALE_DAYS};
 use crate::domain::recall::Kind;
 use crate::store;
-use crate::store::upkeep::Because;
 
 /// What one round hides for each reason at most.
 const ENTRIES: i64 = 1_000;

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::domain::lifecycle::{Because, Hidden};
 use crate::domain::recall::Kind;
 
 /// A released entry of any kind, as it is shown.
@@ -329,7 +330,82 @@ pub async fn edit(
     Ok(changed > 0)
 }
 
-/// Hides entries: they are never shown again, but stay.
+/// An entry that somebody wants back.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct WantedBack {
+    pub id: Uuid,
+    pub kind: Kind,
+    pub hidden: Hidden,
+    pub superseded_by: Option<Uuid>,
+}
+
+/// What is known of entries that somebody wants back.
+pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<WantedBack>> {
+    let rows = sqlx::query!(
+        r#"select id as "id!", 'learning'::memory_kind as "kind!: Kind", pruned_at is not null as "is_hidden!", pruned_because,
+                  superseded_by, false as "lost_its_file!"
+           from learnings
+           where id = any($1)
+           union all
+           select id, 'knowledge', pruned_at is not null, pruned_because, superseded_by,
+                  origin = 'repository' and external_id is null
+           from knowledge
+           where id = any($1)
+           order by 1"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| WantedBack {
+            id: row.id,
+            kind: row.kind,
+            hidden: Hidden {
+                is_hidden: row.is_hidden,
+                because: row.pruned_because.as_deref().and_then(Because::parse),
+                is_replaced: row.superseded_by.is_some(),
+                lost_its_file: row.lost_its_file,
+            },
+            superseded_by: row.superseded_by,
+        })
+        .collect())
+}
+
+/// Hides entries no longer. Whether their files are there is looked up anew, since nobody followed them meanwhile.
+pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with files as materialized (
+           select e.id, count(*) filter (where p.missing_since is null) as there
+           from (
+             select id, repo_id, paths from learnings where id = any($1)
+             union all
+             select id, repo_id, paths from knowledge where id = any($1)
+           ) e
+           cross join unnest(e.paths) as u(path)
+           left join memory_paths p on p.repo_id = e.repo_id and p.path = u.path
+           group by e.id
+         ), stale as materialized (
+           select id from files where there = 0
+         ), learned as (
+           update learnings
+           set pruned_at = null, pruned_because = null, released_at = case when released_at is not null then now() end,
+               stale_since = case when id = any(array(select id from stale)) then now() end
+           where id = any($1)
+         )
+         update knowledge
+         set pruned_at = null, pruned_because = null, released_at = case when released_at is not null then now() end,
+             stale_since = case when id = any(array(select id from stale)) then now() end
+         where id = any($1)",
+        ids,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Hides entries: they aren't shown any more, but stay.
 pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with learned as (
@@ -348,8 +424,10 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
 pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     // What stays behind them would else stand alone, as if it were live.
     sqlx::query!(
-        "update knowledge set pruned_at = coalesce(pruned_at, now()) where superseded_by = any($1) and id <> all($1)",
+        "update knowledge set pruned_at = coalesce(pruned_at, now()), pruned_because = $2
+         where superseded_by = any($1) and id <> all($1)",
         ids,
+        Because::Purged.as_str(),
     )
     .execute(&mut *conn)
     .await?;

@@ -4,6 +4,8 @@ use ralph_shared::ids::DispatchId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::lifecycle::Because;
+
 /// The dispatches of one attempt, and whether what it leaves may still come: its session runs, or was lost and may report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -67,6 +69,21 @@ pub async fn repositories(
     )
     .fetch_all(conn)
     .await
+}
+
+/// Hides what is taken back, also what was hidden before: nobody brings it back.
+pub async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with learned as (
+           update learnings set pruned_at = coalesce(pruned_at, now()), pruned_because = $2 where id = any($1)
+         )
+         update knowledge set pruned_at = coalesce(pruned_at, now()), pruned_because = $2 where id = any($1)",
+        ids,
+        Because::Revoked.as_str(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Gives their place back to entries that the given ones had taken, unless others have taken it from those: then they stand

@@ -5,32 +5,11 @@ use std::collections::BTreeMap;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::lifecycle::Because;
 use crate::domain::recall::Kind;
 
-/// Why upkeep hides an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Because {
-    /// No attempt was shown it for long.
-    Unused,
-    /// Its repository has more than it may, and others weigh more or were used later.
-    Full,
-    /// Its files are gone, and did not come back.
-    Stale,
-}
-
-impl Because {
-    /// The word in the database, in metrics and on screens.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unused => "unused",
-            Self::Full => "full",
-            Self::Stale => "stale",
-        }
-    }
-}
-
-/// Live entries that no attempt was shown for so many days, counted from when they could first be found. What people wrote,
-/// here or in the repository, is theirs to hide.
+/// Live entries that no attempt was shown for so many days, counted from when they could first be found, or were restored. What
+/// people wrote, here or in the repository, is theirs to hide.
 pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"
@@ -38,13 +17,13 @@ pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Resu
              (select id from learnings
               where released_at is not null and pruned_at is null and superseded_by is null and stale_since is null
                 and origin not in ('manual', 'repository')
-                and coalesce(last_used_at, released_at) < now() - $1 * interval '1 day'
+                and greatest(last_used_at, released_at) < now() - $1 * interval '1 day'
               limit $2)
              union all
              (select id from knowledge
               where released_at is not null and pruned_at is null and superseded_by is null and stale_since is null
                 and origin not in ('manual', 'repository')
-                and coalesce(last_used_at, released_at) < now() - $1 * interval '1 day'
+                and greatest(last_used_at, released_at) < now() - $1 * interval '1 day'
               limit $2)
            ) e
            limit $2"#,
@@ -145,7 +124,8 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid], because: Because) -> s
 #[schema(as = MemoryFates)]
 #[allow(missing_docs)]
 pub struct Fates {
-    /// Entries by status; those that upkeep hid by reason, as `pruned_unused`, `pruned_full`, `pruned_stale`.
+    /// Entries by status; those that no person hid by reason, as `pruned_unused`, `pruned_full`, `pruned_stale`, `pruned_revoked`,
+    /// `pruned_purged`.
     pub entries: BTreeMap<String, i64>,
     /// Sessions that merged, or are to merge.
     pub distillations: i64,

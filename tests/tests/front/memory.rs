@@ -327,7 +327,56 @@ async fn an_attempt_that_was_judged_is_taken_back_and_explained() {
     assert_eq!(told["entries"], 1);
     let listed = ralph_json(&stage.api, here, &["memory", "list", "--repo", "r"]).await;
     assert_eq!(listed["items"], json!([]));
+    let (_, all) = stage.api.get("/memory?repo=r&all=true").await;
+    let entry = &all["items"][0];
+    assert_eq!(entry["pruned_because"], "revoked", "{all}");
+    refuses_to_restore(&stage.api, &[&entry["id"]], "was taken back with the attempt").await;
     stage.strike().await;
+}
+
+async fn refuses_to_restore(api: &Api, ids: &[&Value], words: &str) {
+    let (status, problem) = api.post("/memory/restore", &json!({"ids": ids})).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_hidden_comes_back_but_not_what_was_replaced() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    let add = async |body: Value| {
+        let (status, added) = api.post("/memory", &body).await;
+        assert_eq!(status, StatusCode::OK, "{added}");
+        added["id"].as_str().unwrap().to_owned()
+    };
+    let text = "Serial numbers of zones wrap around";
+    let learned = add(json!({"kind": "learning", "body": text, "tags": ["dns"]})).await;
+    let found = async || {
+        let asked = ["memory", "search", "Compare the serial numbers of zones"];
+        ralph_json(&api, here, &asked).await["items"].clone()
+    };
+    let restore = ["memory", "restore", learned.as_str()];
+    ralph(&api, here, &["memory", "prune", &learned]).await;
+    assert_eq!(found().await, json!([]));
+    let told = ralph(&api, here, &restore).await;
+    assert!(told.contains("1 entries restored"), "{told}");
+    assert_eq!(found().await[0]["id"], *learned);
+    let told = ralph(&api, here, &restore).await;
+    assert!(told.contains("0 entries restored"), "{told}");
+
+    let boils =
+        |at: &str| json!({"kind": "knowledge", "title": "The kettle boils", "body": at, "tags": ["kettle"]});
+    let (old, new) = (
+        add(boils("At 100 degrees")).await,
+        add(boils("At 90 degrees")).await,
+    );
+    ralph(&api, here, &["memory", "prune", &learned]).await;
+    let words = format!("`{old}` was replaced by `{new}`");
+    refuses_to_restore(&api, &[&json!(learned), &json!(old)], &words).await;
+    assert_eq!(found().await, json!([]), "all or none");
+    api.stop().await;
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

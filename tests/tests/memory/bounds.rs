@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::lifecycle::Bounds;
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, ImportLine};
+use ralph_coordinator::flow::library::{self, ImportLine, Restored};
 use ralph_coordinator::flow::lifecycle::{self, Pruned};
 use ralph_coordinator::flow::meaning::Meaning;
 use ralph_coordinator::store;
@@ -145,5 +145,15 @@ async fn what_is_unused_or_too_much_is_hidden() {
             .all(|one| one.entry.external_id.as_deref() != Some("e3"))
     );
     drop(conn);
+
+    // What is brought back counts from then on.
+    let unused: Uuid = sqlx::query_scalar("select id from learnings where external_id = 'e3'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    let restored = library::restore(&world.db, &[unused]).await.unwrap();
+    assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), nothing);
+    assert_eq!(live(&world).await, ["e1", "e3", "e5", "by hand"]);
     world.stop().await;
 }

@@ -111,6 +111,15 @@ pub struct PruneMemory {
     pub dry_run: bool,
 }
 
+/// Which entries to bring back.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreMemory {
+    /// Their ids.
+    #[schema(min_items = 1)]
+    pub ids: Vec<String>,
+}
+
 /// Which entries to delete.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +138,7 @@ pub struct Purged {
     pub prompts: i64,
 }
 
-/// Entries that were hidden or taken back.
+/// Entries that were hidden, restored or taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Taken {
     /// How many.

@@ -16,7 +16,7 @@ pub use edit::EditTask;
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
+    PruneMemory, PurgeMemory, Purged, RestoreMemory, SearchMemory, SectionView, Taken,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;

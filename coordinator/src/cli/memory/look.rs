@@ -210,6 +210,8 @@ fn kept(fates: &Fates) -> String {
         ("pruned_unused", "hidden as unused"),
         ("pruned_full", "hidden for want of room"),
         ("pruned_stale", "hidden with their files"),
+        ("pruned_revoked", "taken back"),
+        ("pruned_purged", "hidden with what replaced them"),
     ];
     let counts: Vec<String> = words
         .iter()

@@ -46,11 +46,21 @@ pub enum MemoryCommand {
     #[command(after_help = "Example:
   ralph-coordinator memory edit l-9f2c --tags dns,serial \"Serial numbers wrap around, see RFC 1982\"")]
     Edit(put::EditArgs),
-    /// Hide entries: named ones, or those that nobody used for long
+    /// Hide entries: named ones, or those that nobody used for long; `memory restore` brings them back
     #[command(after_help = "Examples:
   ralph-coordinator memory prune l-9f2c k-41aa
   ralph-coordinator memory prune --unused-days 180 --dry-run")]
     Prune(put::PruneArgs),
+    /// Bring hidden entries back: all that are named, or none
+    ///
+    /// What was taken back with its attempt or replaced stays hidden. What is about files that are gone is shown once they are back.
+    #[command(after_help = "Example:
+  ralph-coordinator memory restore l-9f2c k-41aa")]
+    Restore {
+        /// Ids of entries, or their beginnings; `memory list --all` shows them
+        #[arg(required = true)]
+        entries: Vec<String>,
+    },
     /// Delete entries for good, with the prompts that showed them: a leaked secret, say
     #[command(
         after_help = "Transcripts of the attempt that wrote it keep it until their retention ends.
@@ -153,6 +163,7 @@ pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<Ex
         MemoryCommand::Add(args) => put::add(globals, args).await?,
         MemoryCommand::Edit(args) => put::edit(globals, args).await?,
         MemoryCommand::Prune(args) => put::prune(globals, args).await?,
+        MemoryCommand::Restore { entries } => put::restore(globals, entries).await?,
         MemoryCommand::Purge { entries, yes } => put::purge(globals, entries, yes).await?,
         MemoryCommand::Revoke { task, attempt } => put::revoke(globals, &task, attempt).await?,
         MemoryCommand::Export(args) => files::export(globals, args).await?,

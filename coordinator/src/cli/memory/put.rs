@@ -1,4 +1,4 @@
-//! `memory add | edit | prune | purge | revoke`
+//! `memory add | edit | prune | restore | purge | revoke`
 
 use std::io::Read as _;
 
@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::look::tell;
 use super::{KindArg, RepoArgs};
-use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, Steer, Taken};
+use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, Steer, Taken};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::confirm::confirm;
@@ -124,6 +124,13 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     let taken: Taken = client.post("/memory/prune", &body).await?;
     let word = if args.dry_run { "would be hidden" } else { "hidden" };
     said(globals, taken, word)
+}
+
+/// Restores.
+pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let taken: Taken = client.post("/memory/restore", &RestoreMemory { ids }).await?;
+    said(globals, taken, "restored")
 }
 
 /// Purges.

@@ -21,7 +21,8 @@ pub struct MemoryView {
     pub repo: String,
     /// `live`, `quarantine`, `stale` (none of its files is there any more), `pruned` or `superseded`.
     pub status: String,
-    /// Why upkeep hid it: `unused`, `full` or `stale`.
+    /// Why it is hidden, where no person hid it: by upkeep as `unused`, `full` or `stale`, with its attempt (`revoked`), or with
+    /// what had replaced it (`purged`).
     #[serde(default)]
     pub pruned_because: Option<String>,
     /// Of a learning.
