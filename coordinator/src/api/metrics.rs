@@ -170,13 +170,15 @@ mod tests {
 
     use super::*;
     use crate::domain::recall::Kind;
-    use crate::store::view::Pool;
+    use crate::store::view::{NeedsPerson, Pool};
 
     #[test]
     fn figures_have_prometheus_form() {
         let system = SystemView {
             version: String::new(),
             features: Vec::new(),
+            needs_person: NeedsPerson::default(),
+            cost_usd: 0.0,
             sessions: Vec::new(),
             live_sessions: 3,
             held: Vec::new(),

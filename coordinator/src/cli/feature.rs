@@ -10,12 +10,11 @@ use super::args::Globals;
 use super::client::{ApiError, Client, escape};
 use super::confirm::confirm;
 use super::duration::Span;
-use super::feature_page::{page, table};
 use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts};
-use super::{branch, diff, feature_text, pager, prune, review, submit};
+use super::{branch, diff, feature_page, feature_text, pager, prune, review, submit};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
@@ -229,7 +228,10 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 .map(|status| format!("status={}", escape(&status)))
                 .unwrap_or_default();
             let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
-            output::show(globals, &page, |wide| table(&page.items, wide)).await?;
+            output::show(globals, &page, |wide| feature_page::list(&page.items, wide)).await?;
+            if page.next.is_some() && format != Format::Json {
+                eprintln!("there are more; ask for them with --limit");
+            }
         }
         FeatureCommand::Show(named) => {
             let progress: Progress = client
@@ -250,7 +252,8 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                         progress.feature.base_commit.as_deref(),
                     );
                     let graph = branch::graph(base, &landed);
-                    pager::show(globals, &format!("{}{graph}", page(&progress))).await?;
+                    let page = feature_page::page(&progress);
+                    pager::show(globals, &format!("{page}{graph}")).await?;
                 }
             }
         }

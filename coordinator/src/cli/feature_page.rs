@@ -4,10 +4,10 @@ use super::duration::show_ms;
 use super::paint::{Paint, tame, tone_of};
 use super::table::Table;
 use super::task_page::indented;
-use crate::store::view::{FeatureView, Progress};
+use crate::store::view::{FeatureView, NeedsPerson, Progress, cost_of};
 
 /// Features as a table.
-pub fn table(features: &[FeatureView], wide: bool) -> Table {
+fn table(features: &[FeatureView], wide: bool) -> Table {
     let mut heads = vec![
         "NAME", "ID", "STATUS", "TASKS", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
     ];
@@ -46,6 +46,43 @@ pub fn table(features: &[FeatureView], wide: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Features as a table, and what of them waits for a person.
+pub fn list(features: &[FeatureView], wide: bool) -> String {
+    at_a_glance(features, NeedsPerson::of(features), cost_of(features), wide)
+}
+
+/// The same, with what is known of others.
+pub fn at_a_glance(features: &[FeatureView], needs: NeedsPerson, cost_usd: f64, wide: bool) -> String {
+    let mut text = table(features, wide).to_string();
+    if !features.is_empty() {
+        text.push_str(&summary(needs, cost_usd));
+    }
+    text
+}
+
+/// What waits for a person and what was spent, in a line.
+fn summary(needs: NeedsPerson, cost_usd: f64) -> String {
+    let mut parts = Vec::new();
+    if needs.tasks > 0 {
+        let tasks = match needs.tasks {
+            1 => "1 task needs you".to_owned(),
+            n => format!("{n} tasks need you"),
+        };
+        parts.push(format!(
+            "{tasks} (`ralph-coordinator task list --status needs_review`)"
+        ));
+    }
+    match needs.paused {
+        0 => {}
+        1 => parts.push("1 feature is paused".to_owned()),
+        n => parts.push(format!("{n} features are paused")),
+    }
+    if parts.is_empty() {
+        parts.push("nothing waits for you".to_owned());
+    }
+    format!("\n{}, {cost_usd:.2} USD so far\n", parts.join(", "))
 }
 
 /// A feature and how far it is, for people.
@@ -135,4 +172,29 @@ pub fn page(progress: &Progress) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_waits_for_a_person_and_what_was_spent() {
+        let check = |tasks, paused, expected: &str| {
+            let told = summary(NeedsPerson { tasks, paused }, 12.5);
+            assert_eq!(told, format!("\n{expected}, 12.50 USD so far\n"));
+        };
+        check(0, 0, "nothing waits for you");
+        check(
+            1,
+            0,
+            "1 task needs you (`ralph-coordinator task list --status needs_review`)",
+        );
+        check(
+            2,
+            1,
+            "2 tasks need you (`ralph-coordinator task list --status needs_review`), 1 feature is paused",
+        );
+        check(0, 3, "3 features are paused");
+    }
 }

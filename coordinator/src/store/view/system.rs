@@ -11,12 +11,15 @@ use super::door::{WaitingView, sites, waiting};
 use super::feature::{FeatureView, features};
 use super::task::{HeldTask, held_tasks};
 use super::worker::{WorkerView, shown};
+use crate::domain::states::FeatureState;
 use crate::store;
 
 /// Sessions and features that it names at most.
 const NAMED: i64 = 50;
 /// Features that don't run any more, shown so that a screen is not empty after the work.
 const RECENT: i64 = 5;
+/// Of tasks that failed or need a person, the newest are looked at.
+const LOOKED_AT: i64 = 10_000;
 /// Ready tasks are counted no further than this in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
 /// Notices are counted no further.
@@ -29,6 +32,12 @@ pub struct SystemView {
     pub version: String,
     /// Features that run or are paused, and the newest others.
     pub features: Vec<FeatureView>,
+    /// What only a person can move on.
+    #[serde(default)]
+    pub needs_person: NeedsPerson,
+    /// What the features that are named cost so far, with all of their runs. US dollars.
+    #[serde(default)]
+    pub cost_usd: f64,
     /// What runs now, longest first.
     pub sessions: Vec<SessionView>,
     /// How many run now.
@@ -55,6 +64,34 @@ pub struct UndeliveredView {
     pub notices: i64,
     /// What went wrong with the newest.
     pub error: String,
+}
+
+/// How much only a person can move on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct NeedsPerson {
+    /// Tasks of all features that have the status `needs_review`.
+    pub tasks: i64,
+    /// Features that are paused, of those that are named.
+    pub paused: i64,
+}
+
+impl NeedsPerson {
+    /// Of these features alone.
+    pub fn of(features: &[FeatureView]) -> Self {
+        let paused = features
+            .iter()
+            .filter(|feature| feature.status == FeatureState::Paused);
+        Self {
+            tasks: features.iter().map(|feature| feature.tasks.needs_review).sum(),
+            paused: i64::try_from(paused.count()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// What features cost so far. US dollars.
+pub fn cost_of(features: &[FeatureView]) -> f64 {
+    // The sum of nothing is a negative zero.
+    features.iter().fold(0.0, |cost, feature| cost + feature.cost_usd)
 }
 
 /// One pool.
@@ -113,10 +150,17 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         sqlx::query_scalar!(r#"select count(*) as "n!" from dispatches where state = 'live'"#)
             .fetch_one(&mut *conn)
             .await?;
+    let features = features(conn, &ids).await?;
+    let needs_person = NeedsPerson {
+        tasks: in_review(conn).await?,
+        ..NeedsPerson::of(&features)
+    };
     Ok(SystemView {
         live_sessions,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        features: features(conn, &ids).await?,
+        needs_person,
+        cost_usd: cost_of(&features),
+        features,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
         waiting: waiting(&queued, &sites(&list, &accounts)),
@@ -124,4 +168,19 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         pools,
         undelivered: undelivered(conn).await?,
     })
+}
+
+/// Tasks that need a person; those of them, and of the failed ones, that are no longer among the newest aren't counted.
+async fn in_review(conn: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"select count(*) as "n!"
+           from (
+             select task_id from task_texts where reason is not null order by task_id desc limit $1
+           ) x
+           cross join lateral (select state, children from tasks where id = x.task_id limit 1) t
+           where t.state = 'needs_review' and t.children = 0"#,
+        LOOKED_AT,
+    )
+    .fetch_one(conn)
+    .await
 }
