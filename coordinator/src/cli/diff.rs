@@ -7,7 +7,7 @@ use super::args::Globals;
 use super::branch::fetch_feature;
 use super::client::{Client, escape};
 use super::git::{fetch, git, git_paged, has_commit, within_repository};
-use super::task_page::when;
+use super::local_time::when;
 use crate::store::view::{DispatchView, FeatureView, TaskDetail};
 
 /// Which task's change, and how it is shown.

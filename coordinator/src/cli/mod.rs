@@ -24,6 +24,7 @@ mod feature_page;
 mod feature_text;
 mod git;
 mod init;
+mod local_time;
 mod logs;
 mod man;
 mod memory;

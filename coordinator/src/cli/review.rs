@@ -2,10 +2,11 @@
 
 use super::args::Globals;
 use super::client::{Client, escape};
+use super::local_time::when;
 use super::output::{self, Format};
 use super::pager;
 use super::paint::{Paint, Tone, tame, tone_of};
-use super::task_page::{indented, weakened, when};
+use super::task_page::{indented, weakened};
 use crate::domain::states::TaskState;
 use crate::store::view::{DispatchView, Examined, Page};
 

@@ -7,9 +7,9 @@ use clap::Subcommand;
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::duration::show_ms;
+use super::local_time::when;
 use super::output;
 use super::table::Table;
-use super::task_page::when;
 use crate::store::view::{Page, RunView};
 
 /// Look at runs

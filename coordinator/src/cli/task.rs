@@ -8,6 +8,7 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
+use super::local_time::when;
 use super::output::{self, Format};
 use super::start::Usage;
 use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
@@ -366,7 +367,7 @@ fn log_table(entries: &[LogEntry]) -> Table {
     );
     for entry in entries {
         table.row([
-            task_page::when(entry.at),
+            when(entry.at),
             entry.actor.clone(),
             entry.what.clone(),
             entry.why.clone().unwrap_or_default(),

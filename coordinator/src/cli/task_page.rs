@@ -1,10 +1,9 @@
 //! Tasks for people: as rows, and one with everything around it.
 
 use ralph_shared::wire::{Stray, TestChange};
-use time::OffsetDateTime;
-use time::macros::format_description;
 
 use super::duration::show_ms;
+use super::local_time::when;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
@@ -223,12 +222,4 @@ pub(super) fn weakened(test: &TestChange) -> String {
 
 pub(super) fn indented(text: &str) -> String {
     tame(text.trim()).replace('\n', "\n        ")
-}
-
-/// A time as people read it, in UTC.
-pub fn when(at: OffsetDateTime) -> String {
-    at.format(format_description!(
-        "[year]-[month]-[day] [hour]:[minute]:[second]Z"
-    ))
-    .unwrap_or_default()
 }

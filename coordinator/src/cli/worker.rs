@@ -6,10 +6,10 @@ use clap::Subcommand;
 
 use super::args::Globals;
 use super::client::{Client, escape};
+use super::local_time::when;
 use super::output::{self, Format};
 use super::paint::tame;
 use super::table::Table;
-use super::task_page::when;
 use crate::api::body::{Done, Steer};
 use crate::store::view::{Page, WorkerView};
 

@@ -1,9 +1,9 @@
-//! What people see first when they look at everything: what waits for them, and what it cost.
+//! What people see at a glance: what waits for them, what it cost, and when something was.
 
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
-use crate::typed::said;
+use crate::typed::{said, said_in};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
@@ -43,5 +43,26 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
         (&status["needs_person"], &status["cost_usd"]),
         (&json!({"tasks": 0, "paused": 1}), &json!(1.5))
     );
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_told_times_of_their_zone_and_programs_of_none() {
+    let stage = Stage::set().await;
+    stage
+        .api
+        .submit("g", "- {key: a, title: A, pool: nowhere}\n")
+        .await;
+    said(&stage, "task skip g/a").await;
+    for (zone, ends) in [("XYZ-5:30", "+05:30"), ("XYZ3", "-03:00"), ("UTC0", "Z")] {
+        let log = said_in(zone, &stage, "task log g/a").await;
+        let entry = log.lines().find(|line| line.contains("skip")).unwrap_or(&log);
+        let time = entry.split_whitespace().nth(1).unwrap_or_default();
+        assert!(time.ends_with(ends), "{zone}: {log}");
+        let log = said_in(zone, &stage, "task log g/a --output json").await;
+        let log: Value = serde_json::from_str(&log).unwrap();
+        let at = log["items"][0]["at"].as_str().unwrap();
+        assert!(at.ends_with('Z'), "{zone}: {log}");
+    }
     stage.strike().await;
 }

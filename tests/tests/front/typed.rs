@@ -34,6 +34,14 @@ pub async fn said(stage: &Stage, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The same, to somebody in this time zone.
+pub async fn said_in(zone: &str, stage: &Stage, line: &str) -> String {
+    let mut command = command(stage, line);
+    command.env("TZ", zone);
+    let output = Command::from(command).output().await.unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Types a command until it prints these words.
 pub async fn until_said(stage: &Stage, line: &str, words: &str) -> String {
     until(&format!("`{line}` to say `{words}`"), async || {

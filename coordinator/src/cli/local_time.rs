@@ -1,0 +1,58 @@
+//! Times for people, in the zone of whoever looks: what `TZ` says, else the machine's. What programs read stays in UTC.
+
+// Only the C library knows the rules of zones, and it writes to where it is told.
+#![allow(unsafe_code)]
+
+use time::macros::format_description;
+use time::{OffsetDateTime, UtcOffset};
+
+/// A time as people read it, with what it differs from UTC.
+pub fn when(at: OffsetDateTime) -> String {
+    shown(at, offset_at(at).unwrap_or(UtcOffset::UTC))
+}
+
+fn shown(at: OffsetDateTime, offset: UtcOffset) -> String {
+    let at = at.checked_to_offset(offset).unwrap_or(at);
+    let text = if at.offset().is_utc() {
+        at.format(format_description!(
+            "[year]-[month]-[day] [hour]:[minute]:[second]Z"
+        ))
+    } else {
+        at.format(format_description!(
+            "[year]-[month]-[day] [hour]:[minute]:[second][offset_hour sign:mandatory]:[offset_minute]"
+        ))
+    };
+    text.unwrap_or_default()
+}
+
+/// What local time differs from UTC at that time.
+fn offset_at(at: OffsetDateTime) -> Option<UtcOffset> {
+    let seconds = at.unix_timestamp();
+    // SAFETY: `tm` is plain data for which zeros are valid, and the call writes only into it. It reads the environment, which no
+    // command changes.
+    let local = unsafe {
+        let mut local: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&raw const seconds, &raw mut local).is_null() {
+            return None;
+        }
+        local
+    };
+    UtcOffset::from_whole_seconds(i32::try_from(local.tm_gmtoff).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::offset;
+
+    use super::*;
+
+    #[test]
+    fn a_time_says_what_it_differs_from_utc() {
+        let check = |offset: UtcOffset, expected: &str| {
+            assert_eq!(shown(OffsetDateTime::UNIX_EPOCH, offset), expected);
+        };
+        check(UtcOffset::UTC, "1970-01-01 00:00:00Z");
+        check(offset!(+5:30), "1970-01-01 05:30:00+05:30");
+        check(offset!(-3:30), "1969-12-31 20:30:00-03:30");
+    }
+}
