@@ -347,6 +347,9 @@ fn host() -> String {
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
+    let agents = config.agents.values().flat_map(AgentCommand::secrets);
+    let secrets = session::own_secrets().into_iter().chain(agents);
+    let redactor = Redactor::new(secrets.chain(config.sandbox.network.secret()));
     let workspaces = Workspaces::open_with(
         &home.workspaces(),
         workspace::Settings {
@@ -360,16 +363,14 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             dirs: config.dirs.clone(),
             command_env: config.command_env.clone(),
             sandbox: config.sandbox.clone(),
+            redactor: redactor.clone(),
             ..workspace::Settings::default()
         },
     )
     .await?;
     let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
-    let agents = config.agents.values().flat_map(AgentCommand::secrets);
-    let secrets = session::own_secrets().into_iter().chain(agents);
-    let secrets = secrets.chain(config.sandbox.network.secret());
     let life = Arc::new(Life {
-        redactor: Redactor::new(secrets),
+        redactor,
         incarnation: Incarnation::new(),
         draining: shutdown,
         ending: CancellationToken::new(),

@@ -162,6 +162,19 @@ async fn secrets_leave_neither_as_text_nor_in_the_transcript() {
 }
 
 #[tokio::test]
+async fn no_half_of_a_secret_stays_where_standard_error_is_cut() {
+    // 16 KiB are kept, which begin in the middle of it.
+    let played = scene(
+        "@run (printf %s $MY_TOKEN; head -c 16377 /dev/zero | tr '\\0' e) >/proc/$PPID/fd/2\n@say over",
+    )
+    .secret("MY_TOKEN", "correct-horse-battery")
+    .play()
+    .await;
+    let tail = &played.end.stderr_tail;
+    assert!(tail.starts_with("dacted]ee"), "{}", &tail[..tail.len().min(40)]);
+}
+
+#[tokio::test]
 async fn read_only_sessions_are_told_no_write() {
     let played = scene("@say hi").access(Access::ReadOnly).play().await;
     assert_eq!(played.end.ended, turn("end_turn"));

@@ -1,4 +1,4 @@
-//! The agent's process: its own process group, a cleaned environment, pipes, and the end of its standard error.
+//! The agent's process: its own process group, a cleaned environment, pipes, and the end of its standard error, redacted.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,8 +16,9 @@ use tokio::process::{Child, ChildStdout};
 use tokio::task::JoinHandle;
 
 use super::leftovers::{self, Group, MARK};
+use super::redact::Redactor;
+use super::redacted_tail::RedactedTail;
 use super::spec::SessionSpec;
-use super::tail::Tail;
 use crate::sandbox::Confinement;
 
 /// How much of the agent's standard error is kept. Bytes.
@@ -37,7 +38,7 @@ pub struct Agent {
     /// The process groups of the session: the agent's, its terminals'.
     groups: Vec<Group>,
     exit: Option<ExitStatus>,
-    stderr: Arc<Mutex<Tail>>,
+    stderr: Arc<Mutex<RedactedTail>>,
     stderr_reader: JoinHandle<()>,
     cleaned: bool,
 }
@@ -60,6 +61,7 @@ impl Agent {
         spec: &SessionSpec,
         environment: BTreeMap<OsString, OsString>,
         confinement: &Confinement,
+        redactor: &Redactor,
     ) -> Result<(Self, Pipes), Ended> {
         if LEAVING.load(Ordering::Relaxed) {
             let reason = EndReason::Drain;
@@ -95,7 +97,7 @@ impl Agent {
             not_found(spec, &format!("{error}{hint}"))
         })?;
         let group = Group::led_by(&child);
-        let stderr = Arc::new(Mutex::new(Tail::new(STDERR_TAIL_BYTES)));
+        let stderr = Arc::new(Mutex::new(RedactedTail::new(redactor, STDERR_TAIL_BYTES)));
         let taken = child
             .stdin
             .take()
@@ -198,13 +200,14 @@ impl Drop for Agent {
     }
 }
 
-async fn keep_tail(mut source: tokio::process::ChildStderr, tail: Arc<Mutex<Tail>>) {
+async fn keep_tail(mut source: tokio::process::ChildStderr, tail: Arc<Mutex<RedactedTail>>) {
     let mut buffer = vec![0; 8 * 1024];
     while let Ok(count @ 1..) = source.read(&mut buffer).await {
         tail.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(&buffer[..count]);
     }
+    tail.lock().unwrap_or_else(PoisonError::into_inner).end();
 }
 
 fn not_found(spec: &SessionSpec, cause: &str) -> Ended {

@@ -23,7 +23,7 @@
 //! | [`resume`] | whether an agent that ended in the middle of its turn is started again |
 //! | [`check`] | what the agent said is looked at before the session ends |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
-//! | [`transcript`], [`redact`], [`secrets`] | what is shown while it runs, without secrets |
+//! | [`transcript`], [`redact`], [`redacted_tail`], [`secrets`] | what is shown while it runs, without secrets |
 
 mod agent;
 mod check;
@@ -46,6 +46,7 @@ mod permissions;
 mod person;
 mod record;
 mod redact;
+mod redacted_tail;
 mod requests;
 mod resume;
 mod run;
@@ -70,6 +71,7 @@ pub use pattern::Pattern;
 pub use permissions::Rule;
 pub use person::{Person, Question, Said, Turn};
 pub use redact::{REDACTED, RedactedStream, Redactor};
+pub use redacted_tail::RedactedTail;
 pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use secrets::{own_secrets, secret_values};
 pub use spec::{AgentCommand, Resume, SessionEnd, SessionSpec};

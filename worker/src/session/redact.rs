@@ -40,6 +40,13 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
+impl Default for Redactor {
+    /// Knows the key shapes alone.
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
 impl Redactor {
     /// Knows the key shapes and these values, also as they stand inside JSON strings.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {

@@ -83,7 +83,7 @@ async fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> Ses
         tool_calls: record.tool_calls,
         attempted: record.attempted().iter().map(text).collect(),
         last_tool_error: record.last_tool_error.as_ref().map(text),
-        stderr_tail: redactor.text(&stderr_tail),
+        stderr_tail,
         questions: record.questions().iter().map(text).collect(),
         agent: record.agent,
     }
@@ -227,7 +227,9 @@ async fn process(
         Err(message) => return Ended::Workspace { message, away: false }.into(),
     };
     let cgroup = confinement.cgroup();
-    let (mut agent, Pipes { stdin, stdout }) = match Agent::start(spec, environment.clone(), &confinement) {
+    let redactor = record.transcript.redactor();
+    let started = Agent::start(spec, environment.clone(), &confinement, redactor);
+    let (mut agent, Pipes { stdin, stdout }) = match started {
         Ok(started) => started,
         Err(ended) => return ended.into(),
     };

@@ -15,9 +15,9 @@ use super::process::{self, RunError};
 use super::record::Folders;
 use super::workspaces::Settings;
 use crate::sandbox::{Confinement, Wanted, policy};
-use crate::session::{MARK, kill_leftovers};
+use crate::session::{MARK, RedactedTail, kill_leftovers};
 
-/// How much of a command's output is kept, its end.
+/// How much of a command's output is kept, its end, redacted.
 const OUTPUT_BYTES: usize = 16 << 10;
 
 /// Variables of the worker's that the commands see.
@@ -27,7 +27,7 @@ const PASSED: &[&str] = &["PATH", "LANG", "TERM", "TZ"];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CommandFailure {
     pub command: String,
-    /// The end of its output, and how it ended.
+    /// The end of its output, redacted, and how it ended.
     pub output: String,
 }
 
@@ -73,14 +73,14 @@ pub(super) async fn run(
             .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
         command.args(["-c", script]).current_dir(room.tree);
         let bound = room.settings.command_bound;
-        let (status, output) = process::run_merged(command, &confinement, bound, OUTPUT_BYTES).await;
+        let mut output = RedactedTail::new(&room.settings.redactor, OUTPUT_BYTES);
+        let status = process::run_merged(command, &confinement, bound, &mut output).await;
         sweep.now().await;
         if let Some(how) = failure(status) {
             sweep.done();
-            let output = String::from_utf8_lossy(&output);
             return Ok(Some(CommandFailure {
                 command: script.clone(),
-                output: format!("{output}\n[{how}]\n"),
+                output: format!("{}\n[{how}]\n", output.text()),
             }));
         }
     }

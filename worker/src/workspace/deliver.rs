@@ -1,7 +1,5 @@
 //! The feature's branch is brought into another one, or handed over to the user's own command (DESIGN 6).
 
-use std::process::Stdio;
-
 use ralph_shared::wire::{Decided, EndReason, IntegrationEnd, MergeHow};
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -11,11 +9,12 @@ use super::commit::{self, Signature};
 use super::error::WorkspaceError;
 use super::integrate::{Decision, TASK_TRAILER, told};
 use super::operate::{Change, Operation, Planned, failed, nothing_to_do, refused};
-use super::process::{self, Bounds};
+use super::process;
 use super::rebase::{self, Rebased};
 use crate::faults;
+use crate::session::RedactedTail;
 
-/// How much of the output of the user's own command is told. Bytes.
+/// How much of the output of the user's own command is told, its end, redacted. Bytes.
 const OUTPUT_BYTES: usize = 16 << 10;
 /// What such a command is told of the feature. Characters; a variable has its limit.
 const SUMMARY_CHARS: usize = 20_000;
@@ -174,25 +173,17 @@ impl Operation<'_> {
             .env("RALPH_HEAD", &head)
             .env("RALPH_REPOSITORY", &site.git_order.repository.address)
             .env("RALPH_TITLE", &self.order.subject)
-            .env("RALPH_SUMMARY", summary)
-            .stdin(Stdio::null());
-        let bounds = Bounds {
-            time: site.settings.command_bound,
-            stdout_bytes: OUTPUT_BYTES,
-            stderr_bytes: OUTPUT_BYTES,
-        };
+            .env("RALPH_SUMMARY", summary);
+        let mut output = RedactedTail::new(&site.settings.redactor, OUTPUT_BYTES);
         faults::point("operate.before_command");
-        let why = match process::run(command, b"", bounds).await {
-            Ok(finished) if finished.status.success() => {
+        let why = match process::run_own(command, site.settings.command_bound, &mut output).await {
+            Ok(status) if status.success() => {
                 return Ok(IntegrationEnd::Merged {
                     commit: head,
                     empty: false,
                 });
             }
-            Ok(finished) => {
-                let words = [finished.stdout, finished.stderr].concat();
-                format!("{}\n{}", finished.status, String::from_utf8_lossy(&words).trim())
-            }
+            Ok(status) => format!("{status}\n{}", output.text().trim()),
             Err(error) => error.to_string(),
         };
         fails(

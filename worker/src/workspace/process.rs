@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
 use crate::sandbox::{Confinement, Inside};
+use crate::session::RedactedTail;
 
 /// How long pipes are still read after the program ended, when something that it left running (a credential cache,
 /// say) holds them open.
@@ -81,36 +82,64 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
     })
 }
 
-/// Runs `command` with standard output and error in one pipe, of which the last `tail_bytes` are kept. The whole group
-/// is killed when the program ends: nothing that it started in the background goes on. The command is one of
-/// `confinement`.
+/// Runs `command` with standard output and error in one pipe. The whole group is killed when the program ends: nothing that it
+/// started in the background goes on. The command is one of `confinement`.
 pub(super) async fn run_merged(
     mut command: Inside,
     confinement: &Confinement,
     time: Duration,
-    tail_bytes: usize,
-) -> (Result<ExitStatus, RunError>, Vec<u8>) {
-    let mut output = Kept::tail(tail_bytes);
-    let status = async {
-        let (reader, writer) = io::pipe()?;
-        let writer = OwnedFd::from(writer);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(writer.try_clone()?))
-            .stderr(Stdio::from(writer));
-        command.kill_on_drop(true);
-        let child = confinement.spawn(&mut command)?;
-        let (mut child, _group) = grouped(child);
-        // The command holds the parent's copies of the pipe's writing end.
-        drop(command);
-        let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        tokio::time::timeout(time, wait_and(&mut child, output.fill(Some(reader))))
-            .await
-            .map_err(|_| RunError::TimedOut(time))?
-            .map_err(RunError::from)
-    }
-    .await;
-    (status, output.bytes)
+    output: &mut RedactedTail,
+) -> Result<ExitStatus, RunError> {
+    let reader = merge(&mut command)?;
+    command.kill_on_drop(true);
+    let child = confinement.spawn(&mut command)?;
+    let (mut child, _group) = grouped(child);
+    // The command holds the parent's copies of the pipe's writing end.
+    drop(command);
+    end_merged(&mut child, reader, time, output).await
+}
+
+/// The same for the user's own command, which runs with the worker's rights: what it leaves running goes on.
+pub(super) async fn run_own(
+    mut command: Command,
+    time: Duration,
+    output: &mut RedactedTail,
+) -> Result<ExitStatus, RunError> {
+    let reader = merge(&mut command)?;
+    let (mut child, group) = grouped(command.process_group(0).kill_on_drop(true).spawn()?);
+    drop(command);
+    let status = end_merged(&mut child, reader, time, output).await?;
+    group.leave();
+    Ok(status)
+}
+
+/// Gives a command one pipe for all its output, and the pipe's other end.
+fn merge(command: &mut Command) -> io::Result<pipe::Receiver> {
+    let (reader, writer) = io::pipe()?;
+    let writer = OwnedFd::from(writer);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(writer.try_clone()?))
+        .stderr(Stdio::from(writer));
+    pipe::Receiver::from_owned_fd(OwnedFd::from(reader))
+}
+
+/// Waits for a command's end, with what it prints meanwhile.
+async fn end_merged(
+    child: &mut Child,
+    mut reader: pipe::Receiver,
+    time: Duration,
+    output: &mut RedactedTail,
+) -> Result<ExitStatus, RunError> {
+    let transfer = async {
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(count @ 1..) = reader.read(&mut buffer).await {
+            output.push(&buffer[..count]);
+        }
+    };
+    let status = tokio::time::timeout(time, wait_and(child, transfer)).await;
+    output.end();
+    Ok(status.map_err(|_| RunError::TimedOut(time))??)
 }
 
 /// A child that leads a process group, with that group.
@@ -206,6 +235,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+    use crate::session::Redactor;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -256,8 +286,9 @@ mod tests {
         let own = std::env::vars_os().collect();
         let mut command = confinement.command("sh", &own).unwrap();
         command.args(["-c", "echo a; echo b >&2; echo c; sleep 600 & exit 1"]);
-        let (status, output) = run_merged(command, &confinement, Duration::from_secs(20), 100).await;
+        let mut output = RedactedTail::new(&Redactor::default(), 100);
+        let status = run_merged(command, &confinement, Duration::from_secs(20), &mut output).await;
         assert_eq!(status.unwrap().code(), Some(1));
-        assert_eq!(output, b"a\nb\nc\n");
+        assert_eq!(output.text(), "a\nb\nc\n");
     }
 }

@@ -20,6 +20,7 @@ use super::history::History;
 use super::mirror::Mirror;
 use super::record::{self, Folders, Purpose, Record, State};
 use crate::sandbox::Sandbox;
+use crate::session::Redactor;
 
 /// Bounds and environment of what runs for workspaces.
 #[derive(Debug, Clone)]
@@ -50,6 +51,8 @@ pub struct Settings {
     pub command_env: BTreeMap<String, String>,
     /// What confines these commands, which run what agents wrote.
     pub sandbox: Sandbox,
+    /// What takes secrets out of what these commands print.
+    pub redactor: Redactor,
 }
 
 impl Default for Settings {
@@ -68,6 +71,7 @@ impl Default for Settings {
             dirs: Vec::new(),
             command_env: BTreeMap::new(),
             sandbox: Sandbox::default(),
+            redactor: Redactor::default(),
         }
     }
 }

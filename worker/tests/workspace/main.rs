@@ -17,6 +17,7 @@ mod merging;
 mod odd;
 mod operating;
 mod preparing;
+mod printed;
 mod pruning;
 mod remote;
 mod snapshots;
