@@ -110,15 +110,34 @@ async fn a_folder_that_its_worker_was_not_given_stays_closed() {
     let graph = "- {key: one, title: One, description: '@write one.txt one'}";
     let elsewhere = world.dir().join("elsewhere");
     std::fs::create_dir_all(&elsewhere).unwrap();
-    for (name, dirs) in [("nowhere", None), ("elsewhere", Some(elsewhere.as_path()))] {
+    let gone = elsewhere.join("gone");
+    let closed = "this worker may not: add it to `dirs` of [workspace]";
+    let rows = [
+        ("nowhere", None, &dir, closed),
+        ("elsewhere", Some(elsewhere.as_path()), &dir, closed),
+        (
+            "gone",
+            Some(elsewhere.as_path()),
+            &gone,
+            "there is no such folder",
+        ),
+    ];
+    for (name, dirs, folder, words) in rows {
         let _worker = world.worker(&worker(name, name, dirs)).unwrap();
-        let scene = Scene::scratch(&world, name, graph, inside(&dir, 0)).await;
+        let scene = Scene::scratch(&world, name, graph, inside(folder, 0)).await;
         scene.ends(RunOutcome::Blocked).await;
-        let (_, _, reason) = scene.attempts().await.pop().unwrap();
-        assert!(
-            reason.contains("this worker may not") && reason.contains("`dirs` of [workspace]"),
-            "{reason}"
-        );
+        let attempts = scene.attempts().await;
+        // As at a door: after pauses, and none of it is a failure of the task's, which may have none here.
+        let doors = attempts.iter().filter(|(_, outcome, _)| outcome == "door");
+        assert_eq!((attempts.len(), doors.count()), (5, 5), "{attempts:?}");
+        let failures: i16 = sqlx::query_scalar("select failures from tasks where id = $1")
+            .bind(scene.tasks[0].0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+        assert_eq!(failures, 0);
+        let reason = &attempts[4].2;
+        assert!(reason.contains(words), "{reason}");
     }
     // Nor does a folder that holds the worker's own secrets open.
     let all = world.dir().to_owned();

@@ -224,7 +224,8 @@ async fn process(
     };
     let confinement = match confine(spec, environment) {
         Ok(confinement) => confinement,
-        Err(message) => return Ended::Workspace { message, away: false }.into(),
+        // What this worker lacks, another one may have.
+        Err(message) => return Ended::Workspace { message, away: true }.into(),
     };
     let cgroup = confinement.cgroup();
     let redactor = record.transcript.redactor();

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,16 +78,19 @@ impl Workspaces {
             path: PathBuf::from(&order.path),
             why: why.to_owned(),
         };
-        let path = fs::canonicalize(&order.path)
-            .ok()
-            .filter(|path| path.is_absolute() && path.is_dir())
-            .ok_or_else(|| refuse("there is no such folder on this worker's machine"))?;
+        let path = fs::canonicalize(&order.path).map_err(|error| refuse(&unfound(&error)))?;
+        if !path.is_dir() {
+            return Err(refuse("it is no folder: submit again with one"));
+        }
         let allowed = &self.settings().dirs;
         let below = |dir: &PathBuf| fs::canonicalize(dir).is_ok_and(|dir| path.starts_with(dir));
         if !allowed.iter().any(below) {
             return Err(refuse(
                 "this worker may not: add it to `dirs` of [workspace] in its .ralph.toml, or start it with --dir",
             ));
+        }
+        if let Err(error) = fs::read_dir(&path) {
+            return Err(refuse(&unfound(&error)));
         }
         // Agents would read the worker's own secrets, and write what it trusts.
         let own = self.data().parent().unwrap_or(self.data());
@@ -96,6 +100,19 @@ impl Workspaces {
             ));
         }
         Ok(path)
+    }
+}
+
+/// Why a folder can't be looked into, and what to do.
+fn unfound(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "there is no such folder on this worker's machine: make it, or submit again with one that is there".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "this worker's user may not look into it: give that user the right to, or run the worker as its owner".to_owned()
+        }
+        _ => format!("it can't be read: {error}"),
     }
 }
 

@@ -146,9 +146,24 @@ impl WorkspaceError {
         }
     }
 
-    /// Whether it says nothing of the task: the server or this worker is the trouble.
+    /// Whether it says nothing of the task: the server or this worker is the trouble. Another worker may do it, or this one once
+    /// a person did what the message says.
     pub fn is_elsewhere(&self) -> bool {
-        self.is_away() || matches!(self, Self::Io { .. } | Self::Busy { .. })
+        match self {
+            Self::Git(error) => error.trouble.is_elsewhere(),
+            Self::Dir { .. }
+            | Self::DirLeft { .. }
+            | Self::Sandbox(_)
+            | Self::OverBudget { .. }
+            | Self::Busy { .. }
+            | Self::NoGit(_)
+            | Self::Io { .. } => true,
+            Self::Order(_)
+            | Self::Setup { .. }
+            | Self::EmptyRepository { .. }
+            | Self::CommitMissing { .. }
+            | Self::Submodule { .. } => false,
+        }
     }
 
     /// For `map_err` on file operations.
@@ -208,5 +223,48 @@ impl GitError {
     pub(super) fn suspects_objects(&self) -> bool {
         let words = self.words.to_lowercase();
         !self.trouble.is_remote() && BROKEN.iter().any(|broken| words.contains(broken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_may_not_enter_says_nothing_of_the_task() {
+        let dir = WorkspaceError::Dir {
+            path: PathBuf::from("/srv/notes"),
+            why: "this worker may not".to_owned(),
+        };
+        let git = |words: &str| {
+            WorkspaceError::Git(GitError {
+                command: "fetch".to_owned(),
+                trouble: Trouble::of(words),
+                words: words.to_owned(),
+                code: Some(128),
+            })
+        };
+        let setup = WorkspaceError::Setup {
+            command: "npm ci".to_owned(),
+            output: String::new(),
+        };
+        let rows = [
+            (dir, true),
+            (
+                git("fatal: '/srv/x' does not appear to be a git repository"),
+                true,
+            ),
+            (
+                git("fatal: detected dubious ownership in repository at '/srv/x'"),
+                true,
+            ),
+            (git("fatal: Authentication failed for 'https://x/'"), true),
+            (git("Connection refused"), true),
+            (git("fatal: bad object"), false),
+            (setup, false),
+        ];
+        for (error, elsewhere) in rows {
+            assert_eq!(error.is_elsewhere(), elsewhere, "{error}");
+        }
     }
 }

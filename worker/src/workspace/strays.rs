@@ -22,7 +22,6 @@ use super::push;
 use super::rebase;
 use super::record::Folders;
 use super::stray_refs::{Place, named};
-use super::trouble::Trouble;
 
 /// Strays of one attempt that are pushed.
 const MOST: usize = 50;
@@ -96,8 +95,8 @@ pub(super) async fn push(git: &Git, attempt: &Attempt<'_>, folders: &Folders) ->
         Ok(strays) => strays,
         Err(error) => {
             tracing::warn!(%error, "commits that an agent left beside its work can't be looked into");
-            let waits = error.is_elsewhere()
-                || matches!(&error, WorkspaceError::Git(error) if error.trouble == Trouble::NoSpace);
+            let waits =
+                error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. });
             let all = looked_at.iter().take(MOST);
             let kept = |(place, commit): &&(Place, String)| Stray {
                 waits,

@@ -124,6 +124,21 @@ impl Trouble {
         matches!(self, Self::Unreachable | Self::NoSpace | Self::TimedOut)
     }
 
+    /// Whether it is the server's, or the worker's that can't get to what is there: no task made it, and none can mend it.
+    pub fn is_elsewhere(self) -> bool {
+        self.is_away()
+            || matches!(
+                self,
+                Self::Authentication
+                    | Self::HostKey
+                    | Self::HostKeyChanged
+                    | Self::Certificate
+                    | Self::NotFound
+                    | Self::Ownership
+                    | Self::NoLfs
+            )
+    }
+
     /// Whether the remote itself was the trouble, rather than something on this side.
     pub fn is_remote(self) -> bool {
         !matches!(self, Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs)
@@ -161,7 +176,10 @@ impl Trouble {
             }
             Self::NoSpace => "free space or raise the quota, on the server or where the message says",
             Self::Unreachable => "check the address, the network and the server; Ralph tries again by itself",
-            Self::NotFound => "check the address of the repository, and that the worker's user may read it",
+            Self::NotFound => {
+                "check the address of the repository, that the worker's user may read it, and, where it is a path, that it is one \
+                 of the worker's machine"
+            }
             Self::Ownership => {
                 "run `git config --global --add safe.directory PATH` as the worker's user, or run the worker as \
                  the owner"
