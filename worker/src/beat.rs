@@ -1,15 +1,19 @@
 //! Heartbeats: leases are renewed, settled reports leave the spool, orders arrive. They also publish what waits in the
-//! spool, so that a report is sent until it is settled (DESIGN 2).
+//! spool, so that a report is sent until it is settled (DESIGN 2). What was pushed after its report is sent until an order says
+//! that it is known: heartbeats don't name it, since its dispatch is settled already.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures::StreamExt as _;
+use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
 
 use crate::life::{Hearing, Life};
 use crate::outgoing;
 use crate::reminder::Reminder;
+use crate::spool::Spool;
 
 /// Renewals go on until the process ends, drain included.
 pub async fn run(life: Arc<Life>) {
@@ -49,7 +53,20 @@ async fn renew(life: &Life) {
 pub async fn publish_spooled(life: &Life) {
     // A coordinator that died with it in its hands must not keep others from it for long.
     let again = life.times().lease / 2;
-    for (dispatch, spooled) in life.spool.due(Instant::now(), again) {
+    let due = life.spool.due(Instant::now(), again);
+    if !publish_from(life, &life.spool, due).await {
+        return;
+    }
+    // Before the session's own report it would be taken for that.
+    let reported = life.spool.dispatches();
+    let mut late = life.late.due(Instant::now(), again);
+    late.retain(|(dispatch, _)| !reported.contains(dispatch));
+    publish_from(life, &life.late, late).await;
+}
+
+/// Publishes these reports of a spool; `false` when the broker takes none now.
+async fn publish_from(life: &Life, spool: &Spool, due: Vec<(DispatchId, Bytes)>) -> bool {
+    for (dispatch, spooled) in due {
         let body = match outgoing::message(life, &spooled).await {
             Ok(body) => body,
             // What keeps one report must not keep the others.
@@ -60,16 +77,17 @@ pub async fn publish_spooled(life: &Life) {
         };
         let too_large = body.len() > life.link.most_bytes();
         match life.link.report(body).await {
-            Ok(()) => life.spool.published(dispatch, Instant::now()),
+            Ok(()) => spool.published(dispatch, Instant::now()),
             Err(error) if too_large => {
                 tracing::error!(%dispatch, error = format!("{error:#}"), "a report is too large for the broker; it stays in the spool");
             }
             Err(error) => {
                 tracing::warn!(%dispatch, error = format!("{error:#}"), "report not published; it stays in the spool");
-                return;
+                return false;
             }
         }
     }
+    true
 }
 
 async fn beat(life: &Life, silence: &mut Reminder) {
@@ -144,6 +162,9 @@ async fn orders(life: &Life) {
                         Ok(Control::Settled { settled }) => {
                             for one in settled {
                                 life.spool.settle(one.dispatch, one.settlement);
+                                if one.pushed {
+                                    life.late.settle(one.dispatch, one.settlement);
+                                }
                             }
                         }
                         Ok(Control::Prune) => life.prune_now.notify_one(),

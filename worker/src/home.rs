@@ -65,6 +65,11 @@ impl Home {
         self.dir.join("spool")
     }
 
+    /// Where late pushes wait to be told.
+    pub fn late(&self) -> PathBuf {
+        self.spool().join("late")
+    }
+
     /// Where workspaces lie.
     pub fn workspaces(&self) -> PathBuf {
         self.dir.join("git")

@@ -47,6 +47,8 @@ pub struct Life {
     pub link: Link,
     /// Reports that wait.
     pub spool: Spool,
+    /// The same of pushes that went well only after their session's report was settled.
+    pub late: Spool,
     /// Folders to work in.
     pub workspaces: Workspaces,
     /// What takes secrets out of everything that leaves.
@@ -347,6 +349,7 @@ fn host() -> String {
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
+    let late = Spool::open(home.late())?;
     let agents = config.agents.values().flat_map(AgentCommand::secrets);
     let secrets = session::own_secrets().into_iter().chain(agents);
     let redactor = Redactor::new(secrets.chain(config.sandbox.network.secret()));
@@ -395,6 +398,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         home,
         link,
         spool,
+        late,
         workspaces,
     });
     let left = life.home.left_live();

@@ -57,7 +57,11 @@ fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) 
                 Some((DispatchState::Superseded, false)) => return None,
                 Some((DispatchState::Live | DispatchState::Lost, _)) => return None,
             };
-            Some(Settled { dispatch, settlement })
+            Some(Settled {
+                dispatch,
+                settlement,
+                pushed: false,
+            })
         })
         .collect();
     let end = beat

@@ -163,16 +163,19 @@ async fn settle(deps: &Deps, Taken { reports, messages }: Taken) {
 fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[Fate]) {
     let mut by_worker: BTreeMap<&str, Vec<Settled>> = BTreeMap::new();
     for (incoming, fate) in reports.iter().zip(fates) {
+        // What heartbeats answer too; but they don't ask after a push that is told late.
         let settlement = match fate {
-            Fate::Applied => Settlement::Applied,
+            Fate::Applied | Fate::Poisoned => Settlement::Applied,
             Fate::Superseded => Settlement::Superseded,
-            Fate::Unknown | Fate::Poisoned | Fate::Stuck => continue,
+            Fate::Unknown => Settlement::UnknownDispatch,
+            Fate::Stuck => continue,
         };
         let report = &incoming.report;
         if is_label(&report.worker) {
             by_worker.entry(&report.worker).or_default().push(Settled {
                 dispatch: report.dispatch,
                 settlement,
+                pushed: report.is_pushed(),
             });
         }
     }

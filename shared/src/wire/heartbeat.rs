@@ -50,6 +50,9 @@ pub struct Settled {
     pub dispatch: DispatchId,
     /// How.
     pub settlement: Settlement,
+    /// Whether the report told that all its work is pushed: of a dispatch that was reported before nothing is left to be told.
+    #[serde(default)]
+    pub pushed: bool,
 }
 
 /// An order to end a running dispatch.

@@ -26,6 +26,14 @@ pub struct Report {
     pub finished: Finished,
 }
 
+impl Report {
+    /// Whether it tells of a session all of whose work is pushed.
+    #[must_use]
+    pub fn is_pushed(&self) -> bool {
+        matches!(&self.finished, Finished::Session(session) if session.snapshot.is_pushed())
+    }
+}
+
 /// What ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "finished", rename_all = "snake_case")]

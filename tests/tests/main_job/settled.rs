@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::Settings;
-use ralph_shared::wire::{Control, Settled, Settlement};
+use ralph_shared::wire::{Control, Finished, Report, SessionReport, Settled, Settlement};
 use ralph_tests::harness::{FeatureOptions, Stub, WorkerOptions, World};
 
 use super::scene::Scene;
@@ -44,10 +44,64 @@ async fn a_settled_report_is_told_whenever_it_comes() {
         let settled = vec![Settled {
             dispatch: claimed.dispatch,
             settlement: Settlement::Applied,
+            pushed: true,
         }];
         assert_eq!(order, Control::Settled { settled });
     }
     world.stop().await;
+}
+
+/// A push that comes after its session's report is told from the disk, by whichever life, until a coordinator knows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_push_outlives_its_worker_until_it_is_known() {
+    // Whose order is lost is sent again after half a lease.
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let stub = Stub::hello(&world, "late").await.unwrap();
+    let one = "- key: only\n  title: Only one\n";
+    let _scene = Scene::scratch(&world, "late", one, FeatureOptions::default()).await;
+    let mut orders = stub.link.control("late").await.unwrap();
+    let claimed = stub.claim().await.unwrap();
+    let mut report = stub.done(&claimed);
+    session(&mut report).snapshot.push_error = Some("declined".to_owned());
+    stub.publish(&report).await.unwrap();
+    let told = tokio::time::timeout(SOON, orders.next()).await;
+    let message = told.expect("no order came").unwrap();
+    let order: Control = serde_json::from_slice(&message.payload).unwrap();
+    let of_no_push = |settled: &[Settled]| settled.len() == 1 && !settled[0].pushed;
+    assert!(
+        matches!(&order, Control::Settled { settled } if of_no_push(settled)),
+        "a late push would be taken for known: {order:?}"
+    );
+
+    let mut late = stub.done(&claimed);
+    late.worker = "w1".to_owned();
+    let snapshot = &mut session(&mut late).snapshot;
+    snapshot.commit = Some("c".repeat(40));
+    snapshot.pushed_ref = Some("refs/heads/ralph-attempts/late".to_owned());
+    let noted = world.dir().join("w1/spool/late");
+    std::fs::create_dir_all(&noted).unwrap();
+    let file = noted.join(format!("{}.json", claimed.dispatch.0));
+    std::fs::write(&file, serde_json::to_vec(&late).unwrap()).unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let known = "select pushed_ref = 'refs/heads/ralph-attempts/late' from dispatches where id = $1";
+    world.until(known, claimed.dispatch.0).await.unwrap();
+    let gone = async {
+        while file.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let gone = tokio::time::timeout(SOON, gone).await;
+    gone.expect("the late push still lies in the spool");
+    drop(worker);
+    world.stop().await;
+}
+
+fn session(report: &mut Report) -> &mut SessionReport {
+    match &mut report.finished {
+        Finished::Session(session) => session,
+        Finished::Integration(_) => panic!("no session's report"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,7 +35,7 @@ pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assi
 }
 
 /// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
-/// What that life reported itself stays as it is. `left` is all that ran when it died.
+/// What that life reported itself stays as it is; that it is pushed is told besides. `left` is all that ran when it died.
 pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(Assignment, Workspace)>) {
     let reported = life.spool.dispatches();
     let lost = left.iter().filter(|one| !reported.contains(&one.dispatch));
@@ -53,8 +53,10 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
             body: "The worker died while this session ran.".to_owned(),
         };
         let snapshot = workspace.finish(&message).await;
-        let pushed = snapshot.is_pushed();
-        if !reported.contains(&assignment.dispatch) {
+        let mut pushed = snapshot.is_pushed();
+        if reported.contains(&assignment.dispatch) {
+            pushed = pushed && is_noted(life, assignment.dispatch, snapshot);
+        } else {
             let mut report = broken_off(life, &assignment, snapshot, alone);
             let logins = life
                 .config
@@ -125,9 +127,9 @@ async fn push_what_is_left(life: &Life) {
             continue;
         }
         if let Ok(dispatch) = dispatch
-            && let Err(error) = tell_of_late_push(life, dispatch, snapshot).await
+            && !is_noted(life, dispatch, snapshot)
         {
-            tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed what was left, but can't tell anybody yet");
+            life.unpushed.store(true, Ordering::Relaxed);
             continue;
         }
         tracing::info!(dispatch = name, "pushed what was left");
@@ -135,10 +137,12 @@ async fn push_what_is_left(life: &Life) {
             tracing::warn!(dispatch = name, %error, "a workspace could not be deleted");
         }
     }
+    publish_spooled(life).await;
 }
 
-/// Publishes a report of nothing but the push: its dispatch is settled, so it changes nothing else.
-async fn tell_of_late_push(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> anyhow::Result<()> {
+/// Notes a push that came after its session's report, as a report of nothing else: from here on it is told until a coordinator
+/// knows it. Its dispatch is settled by then, so it changes nothing else. `false` when the disk doesn't take it now.
+fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
     let ended = Ended::Workspace {
         message: "its work was pushed after its report".to_owned(),
         away: true,
@@ -151,8 +155,11 @@ async fn tell_of_late_push(life: &Life, dispatch: DispatchId, snapshot: Snapshot
         duration_ms: 0,
         finished: outgoing::redacted(&life.redactor, unstarted(ended, snapshot)),
     };
-    let body = outgoing::message(life, &serde_json::to_vec(&report)?).await?;
-    life.link.report(body).await
+    let noted = life.late.put(&report);
+    if let Err(error) = &noted {
+        tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed what was left, but can't note it yet");
+    }
+    noted.is_ok()
 }
 
 /// The report of a session that ended with its worker.
