@@ -50,17 +50,43 @@ pub async fn decide(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
     Ok(decided.rows_affected() == 1)
 }
 
-/// Whether a task's current dispatch was let push, and nobody knows yet what came of it.
-pub async fn is_decided(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select exists (
-             select 1 from tasks t join dispatches d on d.id = t.dispatch_id
-             where t.id = $1 and d.kind = 'git' and d.decided_at is not null and d.state in ('live', 'lost')
-           ) as "is!""#,
+/// What is known of the pushes that dispatches of a task were let do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushes {
+    /// There was none, or somebody has looked since what came of it.
+    Known,
+    /// The current dispatch was let push, and has yet to say what came of it.
+    UnderWay,
+    /// One may have arrived: whose it was could not find out, or was lost.
+    InDoubt,
+}
+
+/// What is known of a task's pushes.
+pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushes> {
+    let is_under_way = sqlx::query_scalar!(
+        r#"select bool_or(d.id is not distinct from t.dispatch_id and d.state in ('live', 'lost')) as "is_under_way?"
+           from tasks t join dispatches d on d.task_id = t.id
+           where t.id = $1 and d.kind = 'git' and d.decided_at is not null"#,
         task.0,
     )
     .fetch_one(conn)
-    .await
+    .await?;
+    Ok(match is_under_way {
+        None => Pushes::Known,
+        Some(true) => Pushes::UnderWay,
+        Some(false) => Pushes::InDoubt,
+    })
+}
+
+/// Somebody looked what came of all pushes of a task.
+pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update dispatches set decided_at = null where task_id = $1 and decided_at is not null",
+        task.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// What became of a change of the feature's branch that took no turn.

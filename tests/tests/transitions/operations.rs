@@ -169,6 +169,65 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
     world.stop().await;
 }
 
+/// The answer to its push got lost: until another try has looked, it may be on the branch.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
+    let world = World::calm().await.unwrap();
+    let landed = Landed::all(&world).await;
+    let unknown = |retry| IntegrationEnd::Failed {
+        message: "failed to push; whether it arrived is not known".into(),
+        retry,
+    };
+    let is_refused = async |task, command| {
+        let steered = landed.steer(task, command).await;
+        let is_in_doubt = |why: &str| why.contains("arrived is not known yet");
+        assert!(
+            matches!(&steered, Steered::Refused(why) if is_in_doubt(why)),
+            "{command:?}: {steered:?}"
+        );
+    };
+
+    let task = landed.update().await;
+    let of = landed.next().await;
+    assert_eq!((of.task, landed.decide(&of).await), (task, DecideAnswer::Decided));
+    let report = landed.pool.integration(&of, unknown(true));
+    landed.pool.report(vec![report]).await;
+    is_refused(task, TaskCommand::Cancel).await;
+    is_refused(task, TaskCommand::Skip).await;
+    sqlx::query("update ready_tasks set not_before = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let next = landed.next().await;
+    assert_eq!(next.task, task);
+    // That one has not looked yet.
+    is_refused(task, TaskCommand::Cancel).await;
+    is_refused(task, TaskCommand::Release).await;
+    let void = IntegrationEnd::Void {
+        reason: "it moved".into(),
+    };
+    let report = landed.pool.integration(&next, void);
+    landed.pool.report(vec![report]).await;
+    assert_eq!(landed.steer(task, TaskCommand::Cancel).await, Steered::Done(1));
+
+    // Whoever was asked may look, or have it done again.
+    for command in [TaskCommand::Cancel, TaskCommand::Retry] {
+        let task = landed.update().await;
+        let of = landed.next().await;
+        assert_eq!((of.task, landed.decide(&of).await), (task, DecideAnswer::Decided));
+        let report = landed.pool.integration(&of, unknown(false));
+        landed.pool.report(vec![report]).await;
+        assert_eq!(landed.steer(task, command).await, Steered::Done(1), "{command:?}");
+        if command == TaskCommand::Cancel {
+            assert_eq!(landed.steer(task, TaskCommand::Retry).await, Steered::Done(1));
+            landed.run().await;
+            let of = landed.next().await;
+            landed.ends(&of).await;
+        }
+    }
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_branch_moved_under_it_waits_longer_each_time() {
     let world = World::calm().await.unwrap();

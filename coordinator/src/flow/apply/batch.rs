@@ -90,6 +90,8 @@ pub(super) struct Batch<'a> {
     pub noted: Vec<operation::Ended>,
     /// Operations that go on another way.
     pub altered: Vec<(TaskId, GitOperation)>,
+    /// Operations of whose pushes it is known by now what came of them.
+    pub found_out: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
 }
 
@@ -140,6 +142,7 @@ impl<'a> Batch<'a> {
             delivered: HashMap::new(),
             noted: Vec::new(),
             altered: Vec::new(),
+            found_out: Vec::new(),
             turns: BTreeSet::new(),
         }
     }

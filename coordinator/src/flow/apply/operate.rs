@@ -22,6 +22,23 @@ use crate::store::task::Task;
 /// Who did it, in the log of a task.
 const BY_REVERT: &str = "its revert";
 
+/// Whether a dispatch that ended so has looked at the branches: then what any before it pushed was found or is not there.
+fn looked(end: &IntegrationEnd) -> bool {
+    match end {
+        IntegrationEnd::Merged { .. }
+        | IntegrationEnd::Updated { .. }
+        | IntegrationEnd::Delivered { .. }
+        | IntegrationEnd::Conflict { .. }
+        | IntegrationEnd::GateFailed { .. }
+        | IntegrationEnd::Void { .. } => true,
+        // It may have failed before, or in the middle of a push of its own.
+        IntegrationEnd::Failed { .. }
+        | IntegrationEnd::Told { .. }
+        | IntegrationEnd::Rewritten { .. }
+        | IntegrationEnd::Unresolved { .. } => false,
+    }
+}
+
 impl Batch<'_> {
     /// Notes what a report on an operation changes.
     pub(super) fn operation(
@@ -35,6 +52,9 @@ impl Batch<'_> {
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
+        if looked(&integration.end) {
+            self.found_out.push(task.id);
+        }
         let operation = self.operations.get(&task.id).cloned();
         match judgement.step {
             Step::Landed => {
@@ -122,6 +142,9 @@ impl Batch<'_> {
     ) -> sqlx::Result<()> {
         for ended in &self.noted {
             store::operation::note(conn, ended).await?;
+        }
+        for task in &self.found_out {
+            store::operation::found_out(conn, *task).await?;
         }
         for (task, operation) in &self.altered {
             store::operation::set(conn, *task, operation).await?;

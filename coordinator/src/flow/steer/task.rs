@@ -14,7 +14,9 @@ use super::again;
 use super::command::{By, Steered, TaskCommand};
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
+use crate::store::feature::Locked;
 use crate::store::integration::{Closed, IntegrationState};
+use crate::store::operation::Pushes;
 use crate::store::task::Task;
 
 /// Does `command` to a task; who did it and `why` go into its log.
@@ -97,10 +99,9 @@ pub(in crate::flow) async fn task_in(
         let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn);
         store::integration::close(tx, &withdrawn).await?;
     }
-    if task.role == SessionKind::Git && store::operation::is_decided(tx, id).await? {
-        let reason = "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a \
-                      moment"
-            .to_owned();
+    if task.role == SessionKind::Git
+        && let Some(reason) = pushes(tx, &task, command, features.get(&feature)).await?
+    {
         return Ok((Steered::Refused(reason), signals));
     }
     if command == TaskCommand::Retry && task.children > 0 {
@@ -149,6 +150,42 @@ pub(in crate::flow) async fn task_in(
     integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
     end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
     Ok((Steered::Done(1), signals))
+}
+
+/// Why a change of branches without an agent can't be taken from whoever was let push it, or is to find out whether it arrived.
+async fn pushes(
+    conn: &mut PgConnection,
+    task: &Task,
+    command: TaskCommand,
+    feature: Option<&Locked>,
+) -> sqlx::Result<Option<String>> {
+    // What is over, or was brought to a person, nobody looks after by itself: they may look, or have a worker look.
+    let goes_on = matches!(
+        task.state,
+        TaskState::Pending | TaskState::Blocked | TaskState::InProgress
+    );
+    Ok(match store::operation::pushes(conn, task.id).await? {
+        Pushes::Known => None,
+        _ if command.tries_again() => None,
+        Pushes::UnderWay => Some(
+            "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a moment"
+                .to_owned(),
+        ),
+        Pushes::InDoubt if !goes_on => None,
+        Pushes::InDoubt => match feature {
+            // Of a cancelled feature nobody finds out any more whether it arrived.
+            None => None,
+            Some(feature) if feature.state == FeatureState::Cancelled => None,
+            Some(feature) if matches!(feature.state, FeatureState::Running | FeatureState::Paused) => Some(
+                "its push was allowed, and whether it arrived is not known yet; its next try finds out, try again then"
+                    .to_owned(),
+            ),
+            Some(feature) => Some(format!(
+                "its push was allowed, and nobody knows whether it arrived; `feature run {}` has a worker find out",
+                feature.name
+            )),
+        },
+    })
 }
 
 async fn end_of_step(
