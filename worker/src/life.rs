@@ -359,6 +359,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             history: config.history.clone(),
             caches: config.caches.clone(),
             disk_budget_bytes: config.disk_budget_bytes,
+            keep_files_days: config.keep_files_days,
             setup: config.setup.clone(),
             on_complete: config.on_complete.clone(),
             author: config.author.clone(),

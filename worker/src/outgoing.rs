@@ -72,6 +72,13 @@ fn bound(report: &mut Report, room: usize) {
     if let Some(change) = &mut session.snapshot.change {
         shorten(change, room);
     }
+    if let Some(left) = &mut session.snapshot.left {
+        let mut bytes = 0;
+        left.named.retain(|file| {
+            bytes += file.path.len() + 40;
+            bytes < room / 8
+        });
+    }
     let agent = &mut session.agent;
     let names = [agent.name.as_mut(), agent.version.as_mut(), agent.model.as_mut()];
     names.into_iter().flatten().for_each(|name| cut(name, NAME_BYTES));
@@ -159,6 +166,9 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
                 .filter_map(|stray| stray.error.as_mut())
             {
                 *error = redactor.text(error);
+            }
+            for file in session.snapshot.left.iter_mut().flat_map(|left| &mut left.named) {
+                file.path = redactor.text(&file.path);
             }
             let change = session.snapshot.change.take();
             session.snapshot.change = change.map(|change| redactor.change(change));

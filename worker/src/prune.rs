@@ -1,4 +1,5 @@
-//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them.
+//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them; and what was kept of
+//! sessions without a repository, when its time is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ const ANSWERS: usize = 1_000;
 /// Goes on until the worker drains.
 pub async fn run(life: Arc<Life>) {
     loop {
+        life.workspaces.forget_left().await;
         tokio::select! {
             () = life.draining.cancelled() => return,
             () = round(&life) => {}

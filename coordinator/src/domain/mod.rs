@@ -9,6 +9,7 @@ pub mod graph;
 pub mod ids;
 pub mod judge;
 pub mod knowledge_file;
+pub mod left;
 pub mod lifecycle;
 pub mod names;
 pub mod note;

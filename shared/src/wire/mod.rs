@@ -15,6 +15,7 @@ mod door;
 mod git;
 mod heartbeat;
 mod hello;
+mod left;
 mod prune;
 mod report;
 mod rule;
@@ -39,6 +40,7 @@ pub use door::{ClosedDoor, Concerns, Door};
 pub use git::{GitOperation, GitOperationOrder, MergeHow, NoMerge};
 pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
+pub use left::{Left, LeftFile};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
     AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,

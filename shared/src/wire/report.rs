@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::change::Change;
 use super::control::EndReason;
 use super::door::Door;
+use super::left::Left;
 use super::stray::Stray;
 use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
@@ -224,6 +225,9 @@ pub struct Snapshot {
     /// What the agent committed elsewhere than under the files that it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<Stray>,
+    /// Without a repository: the files that it left, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Left>,
 }
 
 impl Snapshot {

@@ -107,6 +107,9 @@ fn sessions(count: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_grows_in_a_worker_over_many_sessions() {
     let mut world = World::calm().await.unwrap();
+    // Their files stay for days otherwise, and then go.
+    let config = "[workspace]\nkeep_files_days = 0\n";
+    std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1").slots(2)).unwrap();
     let data = world.dir().join("w1");

@@ -13,6 +13,7 @@ mod drain;
 mod git_server;
 mod growth;
 mod idle;
+mod left;
 mod long_result;
 mod races;
 mod reports;

@@ -41,6 +41,8 @@ pub struct WorkspaceTable {
     pub caches: BTreeMap<String, CacheTable>,
     /// Disk that the data folder may take. MiB.
     pub disk_budget_mb: Option<u64>,
+    /// Days for which it is kept what a session without a repository leaves.
+    pub keep_files_days: Option<u32>,
     /// Names of the worker's variables that these commands and those of a gate get.
     pub pass_env: Option<Vec<String>>,
     /// Folders of this machine that agents may work in themselves.

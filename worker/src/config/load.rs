@@ -36,6 +36,8 @@ pub struct Config {
     pub caches: Vec<CacheRule>,
     /// Disk that the data folder may take. Bytes.
     pub disk_budget_bytes: Option<u64>,
+    /// Days for which it is kept what a session without a repository leaves.
+    pub keep_files_days: u32,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
@@ -112,6 +114,7 @@ impl Config {
             history: machine.history,
             caches: machine.caches,
             disk_budget_bytes: machine.disk_budget_bytes,
+            keep_files_days: machine.keep_files_days,
             setup: machine.setup,
             on_complete: machine.on_complete,
             author: machine.author,

@@ -14,7 +14,7 @@ use super::mcp::mcp_server;
 use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
-use crate::workspace::{CacheRule, History, is_author};
+use crate::workspace::{CacheRule, History, KEEP_FILES_DAYS, is_author};
 
 /// Longest name of an account.
 const ACCOUNT_BYTES: usize = 100;
@@ -40,6 +40,8 @@ pub struct Machine {
     pub caches: Vec<CacheRule>,
     /// Disk that the data folder may take. Bytes.
     pub disk_budget_bytes: Option<u64>,
+    /// Days for which it is kept what a session without a repository leaves.
+    pub keep_files_days: u32,
     /// Commands that prepare a checkout.
     pub setup: Vec<String>,
     /// The command that finished features are handed to.
@@ -66,6 +68,7 @@ impl Machine {
         let history = stock::history(&file.workspace)?;
         let caches = stock::caches(&file.workspace)?;
         let disk_budget_bytes = stock::disk_budget_bytes(&file.workspace)?;
+        let keep_files_days = file.workspace.keep_files_days.unwrap_or(KEEP_FILES_DAYS);
         let setup = file.workspace.setup;
         if setup.iter().any(|command| command.trim().is_empty()) {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
@@ -132,6 +135,7 @@ impl Machine {
             history,
             caches,
             disk_budget_bytes,
+            keep_files_days,
             setup,
             on_complete,
             author,

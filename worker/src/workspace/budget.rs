@@ -1,5 +1,5 @@
-//! The disk that a worker may use (`[workspace] disk_budget_mb`): what can be had again goes before new work begins, the
-//! least recently used first; what holds work stays.
+//! The disk that a worker may use (`[workspace] disk_budget_mb`): what can be had again, and what sessions without a repository
+//! left, goes before new work begins, the least recently used first; what holds work stays.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::disk::{held_bytes, taken_bytes};
 /// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
 const MIRROR_REST: Duration = Duration::from_secs(3_600);
 
-/// What can be had again.
+/// What can be had again, or was kept for a while only.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Spare {
     used: SystemTime,
@@ -30,6 +30,8 @@ enum Kind {
     Workspace,
     Cache,
     Mirror,
+    /// What a session without a repository left, some days ago or just now.
+    Kept,
 }
 
 impl Workspaces {
@@ -132,6 +134,7 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
         let caches = folders_in(&repository).flat_map(|whose| folders_in(&whose));
         spare.extend(caches.filter_map(|path| of(Kind::Cache, path)));
     }
+    spare.extend(folders_in(&record::kept(data)).filter_map(|path| of(Kind::Kept, path)));
     for path in folders_in(&record::mirrors(data)) {
         let name = name_of(&path);
         let mirror = of(Kind::Mirror, path).filter(has_rested);
@@ -151,7 +154,7 @@ fn of(kind: Kind, path: PathBuf) -> Option<Spare> {
     let touched = match kind {
         Kind::Mirror => path.with_extension("lock"),
         Kind::Workspace => path.join("workspace.json"),
-        Kind::Cache => path.clone(),
+        Kind::Cache | Kind::Kept => path.clone(),
     };
     let used = fs::metadata(touched).ok()?.modified().ok()?;
     Some(Spare { used, kind, path })
@@ -174,7 +177,7 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
             drop(held.stay());
             removed.map(|()| pushed)
         }
-        Kind::Cache => away(path),
+        Kind::Cache | Kind::Kept => away(path),
         Kind::Mirror => {
             let lock = path.with_extension("lock");
             let file = fs::File::options().write(true).open(&lock);

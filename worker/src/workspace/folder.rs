@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ralph_shared::wire::{GitOrder, Snapshot, WorkspaceOrder};
+use ralph_shared::wire::{GitOrder, Left, Snapshot, WorkspaceOrder};
 
 use super::caches::{self, Origin, Shelf};
 use super::commands::{self, Room};
@@ -16,7 +16,7 @@ use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
 use super::workspaces::Settings;
-use super::{change, gitdir, lfs, push, strays, submodules};
+use super::{change, gitdir, kept, lfs, push, strays, submodules};
 use crate::faults;
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
@@ -30,6 +30,8 @@ pub struct Workspace {
     repository: Option<Repository>,
     /// The folder of this machine that is worked in itself; `tree` is its path then.
     dir: Option<OpenDir>,
+    /// For how many days the files are kept that a session leaves in it, which has no branch for them.
+    keep_days: Option<u32>,
     /// Whether its last push failed for a server that is away.
     away: AtomicBool,
 }
@@ -64,7 +66,16 @@ impl Workspace {
             ports: ports(),
             repository: None,
             dir: None,
+            keep_days: None,
             away: AtomicBool::new(false),
+        }
+    }
+
+    /// What its session leaves is kept for so many days, and told.
+    pub(super) fn keeping(self, days: u32) -> Self {
+        Self {
+            keep_days: Some(days),
+            ..self
         }
     }
 
@@ -196,6 +207,9 @@ impl Workspace {
         if let Some(dir) = &self.dir {
             dir.describe(&mut snapshot).await;
         }
+        if let Some(days) = self.keep_days {
+            snapshot.left = self.keep(days).await;
+        }
         if let Some(repository) = &self.repository {
             snapshot.start = Some(repository.start.clone());
             let finished = tokio::select! {
@@ -212,6 +226,13 @@ impl Workspace {
             self.away.store(away, Ordering::Relaxed);
         }
         snapshot
+    }
+
+    async fn keep(&self, days: u32) -> Option<Left> {
+        let data = self.held.folders().data().to_owned();
+        let (dispatch, tree) = (self.dispatch.clone(), self.tree.clone());
+        let kept = tokio::task::spawn_blocking(move || kept::keep(&data, &dispatch, &tree, days));
+        kept.await.ok().flatten()
     }
 
     /// Whether the last [`Self::finish`] could not push since a server is away: time alone can mend that.

@@ -11,6 +11,7 @@
 //! | `folder` | [`Workspace`]: the folder, its snapshot and push at the end |
 //! | `dir`, `dir_lock` | a folder of this machine that is worked in itself, and who works there |
 //! | `record`, `held` | folders, locks and the record of each workspace |
+//! | `kept` | what sessions without a repository left stays for some days |
 //! | `modes`, `room` | folders are removed whatever an agent made of them; room on a disk that it filled |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `history` | how much of a repository is fetched |
@@ -52,6 +53,7 @@ mod gitmodules;
 mod held;
 mod history;
 mod integrate;
+mod kept;
 mod land;
 mod lfs;
 mod meant;
@@ -88,4 +90,4 @@ pub use history::History;
 pub use integrate::{Decision, TASK_TRAILER};
 pub use prune::Pruned;
 pub use trouble::Trouble;
-pub use workspaces::{Settings, Workspaces};
+pub use workspaces::{KEEP_FILES_DAYS, Settings, Workspaces};

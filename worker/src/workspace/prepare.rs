@@ -43,7 +43,13 @@ impl Workspaces {
         let (held, record) = self.take(dispatch, order, purpose)?;
         let order = match order {
             WorkspaceOrder::Git(order) => order,
-            WorkspaceOrder::Scratch => return Ok(Workspace::scratch(dispatch, held)),
+            WorkspaceOrder::Scratch => {
+                let workspace = Workspace::scratch(dispatch, held);
+                return Ok(match purpose {
+                    Purpose::Work => workspace.keeping(self.settings().keep_files_days),
+                    Purpose::ThrowAway => workspace,
+                });
+            }
             WorkspaceOrder::Dir(order) => {
                 let dir = self.open_dir(dispatch, order).await?;
                 return Ok(Workspace::dir(dispatch, held, dir));

@@ -5,6 +5,7 @@
 //! records/DISPATCH/{workspace.json,lock,git,…}    the worker's
 //! mirrors/NAME/                                   shared
 //! caches/NAME/…                                   shared, copied
+//! kept/DISPATCH/                                  what a session without a repository left
 //! ```
 
 use std::fs::{self, File};
@@ -184,6 +185,11 @@ pub(super) fn records(data: &Path) -> PathBuf {
 
 pub(super) fn caches(data: &Path) -> PathBuf {
     data.join("caches")
+}
+
+/// What sessions left that had no repository.
+pub(super) fn kept(data: &Path) -> PathBuf {
+    data.join("kept")
 }
 
 pub(super) fn mirrors(data: &Path) -> PathBuf {

@@ -22,6 +22,9 @@ use super::record::{self, Folders, Purpose, Record, State};
 use crate::sandbox::Sandbox;
 use crate::session::Redactor;
 
+/// For how many days what a session without a repository leaves is kept where nobody says otherwise.
+pub const KEEP_FILES_DAYS: u32 = 7;
+
 /// Bounds and environment of what runs for workspaces.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -35,6 +38,8 @@ pub struct Settings {
     pub caches: Vec<CacheRule>,
     /// How much disk the data folder may take before what can be had again is removed. Bytes; no bound when `None`.
     pub disk_budget_bytes: Option<u64>,
+    /// For how many days it is kept what a session without a repository leaves in its folder; not at all when 0.
+    pub keep_files_days: u32,
     /// Commands that prepare a checkout before an agent or a gate works in it.
     pub setup: Vec<String>,
     /// Longest run of one command of a setup or a gate.
@@ -63,6 +68,7 @@ impl Default for Settings {
             history: History::default(),
             caches: Vec::new(),
             disk_budget_bytes: None,
+            keep_files_days: KEEP_FILES_DAYS,
             setup: Vec::new(),
             command_bound: Duration::from_secs(30 * 60),
             on_complete: None,

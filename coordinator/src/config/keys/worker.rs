@@ -147,6 +147,12 @@ pub(super) const KEYS: &[Key] = &[
         "What a worker's data folder may take before caches and unused mirrors go; unpushed work stays",
     ),
     key(
+        "workspace.keep_files_days",
+        Toml("7"),
+        Worker,
+        "How long it is kept on its worker what a session without a repository leaves in its folder; 0 is not at all",
+    ),
+    key(
         "workspace.pass_env",
         Words("none"),
         Worker,

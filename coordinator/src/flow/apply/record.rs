@@ -3,6 +3,7 @@
 use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report};
 
 use crate::domain::judge::{Judgement, Step};
+use crate::domain::left;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
 pub(super) fn whole(n: Option<u64>) -> Option<i64> {
@@ -59,6 +60,13 @@ pub(super) fn end(
             end.commit = session.snapshot.commit.clone();
             end.pushed_ref = session.snapshot.pushed_ref.clone();
             end.strays = session.snapshot.strays.clone();
+            if let Some(left) = &session.snapshot.left {
+                let words = left::words(left, &report.worker);
+                end.reason = Some(match end.reason.take() {
+                    Some(reason) => format!("{reason}\n{words}"),
+                    None => words,
+                });
+            }
             end.files_changed = session.snapshot.files_changed.clone();
             end.change = session
                 .snapshot

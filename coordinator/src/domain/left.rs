@@ -1,0 +1,88 @@
+//! What a session without a repository left in its folder, in words for the person who looks for it.
+
+use std::fmt::Write as _;
+
+use ralph_shared::wire::Left;
+
+/// How many files are named.
+const NAMED: usize = 20;
+/// How much of a name is shown. Characters.
+const NAME_CHARS: usize = 200;
+
+/// What was left, where it is, and for how long.
+pub fn words(left: &Left, worker: &str) -> String {
+    let files = if left.files == 1 { "file" } else { "files" };
+    let mut words = format!(
+        "it left {} {files} ({}) in its folder: ",
+        left.files,
+        size(left.bytes)
+    );
+    let named: Vec<String> = left
+        .named
+        .iter()
+        .take(NAMED)
+        .map(|file| {
+            let name: String = file.path.chars().take(NAME_CHARS).collect();
+            format!("{name} ({})", size(file.bytes))
+        })
+        .collect();
+    words.push_str(&named.join(", "));
+    let more = left.files.saturating_sub(named.len() as u64);
+    if more > 0 {
+        let _ = write!(words, " and {more} more");
+    }
+    let days = if left.days == 1 { "day" } else { "days" };
+    let _ = match &left.path {
+        Some(path) => write!(words, "; kept on {worker} for {} {days}, in {path}", left.days),
+        None if left.days == 0 => write!(
+            words,
+            "; gone with it, since {worker} keeps none (`keep_files_days` of [workspace])"
+        ),
+        None => write!(words, "; gone with it: that is more than a worker keeps"),
+    };
+    words
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut size, mut unit) = (bytes as f64 / 1024.0, 0);
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::wire::LeftFile;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_with_its_place() {
+        let file = |path: &str, bytes| LeftFile {
+            path: path.to_owned(),
+            bytes,
+        };
+        let mut left = Left {
+            path: Some("/data/kept/d".to_owned()),
+            days: 7,
+            files: 3,
+            bytes: 2048,
+            named: vec![file("a.txt", 12), file("b.csv", 1536)],
+        };
+        assert_eq!(
+            words(&left, "w1"),
+            "it left 3 files (2.0 KiB) in its folder: a.txt (12 B), b.csv (1.5 KiB) and 1 more; kept on w1 for 7 days, in \
+             /data/kept/d"
+        );
+        left.path = None;
+        assert!(words(&left, "w1").ends_with("; gone with it: that is more than a worker keeps"));
+        left.days = 0;
+        assert!(words(&left, "w1").contains("`keep_files_days` of [workspace]"));
+    }
+}

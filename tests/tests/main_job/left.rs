@@ -1,0 +1,35 @@
+//! What a task without a repository leaves behind.
+
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_shared::ids::TaskId;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
+
+use super::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_task_without_a_repository_stay_where_its_attempt_says() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _worker = world.worker(&WorkerOptions::named("w1").pool("left")).unwrap();
+    let graph = "- key: a\n  title: A\n  description: |\n    @write answer.txt 42\n    @done\n\
+                 - {key: b, title: B, description: '@done'}\n";
+    let scene = Scene::scratch(&world, "left", graph, FeatureOptions::default()).await;
+    scene.ends(RunOutcome::Complete).await;
+    let reason = async |task: TaskId| -> Option<String> {
+        sqlx::query_scalar("select reason from dispatches where task_id = $1")
+            .bind(task.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap()
+    };
+    assert_eq!(reason(scene.tasks[1]).await, None, "an empty folder");
+    let told = reason(scene.tasks[0]).await.unwrap();
+    assert!(
+        told.contains("answer.txt") && told.contains("kept on w1 for 7 days"),
+        "{told}"
+    );
+    let (_, folder) = told.split_once("days, in ").unwrap();
+    let answer = std::fs::read_to_string(std::path::Path::new(folder).join("answer.txt")).unwrap();
+    assert_eq!(answer.trim(), "42");
+    world.stop().await;
+}
