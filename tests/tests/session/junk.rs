@@ -44,6 +44,31 @@ async fn a_line_beyond_all_bounds_is_skipped() {
     assert!(played.transcript().contains("too long to be read"));
 }
 
+/// Read as a tree it would take hundreds of megabytes.
+#[tokio::test]
+async fn a_message_of_too_many_values_is_skipped() {
+    let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");
+    let update =
+        |update: &str| format!(r#"{{"method":"session/update","params":{{"sessionId":"s","update":{update}"#);
+    let call = update(r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"x","rawInput":[0"#);
+    let said = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"on"}}"#;
+    let script = [
+        reply(0, r#"{"protocolVersion":1}"#),
+        reply(1, r#"{"sessionId":"s"}"#),
+        "read -r l".to_owned(),
+        format!("printf '{call}'; yes ,0 | head -n 3000000 | tr -d '\\n'; printf ']}}}}}}\\n'"),
+        format!("printf '{}}}}}\\n'", update(said)),
+        r#"printf '{"id":2,"result":{"stopReason":"end_turn"}}\n'"#.to_owned(),
+        "exec cat >/dev/null".to_owned(),
+    ]
+    .join("; ");
+    let played = shell(&script).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    assert_eq!((played.end.text.as_str(), played.end.tool_calls), ("on", 0));
+    let transcript = played.transcript();
+    assert!(transcript.contains("more values than are read"), "{transcript}");
+}
+
 #[tokio::test]
 async fn an_answer_without_sense_is_a_protocol_error() {
     let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");

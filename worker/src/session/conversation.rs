@@ -395,6 +395,7 @@ impl<'a> Conversation<'a> {
                 );
             }
             Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
+            Incoming::Heavy => self.record.odd("a message of more values than are read", line),
             Incoming::Junk if line.trim().is_empty() => {}
             Incoming::Junk => self.record.odd("a line that is no message", line),
         }

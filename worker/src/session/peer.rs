@@ -2,14 +2,15 @@
 //!
 //! The messages' types are the protocol crate's. The connection is our own, because both queues of the crate's are
 //! without a bound, and an agent is untrusted: one that asks faster than it reads answers would fill the worker's
-//! memory. Here lines are bounded before they are parsed, large answers are few at a time, and of an agent with many open
-//! requests no more is read.
+//! memory. Here lines are bounded before they are parsed, in length and in values; large answers are few at a time, and of an
+//! agent with many open requests no more is read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::Error as RpcError;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -21,6 +22,10 @@ pub const LARGE_ANSWERS: usize = 4;
 /// nothing more is read from the agent, which is given up as idle if it doesn't read its answers. It takes far more than any
 /// agent asks at once, and a few megabytes.
 pub const OPEN_REQUESTS: usize = 4096;
+
+/// How many values a line may hold, keys counted as well. In types and trees one takes some 300 bytes at most: 60 MB for a moment,
+/// where the longest line, full of digits, would take 500 and more. A text is one value, however long.
+const MOST_VALUES: usize = 200_000;
 
 /// One message of the agent's.
 #[derive(Debug)]
@@ -48,6 +53,8 @@ pub enum Incoming<'a> {
         /// The answer.
         result: Result<&'a str, RpcError>,
     },
+    /// It tells something of more values than are read.
+    Heavy,
     /// Something else.
     Junk,
 }
@@ -76,8 +83,11 @@ pub fn parse(line: &str) -> Incoming<'_> {
     else {
         return Incoming::Junk;
     };
-    let params = envelope.params.map_or("null", RawValue::get);
+    let heavy = has_more_values(line, MOST_VALUES);
+    // Whoever asks so much is told that it can't be understood.
+    let params = envelope.params.filter(|_| !heavy).map_or("null", RawValue::get);
     match (envelope.method, envelope.id) {
+        (Some(_), None) if heavy => Incoming::Heavy,
         (Some(method), Some(id)) => Incoming::Request {
             id: id.to_owned(),
             method,
@@ -88,6 +98,7 @@ pub fn parse(line: &str) -> Incoming<'_> {
             // Some peers give a number back as a string.
             let id = id.get().trim_matches('"').parse().ok();
             let result = match envelope.error {
+                _ if heavy => Err(RpcError::parse_error().data(Value::from("more values than are read"))),
                 Some(error) => Err(read_error(error.get())),
                 None => Ok(envelope.result.map_or("null", RawValue::get)),
             };
@@ -97,10 +108,44 @@ pub fn parse(line: &str) -> Incoming<'_> {
     }
 }
 
+/// Whether a JSON text holds more values and keys than these.
+fn has_more_values(json: &str, most: usize) -> bool {
+    // Each takes a byte and one that parts it from the next.
+    if json.len() <= most {
+        return false;
+    }
+    let mut values = 1;
+    let mut bytes = json.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b',' | b':' | b'[' | b'{' => values += 1,
+            _ => continue,
+        }
+        if values > most {
+            return true;
+        }
+    }
+    false
+}
+
+/// Goes on behind a string that has begun.
+fn skip_string(bytes: &mut std::str::Bytes<'_>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => {
+                bytes.next();
+            }
+            b'"' => return,
+            _ => {}
+        }
+    }
+}
+
 /// An error object, or whatever an agent sends in its place.
 fn read_error(json: &str) -> RpcError {
     serde_json::from_str(json)
-        .unwrap_or_else(|_| RpcError::internal_error().data(serde_json::Value::from(json.to_owned())))
+        .unwrap_or_else(|_| RpcError::internal_error().data(Value::from(json.to_owned())))
 }
 
 /// A line on its way to the agent.
@@ -242,6 +287,7 @@ mod tests {
                 Ok(result) => format!("response {id:?} {result}"),
                 Err(error) => format!("error {id:?} {} {}", i32::from(error.code), error.message),
             },
+            Incoming::Heavy => "heavy".to_owned(),
             Incoming::Junk => "junk".to_owned(),
         }
     }
@@ -278,6 +324,35 @@ mod tests {
         ] {
             check(junk, "junk");
         }
+    }
+
+    #[test]
+    fn values_are_counted_without_a_tree() {
+        let check = |json: &str, values: usize| {
+            let counted = (1..).find(|most| !has_more_values(&format!("{json}{:99}", ""), *most));
+            assert_eq!(counted, Some(values), "{json}");
+        };
+        check("7", 1);
+        check("[1,2]", 3);
+        check(r#"{"a":[],"b":"x,y:z[{"}"#, 6);
+        check(r#""a\",b,c""#, 1);
+        check(r#"["a\\",1,"#, 4);
+    }
+
+    #[test]
+    fn what_would_be_a_huge_tree_is_not_read() {
+        let heavy = format!("[0{}]", ",0".repeat(MOST_VALUES));
+        let check = |line: &str, expected: &str| assert_eq!(kind(&line.replace("MANY", &heavy)), expected);
+        check(r#"{"method":"x","params":{"a":MANY}}"#, "heavy");
+        check(r#"{"method":"x","id":1,"params":{"a":MANY}}"#, "request 1 x null");
+        check(r#"{"id":1,"result":MANY}"#, "error Some(1) -32700 Parse error");
+        check(
+            r#"{"id":1,"error":{"code":1,"message":"m","data":MANY}}"#,
+            "error Some(1) -32700 Parse error",
+        );
+        let text = format!("\"{}\"", ",".repeat(2 * MOST_VALUES));
+        let line = r#"{"method":"x","params":TEXT}"#.replace("TEXT", &text);
+        assert_eq!(kind(&line), format!("notification x {text}"));
     }
 
     #[tokio::test]
