@@ -6,7 +6,6 @@
 use anyhow::Context as _;
 use bytes::Bytes;
 use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Stray, Text};
-use serde_json::Value;
 
 use crate::life::Life;
 use crate::session::Redactor;
@@ -176,7 +175,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
         // However it ended, its words stand in strings, and ids and commits hold nothing secret.
         Finished::Integration(_) => {
             let bare = serde_json::to_value(&finished).map(|mut value| {
-                redact(redactor, &mut value);
+                redactor.json(&mut value);
                 value
             });
             if let Ok(Ok(bare)) = bare.map(serde_json::from_value) {
@@ -185,15 +184,6 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
         }
     }
     finished
-}
-
-fn redact(redactor: &Redactor, value: &mut Value) {
-    match value {
-        Value::String(text) => *text = redactor.text(text),
-        Value::Array(values) => values.iter_mut().for_each(|value| redact(redactor, value)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| redact(redactor, value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }
 
 #[cfg(test)]

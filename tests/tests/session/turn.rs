@@ -162,6 +162,23 @@ async fn secrets_leave_neither_as_text_nor_in_the_transcript() {
 }
 
 #[tokio::test]
+async fn no_half_of_a_secret_stays_where_an_agents_error_is_cut() {
+    // Of the message 2,000 bytes are told, with some words before it.
+    let secret = "correct-horse-battery-staple-".repeat(5);
+    let played = scene(&format!("@error -32603 {}{secret}", "x".repeat(1880)))
+        .secret("MY_TOKEN", &secret)
+        .play()
+        .await;
+    let Ended::Protocol { message } = &played.end.ended else {
+        panic!("{:?}", played.end.ended)
+    };
+    assert!(
+        message.contains("[redacted]") && !message.contains("correct"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
 async fn no_half_of_a_secret_stays_where_standard_error_is_cut() {
     // 16 KiB are kept, which begin in the middle of it.
     let played = scene(

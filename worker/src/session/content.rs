@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::transcript::bounded;
+use super::transcript::TranscriptSender;
 
 /// Longest title, plan entry or id that is kept. Bytes.
 pub const TITLE_BYTES: usize = 300;
@@ -23,14 +23,14 @@ const DIFF_TIME: Duration = Duration::from_millis(20);
 const DIFF_CONTEXT_LINES: usize = 2;
 
 /// An update that adds nothing up, as it was told: its kind, and the rest of it.
-pub(super) fn told(params: &str) -> TranscriptUpdate {
+pub(super) fn told(transcript: &TranscriptSender, params: &str) -> TranscriptUpdate {
     let mut params: Value = serde_json::from_str(params).unwrap_or_default();
     let update = params.get_mut("update").and_then(Value::as_object_mut);
     let mut update = update.map(std::mem::take).unwrap_or_default();
     let kind = update.remove("sessionUpdate").unwrap_or_default();
     TranscriptUpdate::Session {
-        kind: bounded(&json_words(&kind), TITLE_BYTES),
-        text: bounded(&Value::Object(update).to_string(), TOOL_BYTES),
+        kind: transcript.kept(&json_words(&kind), TITLE_BYTES),
+        text: transcript.kept(&Value::Object(update).to_string(), TOOL_BYTES),
     }
 }
 

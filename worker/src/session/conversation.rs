@@ -19,6 +19,7 @@ use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::lines::{Line, Lines};
 use super::peer::{self, Incoming, Outbox};
 use super::record::Record;
+use super::redact::Redactor;
 use super::requests::Desk;
 
 /// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
@@ -390,9 +391,10 @@ impl<'a> Conversation<'a> {
                 }
             }
             Incoming::Response { id, result } if id.is_some() && id == awaited => {
-                return Some(
-                    result.and_then(|json| serde_json::from_str(json).map_err(|_| RpcError::parse_error())),
-                );
+                let answer = result
+                    .and_then(|json| serde_json::from_str(json).map_err(|_| RpcError::parse_error()))
+                    .map_err(|error| bare(self.record.transcript.redactor(), error));
+                return Some(answer);
             }
             Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
             Incoming::Heavy => self.record.odd("a message of more values than are read", line),
@@ -404,6 +406,15 @@ impl<'a> Conversation<'a> {
         }
         None
     }
+}
+
+/// An agent's error without secrets: whoever tells of it cuts it.
+fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
+    error.message = redactor.text(&error.message);
+    if let Some(data) = &mut error.data {
+        redactor.json(data);
+    }
+    error
 }
 
 /// The time by the runtime's clock, which its timers go by.

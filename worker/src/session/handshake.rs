@@ -95,7 +95,7 @@ async fn initialize(
             format!("the agent speaks protocol version {version}, this worker version 1: update either");
         return Err(Break::Ended(Ended::Door {
             door: Door::Version,
-            message: bounded(&message, MESSAGE_BYTES),
+            message: conversation.record().transcript.kept(&message, MESSAGE_BYTES),
         }));
     }
     Ok(())
@@ -141,7 +141,7 @@ async fn open(
     match answer.get("sessionId").and_then(Value::as_str) {
         Some(session) => Ok((session.to_owned(), answer)),
         None => Err(Break::Ended(Ended::Protocol {
-            message: bounded(
+            message: conversation.record().transcript.kept(
                 &format!("the agent answered `session/new` without a session: {answer}"),
                 MESSAGE_BYTES,
             ),

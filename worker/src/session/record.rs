@@ -236,7 +236,7 @@ impl Record {
             U::UsageUpdate(update) => self.usage_update(&update),
             // The prompt's echo, commands, modes, titles.
             other => {
-                self.transcript.push(told(params));
+                self.transcript.push(told(&self.transcript, params));
                 if matches!(other, U::ConfigOptionUpdate(_) | U::CurrentModeUpdate(_)) {
                     self.settings(params);
                 }

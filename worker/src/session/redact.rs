@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use ralph_shared::wire::Change;
+use serde_json::Value;
 
 use super::secrets::{Class, SHAPES, Shape};
 
@@ -54,7 +55,7 @@ impl Redactor {
             .into_iter()
             .filter(|value| value.len() >= SHORTEST_SECRET_BYTES)
             .flat_map(|value| {
-                let quoted = serde_json::Value::from(value.as_str()).to_string();
+                let quoted = Value::from(value.as_str()).to_string();
                 let escaped = quoted[1..quoted.len() - 1].to_owned();
                 [value, escaped]
             })
@@ -98,6 +99,16 @@ impl Redactor {
         let mut out = stream.push(text);
         out.push_str(&stream.finish());
         out
+    }
+
+    /// All texts of a JSON value; keys hold nothing secret.
+    pub fn json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.json(value)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.json(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
     }
 
     /// A text that comes in chunks.

@@ -298,7 +298,8 @@ impl Ticket {
             Ok(params) => serve(self, params),
             Err(error) => {
                 let error = RpcError::invalid_params().data(Value::from(error.to_string()));
-                self.about(bounded(params, DETAIL_BYTES)).done(Err(error));
+                let detail = self.transcript.kept(params, DETAIL_BYTES);
+                self.about(detail).done(Err(error));
             }
         }
     }

@@ -151,10 +151,10 @@ async fn turn(
     conversation.record().answered(&answer);
     match answer.get("stopReason").and_then(Value::as_str) {
         Some(reason) => Ok(Ended::Turn {
-            stop_reason: bounded(reason, 100),
+            stop_reason: conversation.record().transcript.kept(reason, 100),
         }),
         None => Ok(Ended::Protocol {
-            message: bounded(
+            message: conversation.record().transcript.kept(
                 &format!("the agent ended its turn without a stop reason: {answer}"),
                 MESSAGE_BYTES,
             ),

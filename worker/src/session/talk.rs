@@ -12,7 +12,6 @@ use super::person::{Person, Said, Turn};
 use super::run::words;
 use super::spec::SessionSpec;
 use super::story::begun;
-use super::transcript::bounded;
 
 /// Longest stop reason that is shown. Bytes.
 const REASON_BYTES: usize = 100;
@@ -98,7 +97,10 @@ fn ended(conversation: &mut Conversation<'_>, answer: Answer) -> Option<String> 
             record.answered(&answer);
             match answer.get("stopReason").and_then(Value::as_str) {
                 Some("end_turn") => None,
-                Some(reason) => Some(format!("the turn ended: {}", bounded(reason, REASON_BYTES))),
+                Some(reason) => Some(format!(
+                    "the turn ended: {}",
+                    record.transcript.kept(reason, REASON_BYTES)
+                )),
                 None => Some("the turn ended without a reason".to_owned()),
             }
         }
