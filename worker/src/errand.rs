@@ -85,7 +85,8 @@ fn knock(life: &Life, assignment: &Assignment, finished: &Finished) -> Option<Kn
         return None;
     };
     let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-    let account = life.config.agents.get(agent).map_or("", |agent| &agent.account);
+    let agents = &life.config.machine.agents;
+    let account = agents.get(agent).map_or("", |agent| &agent.account);
     Knock::of(agent, account, &session.ended)
 }
 
@@ -149,8 +150,9 @@ async fn session(
     end: watch::Receiver<Option<EndReason>>,
 ) -> (Finished, Option<Workspace>) {
     let name = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-    let Some(agent) = life.config.agents.get(name).cloned() else {
-        let known = life.config.agents.keys().cloned().collect::<Vec<_>>().join(", ");
+    let agents = &life.config.machine.agents;
+    let Some(agent) = agents.get(name).cloned() else {
+        let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
         let message = format!(
             "this worker has no agent `{name}`; it has {known}. Add [agents.{name}] to its .ralph.toml"
         );
@@ -271,7 +273,7 @@ async fn session(
         limit: SessionLimit::Disk,
     } = ended.ended
     {
-        let reserve = life.config.sandbox.resources.disk_reserve_bytes;
+        let reserve = life.config.machine.sandbox.resources.disk_reserve_bytes;
         let removed = workspace.make_room(reserve).await;
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
@@ -431,7 +433,7 @@ fn spec(
         after_exit: order.after_exit.clone(),
         model: order.model.clone(),
         access: order.access,
-        sandbox: life.config.sandbox.clone(),
+        sandbox: life.config.machine.sandbox.clone(),
         read: workspace.borrowed_objects(),
         limits: order.limits,
         env,

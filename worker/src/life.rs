@@ -221,7 +221,7 @@ impl Life {
     /// The agents that may be started now.
     pub fn open_agents(&self) -> Vec<String> {
         let (doors, now) = (lock(&self.doors), Instant::now());
-        let agents = self.config.agents.iter();
+        let agents = self.config.machine.agents.iter();
         agents
             .filter(|(name, agent)| doors.is_open(name, &agent.account, now))
             .map(|(name, _)| name.clone())
@@ -277,14 +277,15 @@ impl Life {
             data_id: self.home.data_id().to_owned(),
             pools: self.config.pools.clone(),
             slots: self.config.slots,
-            agents: self.config.agents.keys().cloned().collect(),
+            agents: self.config.machine.agents.keys().cloned().collect(),
             accounts: self
                 .config
+                .machine
                 .agents
                 .values()
                 .map(|agent| agent.account.clone())
                 .collect(),
-            rules: self.config.rules.clone(),
+            rules: self.config.machine.rules.clone(),
             spooled,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: host(),
@@ -350,23 +351,24 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
     let late = Spool::open(home.late())?;
-    let agents = config.agents.values().flat_map(AgentCommand::secrets);
+    let machine = &config.machine;
+    let agents = machine.agents.values().flat_map(AgentCommand::secrets);
     let secrets = session::own_secrets().into_iter().chain(agents);
-    let redactor = Redactor::new(secrets.chain(config.sandbox.network.secret()));
+    let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
     let workspaces = Workspaces::open_with(
         &home.workspaces(),
         workspace::Settings {
-            history: config.history.clone(),
-            caches: config.caches.clone(),
-            disk_budget_bytes: config.disk_budget_bytes,
-            keep_files_days: config.keep_files_days,
-            setup: config.setup.clone(),
-            on_complete: config.on_complete.clone(),
-            author: config.author.clone(),
-            sign_off: config.sign_off,
-            dirs: config.dirs.clone(),
-            command_env: config.command_env.clone(),
-            sandbox: config.sandbox.clone(),
+            history: machine.history.clone(),
+            caches: machine.caches.clone(),
+            disk_budget_bytes: machine.disk_budget_bytes,
+            keep_files_days: machine.keep_files_days,
+            setup: machine.setup.clone(),
+            on_complete: machine.on_complete.clone(),
+            author: machine.author.clone(),
+            sign_off: machine.sign_off,
+            dirs: machine.dirs.clone(),
+            command_env: machine.command_env.clone(),
+            sandbox: machine.sandbox.clone(),
             redactor: redactor.clone(),
             ..workspace::Settings::default()
         },

@@ -89,7 +89,7 @@ fn free(dir: &std::path::Path) -> anyhow::Result<ExitCode> {
 
 async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(args)?;
-    say_what_confines(&config.sandbox)?;
+    say_what_confines(&config.machine.sandbox)?;
     let shutdown = CancellationToken::new();
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

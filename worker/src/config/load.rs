@@ -1,19 +1,15 @@
 //! A worker's whole configuration.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 use ralph_shared::machine::dir_pool;
 use ralph_shared::subjects::{Subjects, is_label};
-use ralph_shared::wire::AgentRule;
 
 use super::args::RunArgs;
 use super::machine::{Machine, absolute};
-use crate::sandbox::{Sandbox, SandboxMode, is_for_tools};
-use crate::session::AgentCommand;
-use crate::workspace::{CacheRule, History};
+use crate::sandbox::{SandboxMode, is_for_tools};
 
 /// A worker's configuration, complete and checked.
 #[derive(Debug, Clone)]
@@ -24,32 +20,8 @@ pub struct Config {
     pub slots: u32,
     /// Pools that it serves.
     pub pools: Vec<String>,
-    /// Its agents by name; [`super::DEFAULT_AGENT`] is always there.
-    pub agents: BTreeMap<String, AgentCommand>,
-    /// What they are taken for where nobody names one.
-    pub rules: Vec<AgentRule>,
-    /// What confines its agents.
-    pub sandbox: Sandbox,
-    /// How much of a repository is fetched.
-    pub history: History,
-    /// Folders that setup fills once.
-    pub caches: Vec<CacheRule>,
-    /// Disk that the data folder may take. Bytes.
-    pub disk_budget_bytes: Option<u64>,
-    /// Days for which it is kept what a session without a repository leaves.
-    pub keep_files_days: u32,
-    /// Commands that prepare a checkout.
-    pub setup: Vec<String>,
-    /// The command that finished features are handed to.
-    pub on_complete: Option<String>,
-    /// Who commits: `Name <address>`.
-    pub author: Option<String>,
-    /// Whether what lands is signed off.
-    pub sign_off: bool,
-    /// Variables of these commands and of a gate's.
-    pub command_env: BTreeMap<String, String>,
-    /// Folders that agents may work in themselves, with all below them.
-    pub dirs: Vec<PathBuf>,
+    /// What this machine has for their sessions; `dirs` are those of the flags as well.
+    pub machine: Machine,
     /// Its folder.
     pub data: PathBuf,
     /// Address of the broker.
@@ -82,7 +54,7 @@ impl Config {
                  give the address in NATS_URL instead"
             );
         }
-        let machine = Machine::load(args.machine)?;
+        let mut machine = Machine::load(args.machine)?;
         if machine.sandbox.mode != SandboxMode::None && is_for_tools(&std::path::absolute(&args.data)?) {
             bail!(
                 "agents can read everything below {}, since tools live there, so one could read the others' work: put --data \
@@ -103,23 +75,12 @@ impl Config {
             // Who submits work for a folder of this machine names this pool.
             pools.push(dir_pool());
         }
+        machine.dirs = dirs;
         Ok(Self {
             name,
             slots: args.slots,
             pools,
-            dirs,
-            agents: machine.agents,
-            rules: machine.rules,
-            sandbox: machine.sandbox,
-            history: machine.history,
-            caches: machine.caches,
-            disk_budget_bytes: machine.disk_budget_bytes,
-            keep_files_days: machine.keep_files_days,
-            setup: machine.setup,
-            on_complete: machine.on_complete,
-            author: machine.author,
-            sign_off: machine.sign_off,
-            command_env: machine.command_env,
+            machine,
             data: args.data,
             nats_url: args.nats,
             subjects: Subjects::new(&args.subject_prefix).map_err(anyhow::Error::msg)?,
