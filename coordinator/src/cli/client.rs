@@ -253,12 +253,15 @@ impl Client {
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
         let mut waited = Duration::ZERO;
         loop {
-            let mut again = request.try_clone().context("the request can't be sent")?;
+            let again = request.try_clone().context("the request can't be sent")?;
+            let mut again = again.build().context("the request can't be sent")?;
             let here = self.here.get().and_then(Option::as_ref);
-            if let Some(repo) = here {
-                again = again.query(&[("repo", repo)]);
+            let says_where = again.url().query_pairs().any(|(name, _)| name == "repo");
+            if let Some(repo) = here.filter(|_| !says_where) {
+                again.url_mut().query_pairs_mut().append_pair("repo", repo);
             }
-            let response = again.send().await.map_err(|error| self.unanswered(error))?;
+            let response = self.http.execute(again).await;
+            let response = response.map_err(|error| self.unanswered(error))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(response);
