@@ -4,7 +4,6 @@ use anyhow::bail;
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
-use ralph_coordinator::domain::strategy::Strategy;
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store::feature::NewFeature;
 use serde_json::json;
@@ -106,20 +105,8 @@ pub async fn submit_on(
             pool: "default".to_owned(),
         },
         start: Start::Now(RunSettings {
-            max_iterations: None,
-            max_time_ms: None,
-            max_cost_usd: None,
-            max_tokens: None,
-            session_ms: 3_600_000,
-            idle_ms: 600_000,
-            output_bytes: 50_000_000,
             backoff_ms: 1_000,
-            model: None,
-            model_strategy: Strategy::CostOptimized,
-            agent: None,
-            gate: Vec::new(),
-            limit_grows: false,
-            review: true,
+            ..RunSettings::default()
         }),
     };
     let (submitted, signals) = submit::submit(db, &submission).await?;

@@ -31,6 +31,37 @@ pub struct RunSettings {
     pub review: bool,
 }
 
+/// What is used where nobody chose (SPEC 3.4).
+pub const SESSION_MS: i64 = 60 * 60 * 1_000;
+/// The same for the silence of an agent.
+pub const IDLE_MS: i64 = 10 * 60 * 1_000;
+/// The same for what a session says.
+pub const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
+/// The same for the pause after a failure.
+pub const BACKOFF_MS: i64 = 10 * 1_000;
+
+impl Default for RunSettings {
+    /// A run without limits of its own, with those of a session that are used where nobody chose.
+    fn default() -> Self {
+        Self {
+            max_iterations: None,
+            max_time_ms: None,
+            max_cost_usd: None,
+            max_tokens: None,
+            session_ms: SESSION_MS,
+            idle_ms: IDLE_MS,
+            output_bytes: OUTPUT_BYTES,
+            backoff_ms: BACKOFF_MS,
+            model: None,
+            model_strategy: Strategy::CostOptimized,
+            agent: None,
+            gate: Vec::new(),
+            limit_grows: false,
+            review: true,
+        }
+    }
+}
+
 /// What was kept before there was a choice.
 fn reviewed() -> bool {
     true

@@ -146,7 +146,6 @@ mod tests {
 
     use super::*;
     use crate::domain::run::RunSettings;
-    use crate::domain::strategy::Strategy;
 
     fn run() -> Run {
         Run {
@@ -157,16 +156,7 @@ mod tests {
                 max_time_ms: Some(60_000),
                 max_cost_usd: Some(2.0),
                 max_tokens: Some(1000),
-                session_ms: 1,
-                idle_ms: 1,
-                output_bytes: 1,
-                backoff_ms: 1,
-                model: None,
-                model_strategy: Strategy::CostOptimized,
-                agent: None,
-                gate: Vec::new(),
-                limit_grows: false,
-                review: true,
+                ..RunSettings::default()
             },
             iterations: 0,
             succeeded: 0,

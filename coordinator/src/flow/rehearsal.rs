@@ -130,20 +130,8 @@ fn submission(name: &str) -> sqlx::Result<Submission> {
             ..TaskDefaults::default()
         },
         start: Start::Now(RunSettings {
-            max_iterations: None,
-            max_time_ms: None,
-            max_cost_usd: None,
-            max_tokens: None,
-            session_ms: 1_000,
-            idle_ms: 1_000,
-            output_bytes: 1_000,
-            backoff_ms: 0,
-            model: None,
             model_strategy: Strategy::Fixed,
-            agent: None,
-            gate: Vec::new(),
-            limit_grows: false,
-            review: true,
+            ..RunSettings::default()
         }),
     })
 }

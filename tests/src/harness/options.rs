@@ -5,7 +5,6 @@ use std::path::Path;
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::FailurePolicy;
-use ralph_coordinator::domain::strategy::Strategy;
 
 /// A fault for a process to start with (see `ralph_shared::faults`).
 #[derive(Debug, Clone)]
@@ -149,18 +148,10 @@ impl Default for FeatureOptions {
             run: RunSettings {
                 max_iterations: Some(200),
                 max_time_ms: Some(600_000),
-                max_cost_usd: None,
-                max_tokens: None,
                 session_ms: 60_000,
                 idle_ms: 60_000,
-                output_bytes: 50_000_000,
                 backoff_ms: 50,
-                model: None,
-                model_strategy: Strategy::CostOptimized,
-                agent: None,
-                gate: Vec::new(),
-                limit_grows: false,
-                review: true,
+                ..RunSettings::default()
             },
             failure_policy: FailurePolicy::Continue,
             avoid_conflicts: false,

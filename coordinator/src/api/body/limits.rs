@@ -4,17 +4,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
 use crate::domain::graph::is_name;
-use crate::domain::run::{Ceilings, RunSettings};
+use crate::domain::run::{self, Ceilings, RunSettings};
 use crate::domain::strategy::Strategy;
 use crate::flow::agent_graph::ITERATIONS_A_TASK;
 
-const SECOND_MS: i64 = 1000;
-const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * SECOND_MS;
+const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * 1_000;
 const DEFAULT_COST_USD: f64 = 20.0;
-const DEFAULT_SESSION_MS: i64 = 60 * 60 * SECOND_MS;
-const DEFAULT_IDLE_MS: i64 = 10 * 60 * SECOND_MS;
-const DEFAULT_OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
-const DEFAULT_BACKOFF_MS: i64 = 10 * SECOND_MS;
 
 /// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -220,10 +215,10 @@ impl RunWish {
             max_time_ms: limit("time_ms", self.time_ms, Some(DEFAULT_TIME_MS))?,
             max_cost_usd: (cost_usd > 0.0).then_some(cost_usd),
             max_tokens: limit("tokens", self.tokens, None)?,
-            session_ms: session("session_ms", self.session_ms, DEFAULT_SESSION_MS)?,
-            idle_ms: session("idle_ms", self.idle_ms, DEFAULT_IDLE_MS)?,
-            output_bytes: session("output_bytes", self.output_bytes, DEFAULT_OUTPUT_BYTES)?,
-            backoff_ms: limit("backoff_ms", self.backoff_ms, Some(DEFAULT_BACKOFF_MS))?.unwrap_or(0),
+            session_ms: session("session_ms", self.session_ms, run::SESSION_MS)?,
+            idle_ms: session("idle_ms", self.idle_ms, run::IDLE_MS)?,
+            output_bytes: session("output_bytes", self.output_bytes, run::OUTPUT_BYTES)?,
+            backoff_ms: limit("backoff_ms", self.backoff_ms, Some(run::BACKOFF_MS))?.unwrap_or(0),
             model: self.model.clone(),
             model_strategy: strategy,
             agent: self.agent.clone(),
