@@ -143,12 +143,21 @@ async fn knowledge(
             changed += usize::from(write(conn, repo, file, sha256).await?);
         }
     }
-    // What could not be read this time may still be there.
-    let gone: Vec<String> = before
-        .keys()
-        .filter(|name| !now.contains_key(*name) && folder.left_out == 0)
-        .cloned()
-        .collect();
+    let mut kept = now;
+    let mut gone = Vec::new();
+    if folder.left_out > 0 {
+        // What could not be read this time may still be there.
+        for (name, sha256) in before {
+            kept.entry(name.clone()).or_insert_with(|| sha256.clone());
+        }
+    } else {
+        // Also what an earlier feature's head had: this one may begin without it.
+        let named = store::survey::named(conn, repo).await?;
+        let known = before.keys().map(String::as_str);
+        let known: BTreeSet<&str> = known.chain(named.iter().filter_map(|id| name_of(id))).collect();
+        let missing = known.into_iter().filter(|name| !kept.contains_key(*name));
+        gone.extend(missing.map(str::to_owned));
+    }
     if !gone.is_empty() {
         let elsewhere = store::survey::had_elsewhere(conn, feature, repo, &gone).await?;
         for name in gone.iter().filter(|name| !elsewhere.contains(name)) {
@@ -168,12 +177,16 @@ async fn knowledge(
             "knowledge files are too many or too large; these are left out"
         );
     }
-    store::survey::keep_files(conn, feature, folder.tree.as_deref(), &now).await?;
+    store::survey::keep_files(conn, feature, folder.tree.as_deref(), &kept).await?;
     Ok(changed)
 }
 
 fn external_id(name: &str) -> String {
     format!("{KNOWLEDGE_FOLDER}/{name}")
+}
+
+fn name_of(external_id: &str) -> Option<&str> {
+    external_id.strip_prefix(KNOWLEDGE_FOLDER)?.strip_prefix('/')
 }
 
 /// Makes an entry of a file, in the place of what the file said before. Whether that changed anything.

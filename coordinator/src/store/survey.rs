@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::FeatureId;
-use ralph_shared::wire::SurveyOrder;
+use ralph_shared::wire::{NEVER_LOOKED, SurveyOrder};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -22,7 +22,8 @@ pub type Files = HashMap<String, String>;
 /// What sessions of features are to look up.
 pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
     let rows = sqlx::query!(
-        r#"select f.id as "id!", s.head as "head?", s.knowledge_tree as "knowledge_tree?",
+        r#"select f.id as "id!", s.head as "head?", s.feature_id is not null as "is_surveyed!",
+                  s.knowledge_tree as "knowledge_tree?",
                   array(
                     select p.path
                     from memory_paths p
@@ -45,7 +46,11 @@ pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<
         .map(|row| {
             let order = SurveyOrder {
                 since: row.head,
-                knowledge: row.knowledge_tree,
+                knowledge: if row.is_surveyed {
+                    row.knowledge_tree
+                } else {
+                    Some(NEVER_LOOKED.to_owned())
+                },
                 paths: row.paths,
             };
             (row.id, order)
@@ -113,6 +118,18 @@ pub async fn keep_files(
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// The names by which the repository's files are entries, hidden or not, whichever head they were found at.
+pub async fn named(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        r#"select external_id as "external_id!"
+           from knowledge
+           where repo_id = $1 and origin = 'repository' and external_id is not null"#,
+        repo_id,
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// Of these files those that another feature's head has, as far as the feature isn't over.

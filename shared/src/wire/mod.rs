@@ -48,7 +48,9 @@ pub use report::{
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
 pub use stray::{STRAYS, Stray, stray_refs};
-pub use survey::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
+pub use survey::{
+    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
+};
 pub use text::{PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
 pub use transcript::{TranscriptBatch, TranscriptEntry, TranscriptUpdate};

@@ -6,13 +6,16 @@ use serde::{Deserialize, Serialize};
 /// The folder of a repository in which people and sessions keep knowledge, a Markdown file an entry.
 pub const KNOWLEDGE_FOLDER: &str = ".ralph/knowledge";
 
+/// As [`SurveyOrder::knowledge`]: nobody looked at the branch yet. So its folder is told whatever it is, also that there is none.
+pub const NEVER_LOOKED: &str = "";
+
 /// "Look this up, and tell what is not known yet."
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SurveyOrder {
     /// The head of the feature's branch that was looked at last. Hex object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The tree of its [`KNOWLEDGE_FOLDER`], if it had one. Hex object id.
+    /// The tree of its [`KNOWLEDGE_FOLDER`], if it had one. Hex object id, or [`NEVER_LOOKED`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knowledge: Option<String>,
     /// Paths of which nobody knows, or not for sure any more, whether they are there.

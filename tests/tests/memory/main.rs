@@ -8,6 +8,7 @@ mod deleted;
 mod distill;
 mod embeddings;
 mod floor;
+mod heads;
 mod heard;
 mod index;
 mod model;

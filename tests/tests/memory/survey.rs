@@ -115,6 +115,41 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    let files = [
+        (FILE, knowledge("At 100 degrees.")),
+        ("house/README.md", "kitchen\n".to_owned()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let repository = Repository::create(world.dir(), &files).unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let first = r"
+- key: say
+  title: Say how hot the kettle boils
+  description: |
+    @unless-prompt-has At 100 degrees : @fail nobody told
+    @done
+";
+    complete(&world, "first", &repository, first).await;
+    // Somebody removes everything but what is in the house.
+    let git = |args: &[&str]| repository.git(args).unwrap().trim().to_owned();
+    let gone = git(&["commit-tree", "main:house", "-p", "main", "-m", "Move out"]);
+    git(&["update-ref", "refs/heads/main", &gone]);
+    let second = r"
+- key: say
+  title: Say how hot the kettle boils
+  description: |
+    @if-prompt-has At 100 degrees : @fail that is no longer so
+    @done
+";
+    complete(&world, "second", &repository, second).await;
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
     let mut world = World::start_with(settings()).await.unwrap();
     let repository = Repository::create(world.dir(), &[("README.md", "kitchen\n")]).unwrap();

@@ -1,0 +1,124 @@
+//! What workers find at the heads of one repository's features, told by hand.
+
+use ralph_coordinator::flow::survey::{self, Surveyed};
+use ralph_coordinator::store;
+use ralph_shared::ids::FeatureId;
+use ralph_shared::wire::{KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Survey, SurveyOrder};
+use ralph_tests::harness::World;
+
+use super::scene;
+
+/// A knowledge folder with these files, each a title and a body.
+fn folder(files: &[(&str, &str, &str)]) -> KnowledgeFolder {
+    let text = |title: &str, body: &str| format!("---\ntitle: \"{title}\"\ntags: [kettle]\n---\n\n{body}\n");
+    KnowledgeFolder {
+        tree: (!files.is_empty()).then(|| format!("{files:?}")),
+        files: files
+            .iter()
+            .map(|(name, title, body)| KnowledgeText {
+                name: (*name).to_owned(),
+                text: text(title, body),
+            })
+            .collect(),
+        left_out: 0,
+    }
+}
+
+async fn finds(world: &World, feature: FeatureId, knowledge: KnowledgeFolder) -> Surveyed {
+    let found = Survey {
+        head: "1".repeat(40),
+        knowledge: Some(knowledge),
+        ..Survey::default()
+    };
+    survey::take(&world.db, feature, &found).await.unwrap()
+}
+
+async fn submit(world: &World, name: &str) -> FeatureId {
+    scene::submit(world, name, "- {key: a, title: Boil}").await
+}
+
+async fn is_over(world: &World, feature: FeatureId) {
+    sqlx::query("update features set state = 'done' where id = $1")
+        .bind(feature.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+}
+
+async fn order(world: &World, feature: FeatureId) -> SurveyOrder {
+    let mut conn = world.db.acquire().await.unwrap();
+    let mut orders = store::survey::orders(&mut conn, &[feature.0]).await.unwrap();
+    orders.remove(&feature.0).unwrap()
+}
+
+/// What the repository's files say that are live.
+async fn live(world: &World) -> Vec<String> {
+    sqlx::query_scalar(
+        "select body from knowledge
+         where pruned_at is null and superseded_by is null and origin = 'repository'
+         order by body",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+const KETTLE: (&str, &str, &str) = ("kettle.md", "The kettle boils", "At 100 degrees.");
+const STOVE: (&str, &str, &str) = ("stove.md", "The stove burns", "Gas.");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
+    let world = scene::world().await;
+    let first = submit(&world, "first").await;
+    finds(&world, first, folder(&[KETTLE, STOVE])).await;
+    assert_eq!(live(&world).await, ["At 100 degrees.", "Gas."]);
+    let second = submit(&world, "second").await;
+    let order_of_second = order(&world, second).await;
+    assert_eq!(
+        order_of_second.knowledge.as_deref(),
+        Some(NEVER_LOOKED),
+        "its folder is told though there be none"
+    );
+    finds(&world, second, folder(&[STOVE])).await;
+    assert_eq!(
+        live(&world).await,
+        ["At 100 degrees.", "Gas."],
+        "the first feature's head has it still"
+    );
+    is_over(&world, first).await;
+    let third = submit(&world, "third").await;
+    let surveyed = finds(&world, third, folder(&[STOVE])).await;
+    assert_eq!((surveyed.files, live(&world).await), (1, vec!["Gas.".to_owned()]));
+    is_over(&world, second).await;
+    is_over(&world, third).await;
+    let fourth = submit(&world, "fourth").await;
+    finds(&world, fourth, folder(&[])).await;
+    assert!(live(&world).await.is_empty());
+    assert_eq!(
+        order(&world, fourth).await.knowledge,
+        None,
+        "it is known to have no folder"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_left_out_of_a_head_are_still_known_to_be_its_own() {
+    let world = scene::world().await;
+    let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
+    finds(&world, first, folder(&[KETTLE, STOVE])).await;
+    let too_many = KnowledgeFolder {
+        left_out: 1,
+        ..folder(&[STOVE])
+    };
+    finds(&world, first, too_many).await;
+    finds(&world, second, folder(&[STOVE])).await;
+    assert_eq!(
+        live(&world).await,
+        ["At 100 degrees.", "Gas."],
+        "the first feature's head may have it"
+    );
+    finds(&world, first, folder(&[STOVE])).await;
+    assert_eq!(live(&world).await, ["Gas."]);
+    world.stop().await;
+}
