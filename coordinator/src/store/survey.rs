@@ -19,11 +19,15 @@ const PATH_BYTES: usize = 300;
 /// Hashes of a folder's files by their names.
 pub type Files = HashMap<String, String>;
 
-/// What sessions of features are to look up.
+/// What sessions of features are to look up. Of a feature that nobody looked at yet, what changed since another one of its repository was
+/// looked at: files are renamed between features too.
 pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
     let rows = sqlx::query!(
-        r#"select f.id as "id!", s.head as "head?", s.feature_id is not null as "is_surveyed!",
-                  s.knowledge_tree as "knowledge_tree?",
+        r#"select f.id as "id!", s.feature_id is not null as "is_surveyed!", s.knowledge_tree as "knowledge_tree?",
+                  coalesce(
+                    s.head,
+                    (select head from surveys where repo_id = f.repo_id order by at desc limit 1)
+                  ) as "since?",
                   array(
                     select p.path
                     from memory_paths p
@@ -45,7 +49,7 @@ pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<
         .into_iter()
         .map(|row| {
             let order = SurveyOrder {
-                since: row.head,
+                since: row.since,
                 knowledge: if row.is_surveyed {
                     row.knowledge_tree
                 } else {

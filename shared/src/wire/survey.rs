@@ -12,7 +12,8 @@ pub const NEVER_LOOKED: &str = "";
 /// "Look this up, and tell what is not known yet."
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SurveyOrder {
-    /// The head of the feature's branch that was looked at last. Hex object id.
+    /// The head of the feature's branch that was looked at last; before anybody did, that of another feature, which may be no part
+    /// of the branch, or not be there. Hex object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The tree of its [`KNOWLEDGE_FOLDER`], if it had one. Hex object id, or [`NEVER_LOOKED`].
@@ -34,7 +35,7 @@ pub struct Survey {
     /// Asked paths that are not there.
     #[serde(default)]
     pub missing: Vec<String>,
-    /// Paths that were deleted since.
+    /// Paths that were deleted since; none where the branch never had that commit.
     #[serde(default)]
     pub deleted: Vec<String>,
     /// Paths that were renamed since.

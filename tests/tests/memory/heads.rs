@@ -103,6 +103,24 @@ async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last() {
+    let world = scene::world().await;
+    let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
+    assert_eq!(order(&world, first).await.since, None);
+    let at = |head: &str| Survey {
+        head: head.to_owned(),
+        ..Survey::default()
+    };
+    for (feature, head) in [(first, "a"), (second, "b"), (first, "c")] {
+        survey::take(&world.db, feature, &at(head)).await.unwrap();
+    }
+    assert_eq!(order(&world, second).await.since.as_deref(), Some("b"));
+    let third = submit(&world, "third").await;
+    assert_eq!(order(&world, third).await.since.as_deref(), Some("c"));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn files_that_are_left_out_of_a_head_are_still_known_to_be_its_own() {
     let world = scene::world().await;
     let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);

@@ -9,6 +9,7 @@ use super::address;
 use super::error::{GitError, WorkspaceError};
 use super::folder::Workspace;
 use super::git::Git;
+use super::rebase::is_ancestor;
 
 /// Knowledge files that are read, how large each may be, and all together: they go in one message. Bytes.
 const FILES: usize = 200;
@@ -54,7 +55,8 @@ impl Workspace {
     }
 }
 
-/// What was added, deleted and renamed since a commit that may not be here.
+/// What was added, deleted and renamed since a commit that may not be here, or be another branch's. What only that branch has was deleted
+/// nowhere.
 async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitError> {
     let known = git
         .run("cat-file")
@@ -111,9 +113,11 @@ async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitE
         added.retain(|path| !there.contains(path));
     }
     added.into_iter().for_each(|path| tell(&mut survey.present, path));
-    deleted
-        .into_iter()
-        .for_each(|path| tell(&mut survey.deleted, path));
+    if !deleted.is_empty() && is_ancestor(git, since, &survey.head).await? {
+        deleted
+            .into_iter()
+            .for_each(|path| tell(&mut survey.deleted, path));
+    }
     Ok(())
 }
 

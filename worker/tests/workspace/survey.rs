@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_shared::wire::{Rename, SurveyOrder};
+use ralph_shared::wire::{KnowledgeFolder, NEVER_LOOKED, Rename, SurveyOrder};
 
 use crate::remote::{FEATURE, Remote, git};
 
@@ -56,4 +56,45 @@ async fn a_file_is_followed_that_was_renamed_and_changed_until_nothing_of_it_is_
     assert_eq!(survey.renamed, [renamed]);
     assert_eq!(survey.deleted, ["gone.rs"]);
     assert_eq!(survey.present, ["new.rs"]);
+}
+
+#[tokio::test]
+async fn what_another_branch_has_was_not_deleted() {
+    let remote = Remote::new();
+    let base = remote.base.clone();
+    let seed = remote.dir.path().join("seed");
+    let text: String = (0..20).map(|n| format!("line {n} of the text\n")).collect();
+    let first = remote.commit("ralph/demo", &base, "first.rs", &text);
+    let other = remote.commit("ralph/demo", &first, "only.rs", "of another branch\n");
+    let workspaces = remote.workspaces().await;
+    remote.prepare(&workspaces, "t-0").await;
+    git(&seed, &["checkout", "-q", "--detach", &first]);
+    git(&seed, &["mv", "first.rs", "second.rs"]);
+    git(&seed, &["commit", "-q", "-m", "Rename"]);
+    git(
+        &seed,
+        &["push", "-q", "--force", "origin", &format!("HEAD:{FEATURE}")],
+    );
+
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let since = |commit: &str| SurveyOrder {
+        since: Some(commit.to_owned()),
+        knowledge: Some(NEVER_LOOKED.to_owned()),
+        ..SurveyOrder::default()
+    };
+    let survey = workspace.survey(&since(&other)).await.unwrap().unwrap();
+    let renamed = Rename {
+        from: "first.rs".to_owned(),
+        to: "second.rs".to_owned(),
+    };
+    assert_eq!(survey.renamed, [renamed]);
+    assert!(survey.deleted.is_empty(), "{survey:?}");
+    assert_eq!(
+        survey.knowledge,
+        Some(KnowledgeFolder::default()),
+        "that there is none is told whoever never looked"
+    );
+    // A commit that isn't here tells nothing.
+    let survey = workspace.survey(&since(&"7".repeat(40))).await.unwrap().unwrap();
+    assert!(survey.renamed.is_empty(), "{survey:?}");
 }
