@@ -6,3 +6,11 @@ create index knowledge_of_files on knowledge (repo_id) where origin = 'repositor
 -- A feature that begins is compared with the head of its repository that was looked at last.
 drop index surveys_of_repo;
 create index surveys_of_repo on surveys (repo_id, at desc);
+
+-- Entries about files that are renamed, gone or back are looked up by these. Of an entry without files nothing stands here, so most of
+-- what reports leave costs them nothing; of others a report writes a line at the end of a list, which is searched as it is and merged
+-- by the one that makes it 256 KB long: at 4 MB, as is usual, somebody would wait for a second.
+create index learnings_by_path on learnings using gin (paths) with (fastupdate = on, gin_pending_list_limit = 256)
+  where pruned_at is null and paths <> '{}';
+create index knowledge_by_path on knowledge using gin (paths) with (fastupdate = on, gin_pending_list_limit = 256)
+  where pruned_at is null and paths <> '{}';

@@ -4,7 +4,7 @@
 //! Only heads of feature branches are looked at. What stands there was landed or pushed by people, so it is trusted; attempts'
 //! branches never are. What one branch deletes another may have still: the head that was looked at last counts.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
@@ -100,24 +100,15 @@ pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Res
 }
 
 async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::Result<usize> {
-    let from: Vec<String> = survey.renamed.iter().map(|rename| rename.from.clone()).collect();
-    if from.is_empty() {
+    if survey.renamed.is_empty() {
         return Ok(0);
     }
-    let known: HashSet<String> = store::survey::known_paths(conn, repo, &from)
-        .await?
-        .into_iter()
-        .collect();
-    let mut renamed = Vec::new();
-    for rename in survey
+    let names = survey
         .renamed
         .iter()
-        .filter(|rename| known.contains(&rename.from))
-    {
-        renamed.extend(store::survey::rename(conn, repo, &rename.from, &rename.to).await?);
-    }
-    renamed.sort_unstable();
-    renamed.dedup();
+        .map(|rename| (rename.from.clone(), rename.to.clone()));
+    let (from, to): (Vec<String>, Vec<String>) = names.unzip();
+    let renamed = store::survey::rename(conn, repo, &from, &to).await?;
     store::recall::remove(conn, &renamed).await?;
     library::index_again(conn, &renamed).await?;
     Ok(renamed.len())

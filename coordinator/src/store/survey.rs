@@ -283,7 +283,7 @@ pub async fn mark_stale(conn: &mut PgConnection, repo_id: &str, paths: &[String]
     sqlx::query_scalar!(
         r#"with learned as (
              update learnings e set stale_since = now()
-             where repo_id = $1 and paths && $2 and stale_since is null and pruned_at is null
+             where repo_id = $1 and paths && $2 and paths <> '{}' and stale_since is null and pruned_at is null
                and not exists (
                  select from unnest(e.paths) as u(path)
                  left join memory_paths p on p.repo_id = $1 and p.path = u.path
@@ -292,7 +292,7 @@ pub async fn mark_stale(conn: &mut PgConnection, repo_id: &str, paths: &[String]
              returning id
            ), known as (
              update knowledge e set stale_since = now()
-             where repo_id = $1 and paths && $2 and stale_since is null and pruned_at is null
+             where repo_id = $1 and paths && $2 and paths <> '{}' and stale_since is null and pruned_at is null
                and not exists (
                  select from unnest(e.paths) as u(path)
                  left join memory_paths p on p.repo_id = $1 and p.path = u.path
@@ -317,11 +317,11 @@ pub async fn unmark_stale(
     sqlx::query_scalar!(
         r#"with learned as (
              update learnings set stale_since = null
-             where repo_id = $1 and paths && $2 and stale_since is not null and pruned_at is null
+             where repo_id = $1 and paths && $2 and paths <> '{}' and stale_since is not null and pruned_at is null
              returning id
            ), known as (
              update knowledge set stale_since = null
-             where repo_id = $1 and paths && $2 and stale_since is not null and pruned_at is null
+             where repo_id = $1 and paths && $2 and paths <> '{}' and stale_since is not null and pruned_at is null
              returning id
            )
            select id as "id!" from learned union all select id from known"#,
@@ -332,19 +332,38 @@ pub async fn unmark_stale(
     .await
 }
 
-/// Entries about `from` are about `to` as well from now on: another branch may have the file under its old name. Returns them.
-pub async fn rename(conn: &mut PgConnection, repo_id: &str, from: &str, to: &str) -> sqlx::Result<Vec<Uuid>> {
+/// Entries about files are about their new names as well from now on: another branch may have them under the old ones. Nobody follows
+/// entries that are hidden. Returns those that changed.
+pub async fn rename(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    from: &[String],
+    to: &[String],
+) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
-        r#"with learned as (
-             update learnings set paths = array_append(array_remove(paths, $3), $3)
-             where repo_id = $1 and paths @> array[$2]
+        r#"with renamed as materialized (
+             select r.old, r.new, r.place
+             from unnest($2::text[], $3::text[]) with ordinality as r(old, new, place)
+             join memory_paths p on p.repo_id = $1 and p.path = r.old
+           ), learned as (
+             update learnings e
+             set paths = paths || array(
+               select new from renamed where old = any(e.paths) and new <> all(e.paths) group by new order by min(place)
+             )
+             where repo_id = $1 and paths && (select array_agg(old) from renamed) and paths <> '{}' and pruned_at is null
+               and exists (select from renamed where old = any(e.paths) and new <> all(e.paths))
              returning id
            ), known as (
-             update knowledge set paths = array_append(array_remove(paths, $3), $3)
-             where repo_id = $1 and paths @> array[$2]
+             update knowledge e
+             set paths = paths || array(
+               select new from renamed where old = any(e.paths) and new <> all(e.paths) group by new order by min(place)
+             )
+             where repo_id = $1 and paths && (select array_agg(old) from renamed) and paths <> '{}' and pruned_at is null
+               and exists (select from renamed where old = any(e.paths) and new <> all(e.paths))
              returning id
            ), new as (
-             insert into memory_paths (repo_id, path, seen, checked_at) values ($1, $3, true, now())
+             insert into memory_paths (repo_id, path, seen, checked_at)
+             select distinct $1, new, true, now() from renamed order by 2
              -- One that was missing is found again by whoever looks for those ([`present`]).
              on conflict (repo_id, path) do update set seen = true, checked_at = now()
            )
@@ -352,21 +371,6 @@ pub async fn rename(conn: &mut PgConnection, repo_id: &str, from: &str, to: &str
         repo_id,
         from,
         to,
-    )
-    .fetch_all(conn)
-    .await
-}
-
-/// Of these paths those that entries are about.
-pub async fn known_paths(
-    conn: &mut PgConnection,
-    repo_id: &str,
-    paths: &[String],
-) -> sqlx::Result<Vec<String>> {
-    sqlx::query_scalar!(
-        "select path from memory_paths where repo_id = $1 and path = any($2)",
-        repo_id,
-        paths,
     )
     .fetch_all(conn)
     .await

@@ -1,10 +1,13 @@
 //! What workers find at the heads of one repository's features, told by hand.
 
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::library::{self, ImportLine};
 use ralph_coordinator::flow::survey::{self, Surveyed};
 use ralph_coordinator::store;
 use ralph_shared::ids::FeatureId;
-use ralph_shared::wire::{KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Survey, SurveyOrder};
+use ralph_shared::wire::{KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder};
 use ralph_tests::harness::World;
+use time::OffsetDateTime;
 
 use super::scene;
 
@@ -117,6 +120,79 @@ async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last
     assert_eq!(order(&world, second).await.since.as_deref(), Some("b"));
     let third = submit(&world, "third").await;
     assert_eq!(order(&world, third).await.since.as_deref(), Some("c"));
+    world.stop().await;
+}
+
+fn about(id: &str, paths: &[&str]) -> ImportLine {
+    ImportLine {
+        id: id.to_owned(),
+        date: OffsetDateTime::now_utc() - time::Duration::days(3),
+        title: format!("The kettle, {id}"),
+        body: String::new(),
+        paths: paths.iter().map(|&path| path.to_owned()).collect(),
+        tags: vec!["kettle".to_owned()],
+        kind: if id.starts_with('k') {
+            Kind::Knowledge
+        } else {
+            Kind::Learning
+        },
+        category: None,
+        feature: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renames_are_followed_together_once() {
+    let world = scene::world().await;
+    let feature = submit(&world, "kettle").await;
+    let lines = [
+        about("k1", &["b.rs", "a.rs"]),
+        about("l1", &["a.rs", "c.rs"]),
+        about("l2", &["b.rs"]),
+        about("l3", &["c.rs"]),
+        about("l4", &[]),
+    ];
+    library::import(&world.db, "", &lines).await.unwrap();
+    let rename = |from: &str, to: &str| Rename {
+        from: from.to_owned(),
+        to: to.to_owned(),
+    };
+    // `b.rs` makes room for `a.rs`: what was learned about `a.rs` has nothing to do with `new/b.rs`.
+    let found = Survey {
+        head: "1".repeat(40),
+        renamed: vec![
+            rename("a.rs", "b.rs"),
+            rename("b.rs", "new/b.rs"),
+            rename("nobody-knows.rs", "it.rs"),
+        ],
+        ..Survey::default()
+    };
+    let surveyed = survey::take(&world.db, feature, &found).await.unwrap();
+    assert_eq!(surveyed.renamed, 3);
+    let paths: Vec<(String, String)> = sqlx::query_as(
+        "select external_id, array_to_string(paths, ' ')
+         from (select external_id, paths from learnings union all select external_id, paths from knowledge) e
+         order by external_id",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    let expected = [
+        ("k1", "b.rs a.rs new/b.rs"),
+        ("l1", "a.rs c.rs b.rs"),
+        ("l2", "b.rs new/b.rs"),
+        ("l3", "c.rs"),
+        ("l4", ""),
+    ];
+    assert_eq!(
+        paths,
+        expected.map(|(id, paths)| (id.to_owned(), paths.to_owned()))
+    );
+    let unknown: i64 = sqlx::query_scalar("select count(*) from memory_paths where path = 'it.rs'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(unknown, 0);
     world.stop().await;
 }
 
