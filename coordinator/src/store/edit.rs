@@ -90,9 +90,12 @@ async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uui
     .execute(&mut *conn)
     .await?;
     sqlx::query!(
-        "update learnings
-         set task_id = null
-         where dispatch_id = any(array(select id from dispatches where task_id = any($1)))",
+        "with own as materialized (
+           select array(select id from dispatches where task_id = any($1)) as ids
+         ), learned as (
+           update learnings set task_id = null where dispatch_id = any((select ids from own)::uuid[])
+         )
+         update knowledge set task_id = null where dispatch_id = any((select ids from own)::uuid[])",
         tasks,
     )
     .execute(&mut *conn)

@@ -66,6 +66,41 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_deleted_task_learned_stays_without_it() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(
+        &world,
+        "kettle",
+        "- {key: a, title: Boil}\n- {key: b, title: Pour, after: [a]}",
+    )
+    .await;
+    let learned = "<learning category='pitfall' tags='kettle'>It boils over.</learning>
+        <knowledge tags='kettle' title='The kettle boils'>At 100 degrees.</knowledge>";
+    let of = scene::does(&pool, learned).await;
+    scene::does(&pool, &learned.replace("kettle", "pot")).await;
+    remove::task(&world.db, of.task, "test").await.unwrap();
+    let tasks: Vec<(String, bool)> = sqlx::query_as(
+        "select body, exists (select from tasks t where t.id = e.task_id)
+         from (select body, tags, task_id from learnings union all select body, tags, task_id from knowledge) e
+         where task_id is not null
+         order by body",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    let left = ["At 100 degrees.", "It boils over."].map(|body| (body.to_owned(), true));
+    assert_eq!(tasks, left, "those of the other task");
+    let entries: i64 =
+        sqlx::query_scalar("select (select count(*) from learnings) + (select count(*) from knowledge)")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(entries, 4);
+    world.stop().await;
+}
+
 async fn prompt_of(world: &World, of: &Assignment) -> Option<(String, String)> {
     let mut conn = world.db.acquire().await.unwrap();
     store::prompt::read(&mut conn, of.dispatch).await.unwrap()

@@ -175,6 +175,9 @@ const RULES: &[(&str, &str)] = &[
          select 'learning ' || l.id::text from learnings l
          where l.task_id is not null and not exists (select from tasks t where t.id = l.task_id)
          union all
+         select 'knowledge ' || k.id::text from knowledge k
+         where k.task_id is not null and not exists (select from tasks t where t.id = k.task_id)
+         union all
          select 'text of ' || task_id::text from task_texts x where not exists (select from tasks t where t.id = x.task_id)
          union all
          select 'place of ' || task_id::text from ready_tasks q where not exists (select from tasks t where t.id = q.task_id)

@@ -101,6 +101,28 @@ async fn entries_about_files_are_looked_up() {
     world.stop().await;
 }
 
+/// Whoever deletes a row has the server look for those that refer to it, once a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_refer_to_what_is_deleted_are_looked_up() {
+    let world = World::start().await.unwrap();
+    let bare: Vec<String> = sqlx::query_scalar(
+        "select c.conname::text
+         from pg_constraint c
+         join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+         where c.contype = 'f' and c.conrelid in ('learnings'::regclass, 'knowledge'::regclass)
+           and not exists (
+             select from pg_index i
+             where i.indrelid = c.conrelid and i.indkey[0] = a.attnum
+               and coalesce(pg_get_expr(i.indpred, i.indrelid), '') in ('', format('(%s IS NOT NULL)', a.attname))
+           )",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    assert!(bare.is_empty(), "no index follows {bare:?}");
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_grown_is_planned_anew() {
     let world = World::start().await.unwrap();
