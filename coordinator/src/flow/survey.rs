@@ -8,12 +8,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::{MOST_TAGS, TITLE_CHARS};
+use ralph_shared::sigil::{MOST_TAGS, TAG_CHARS, TITLE_CHARS};
 use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::guard::is_away;
 use super::{Settings, capture, library};
 use crate::domain::knowledge_file::KnowledgeFile;
 use crate::domain::recall::Kind as EntryKind;
@@ -130,8 +131,10 @@ async fn knowledge(
     let mut changed = 0;
     for file in &folder.files {
         let sha256 = &now[&file.name];
-        if before.get(&file.name) != Some(sha256) {
-            changed += usize::from(write(conn, repo, file, sha256).await?);
+        if before.get(&file.name) != Some(sha256)
+            && !store::survey::is_same(conn, repo, &external_id(&file.name), sha256).await?
+        {
+            changed += usize::from(keep(conn, repo, file, sha256).await?);
         }
     }
     let mut kept = now;
@@ -180,7 +183,26 @@ fn name_of(external_id: &str) -> Option<&str> {
     external_id.strip_prefix(KNOWLEDGE_FOLDER)?.strip_prefix('/')
 }
 
-/// Makes an entry of a file, in the place of what the file said before. Whether that changed anything.
+/// Makes an entry of a file that is new or changed, if it can be one; what the database refuses of it doesn't stop the others. Whether
+/// that changed anything.
+async fn keep(conn: &mut PgConnection, repo: &str, file: &KnowledgeText, sha256: &str) -> sqlx::Result<bool> {
+    let mut part = conn.begin().await?;
+    match write(&mut part, repo, file, sha256).await {
+        Ok(changed) => {
+            part.commit().await?;
+            Ok(changed)
+        }
+        Err(error) if is_away(&error) => Err(error),
+        Err(error) => {
+            part.rollback().await?;
+            let file = external_id(&file.name);
+            tracing::warn!(repo, file, %error, "a knowledge file can't be kept; what it said before stays");
+            Ok(false)
+        }
+    }
+}
+
+/// Makes an entry of a file, in the place of what the file said before. Whether it can be read.
 async fn write(
     conn: &mut PgConnection,
     repo: &str,
@@ -188,9 +210,6 @@ async fn write(
     sha256: &str,
 ) -> sqlx::Result<bool> {
     let external_id = external_id(&file.name);
-    if store::survey::is_same(conn, repo, &external_id, sha256).await? {
-        return Ok(false);
-    }
     let read = match KnowledgeFile::parse(&file.text.replace('\0', "\u{fffd}")) {
         Ok(read) => read,
         Err(why) => {
@@ -211,7 +230,12 @@ async fn write(
         category: String::new(),
         title: read.title.chars().take(TITLE_CHARS).collect(),
         body: capture::bounded(&read.body),
-        tags: read.tags.into_iter().take(MOST_TAGS).collect(),
+        tags: read
+            .tags
+            .iter()
+            .take(MOST_TAGS)
+            .map(|tag| tag.chars().take(TAG_CHARS).collect())
+            .collect(),
         paths: Vec::new(),
         feature: read.feature,
         created_at: at,

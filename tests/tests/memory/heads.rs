@@ -5,7 +5,10 @@ use ralph_coordinator::flow::library::{self, ImportLine};
 use ralph_coordinator::flow::survey::{self, Surveyed};
 use ralph_coordinator::store;
 use ralph_shared::ids::FeatureId;
-use ralph_shared::wire::{KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder};
+use ralph_shared::sigil::TAG_CHARS;
+use ralph_shared::wire::{
+    KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder, sha256_hex,
+};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
 
@@ -120,6 +123,41 @@ async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last
     assert_eq!(order(&world, second).await.since.as_deref(), Some("b"));
     let third = submit(&world, "third").await;
     assert_eq!(order(&world, third).await.since.as_deref(), Some("c"));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_file_that_cannot_be_kept_does_not_stop_the_others() {
+    let world = scene::world().await;
+    let feature = submit(&world, "kettle").await;
+    // A tag that no index takes is cut.
+    let tag: String = (0..100)
+        .map(|n: i32| sha256_hex(n.to_string().as_bytes()))
+        .collect();
+    let mut long = folder(&[("pot.md", "The pot boils", "At 100 degrees too.")]);
+    long.files[0].text = long.files[0].text.replace("[kettle]", &format!("[{tag}]"));
+    let surveyed = finds(&world, feature, long).await;
+    assert_eq!(surveyed.files, 1);
+    let longest: i32 = sqlx::query_scalar("select max(length(tag)) from knowledge, unnest(tags) as tag")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(usize::try_from(longest).unwrap(), TAG_CHARS);
+
+    finds(&world, feature, folder(&[KETTLE, STOVE])).await;
+    sqlx::raw_sql("alter table knowledge add constraint no_wood check (body <> 'Wood.')")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let wood = ("stove.md", "The stove burns", "Wood.");
+    let tea = ("tea.md", "Tea steeps", "For three minutes.");
+    let surveyed = finds(&world, feature, folder(&[wood, KETTLE, tea])).await;
+    assert_eq!(surveyed.files, 1);
+    assert_eq!(
+        live(&world).await,
+        ["At 100 degrees.", "For three minutes.", "Gas."],
+        "what it said before stays"
+    );
     world.stop().await;
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ralph_shared::sigil::MOST_TAGS;
+
 /// Titles that are the same in any case, or one inside the other with more than half of the smaller set of tags shared.
 pub fn replaces(title: &str, tags: &[String], old_title: &str, old_tags: &[String]) -> bool {
     let (title, old_title) = (plain(title), plain(old_title));
@@ -18,14 +20,25 @@ pub fn replaces(title: &str, tags: &[String], old_title: &str, old_tags: &[Strin
     inside && shared * 2 > tags.len().min(old_tags.len())
 }
 
-/// The new tags and those of the entries that are replaced, in their order, each once.
+/// The new tags and those of the entries that are replaced, in their order, each once. Of more than [`MOST_TAGS`] the oldest go that
+/// aren't new.
 pub fn merged_tags<'a>(old: impl Iterator<Item = &'a [String]>, new: &'a [String]) -> Vec<String> {
+    let own: BTreeSet<String> = new.iter().map(|tag| tag.to_lowercase()).collect();
     let mut seen = BTreeSet::new();
-    old.flatten()
+    let mut tags: Vec<String> = old
+        .flatten()
         .chain(new)
         .filter(|tag| seen.insert(tag.to_lowercase()))
         .cloned()
-        .collect()
+        .collect();
+    let mut surplus = tags.len().saturating_sub(MOST_TAGS);
+    tags.retain(|tag| {
+        let goes = surplus > 0 && !own.contains(&tag.to_lowercase());
+        surplus -= usize::from(goes);
+        !goes
+    });
+    tags.truncate(MOST_TAGS);
+    tags
 }
 
 fn plain(title: &str) -> String {
@@ -84,6 +97,21 @@ mod tests {
         assert_eq!(
             merged_tags([old.as_slice()].into_iter(), &tags("b c")),
             tags("a B c")
+        );
+    }
+
+    #[test]
+    fn the_oldest_tags_go_when_there_are_too_many() {
+        let many = |from: usize, to: usize| (from..to).map(|n| format!("t{n}")).collect::<Vec<_>>();
+        let (old, new) = (many(0, MOST_TAGS), tags("T0 new"));
+        let merged = merged_tags([old.as_slice()].into_iter(), &new);
+        assert_eq!(merged.len(), MOST_TAGS);
+        assert_eq!(merged[..2], tags("t0 t2"));
+        assert_eq!(merged[MOST_TAGS - 1], "new");
+        let more = many(0, MOST_TAGS + 5);
+        assert_eq!(
+            merged_tags([old.as_slice()].into_iter(), &more),
+            many(0, MOST_TAGS)
         );
     }
 }
