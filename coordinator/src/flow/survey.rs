@@ -58,8 +58,12 @@ pub struct Surveyed {
     pub renamed: usize,
 }
 
-/// Takes what a worker found at a feature's head.
+/// Takes what a worker found at a feature's head; again, where others were at the same rows.
 pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
+    store::retry_serialization(|| take_once(db, feature, survey)).await
+}
+
+async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
     let mut tx = db.begin().await?;
     let Some(known) = store::survey::known(&mut tx, feature).await? else {
         return Ok(Surveyed::default());

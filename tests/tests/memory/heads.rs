@@ -161,6 +161,31 @@ async fn one_file_that_cannot_be_kept_does_not_stop_the_others() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_found_is_taken_after_a_deadlock() {
+    let world = scene::world().await;
+    let feature = submit(&world, "kettle").await;
+    // Numbers of a sequence aren't given twice, whatever becomes of the transaction.
+    sqlx::raw_sql(
+        "create sequence tries;
+         create function fail_twice() returns trigger language plpgsql as $$
+         begin
+           if nextval('tries') <= 2 then
+             raise exception 'deadlock detected' using errcode = '40P01';
+           end if;
+           return new;
+         end $$;
+         create trigger fail_twice before insert on knowledge for each row execute function fail_twice()",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let surveyed = finds(&world, feature, folder(&[KETTLE])).await;
+    assert_eq!(surveyed.files, 1);
+    assert_eq!(live(&world).await, ["At 100 degrees."]);
+    world.stop().await;
+}
+
 fn about(id: &str, paths: &[&str]) -> ImportLine {
     ImportLine {
         id: id.to_owned(),
