@@ -13,7 +13,7 @@ use super::meaning::Meaning;
 use super::pick::{Picked, pick};
 use super::recall::{Question, calibrate};
 use crate::domain::lifecycle::{Stays, comes_back};
-use crate::domain::recall::{Kind, Query};
+use crate::domain::recall::{Kind, Query, replaces};
 use crate::store;
 use crate::store::library::{Given, Origin, WantedBack};
 use crate::store::postings::Tail;
@@ -236,18 +236,44 @@ pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
     let (mut back, mut stay) = (Vec::new(), Vec::new());
     for entry in store::library::wanted_back(&mut tx, ids).await? {
         match comes_back(entry.hidden) {
-            Ok(true) => back.push(entry.id),
+            Ok(true) => back.push(entry),
             Ok(false) => {}
             Err(why) => stay.push((entry, why)),
         }
     }
+    let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
+    store::library::restore(&mut tx, &ids).await?;
+    stay.extend(repeated(&mut tx, back).await?);
     if !stay.is_empty() {
         return Ok(Restored::Refused(stay));
     }
-    store::library::restore(&mut tx, &back).await?;
-    index_again(&mut tx, &back).await?;
+    index_again(&mut tx, &ids).await?;
     tx.commit().await?;
-    Ok(Restored::Entries(back.len()))
+    Ok(Restored::Entries(ids.len()))
+}
+
+/// Of knowledge that comes back, what would stand beside an entry that says the same: one that came while it was hidden, or comes back with
+/// it and is newer.
+async fn repeated(conn: &mut PgConnection, back: Vec<WantedBack>) -> sqlx::Result<Vec<(WantedBack, Stays)>> {
+    let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
+    let mut similar = store::library::similar_knowledge(conn, &ids).await?;
+    let mut stay = Vec::new();
+    // In quarantine it stands in nobody's place yet.
+    for entry in back.into_iter().filter(|entry| entry.is_released) {
+        let others = similar.remove(&entry.id).unwrap_or_default();
+        let by = others.into_iter().find(|other| {
+            let has_place = other.id > entry.id || ids.binary_search(&other.id).is_err();
+            has_place && replaces(&other.title, &other.tags, &entry.title, &entry.tags)
+        });
+        if let Some(by) = by {
+            let replaced = WantedBack {
+                superseded_by: Some(by.id),
+                ..entry
+            };
+            stay.push((replaced, Stays::Replaced));
+        }
+    }
+    Ok(stay)
 }
 
 /// Deletes entries for good, with everything distilled from them and the prompts of ended attempts that showed them; what they

@@ -336,6 +336,10 @@ pub async fn edit(
 pub struct WantedBack {
     pub id: Uuid,
     pub kind: Kind,
+    pub title: String,
+    pub tags: Vec<String>,
+    /// Whether its task is done, or somebody gave it.
+    pub is_released: bool,
     pub hidden: Hidden,
     pub superseded_by: Option<Uuid>,
 }
@@ -343,13 +347,14 @@ pub struct WantedBack {
 /// What is known of entries that somebody wants back.
 pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<WantedBack>> {
     let rows = sqlx::query!(
-        r#"select id as "id!", 'learning'::memory_kind as "kind!: Kind", pruned_at is not null as "is_hidden!", pruned_because,
+        r#"select id as "id!", 'learning'::memory_kind as "kind!: Kind", title as "title!", tags as "tags!",
+                  released_at is not null as "is_released!", pruned_at is not null as "is_hidden!", pruned_because,
                   superseded_by, false as "lost_its_file!"
            from learnings
            where id = any($1)
            union all
-           select id, 'knowledge', pruned_at is not null, pruned_because, superseded_by,
-                  origin = 'repository' and external_id is null
+           select id, 'knowledge', title, tags, released_at is not null, pruned_at is not null, pruned_because,
+                  superseded_by, origin = 'repository' and external_id is null
            from knowledge
            where id = any($1)
            order by 1"#,
@@ -362,6 +367,9 @@ pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<
         .map(|row| WantedBack {
             id: row.id,
             kind: row.kind,
+            title: row.title,
+            tags: row.tags,
+            is_released: row.is_released,
             hidden: Hidden {
                 is_hidden: row.is_hidden,
                 because: row.pruned_because.as_deref().and_then(Because::parse),

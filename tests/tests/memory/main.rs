@@ -4,6 +4,7 @@
 
 mod at_once;
 mod bounds;
+mod corrected;
 mod deleted;
 mod distill;
 mod embeddings;

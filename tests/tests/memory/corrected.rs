@@ -1,0 +1,72 @@
+//! What people bring back and change stands beside nothing that says the same.
+
+use ralph_coordinator::domain::lifecycle::Stays;
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::library::{self, Restored};
+use ralph_coordinator::store::library::{Given, Origin};
+use ralph_tests::harness::World;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::scene;
+
+async fn given(world: &World, title: &str, body: &str) -> Uuid {
+    let given = Given {
+        id: Uuid::now_v7(),
+        repo_id: String::new(),
+        kind: Kind::Knowledge,
+        origin: Origin::Manual,
+        category: String::new(),
+        title: title.to_owned(),
+        body: body.to_owned(),
+        tags: vec!["kettle".to_owned(), "water".to_owned()],
+        paths: Vec::new(),
+        feature: None,
+        created_at: OffsetDateTime::now_utc(),
+        external_id: None,
+    };
+    let id = given.id;
+    library::add(&world.db, &[given]).await.unwrap();
+    id
+}
+
+/// What is live.
+async fn live(world: &World) -> Vec<String> {
+    sqlx::query_scalar(
+        "select body from knowledge where pruned_at is null and superseded_by is null order by id",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+/// Which entries can't come back, and those that have their places.
+async fn refused(world: &World, ids: &[Uuid]) -> Vec<(Uuid, Option<Uuid>)> {
+    match library::restore(&world.db, ids).await.unwrap() {
+        Restored::Refused(stay) => {
+            assert!(stay.iter().all(|(_, why)| *why == Stays::Replaced), "{stay:?}");
+            let ids = stay.iter().map(|(entry, _)| (entry.id, entry.superseded_by));
+            ids.collect()
+        }
+        Restored::Entries(entries) => panic!("{entries} came back"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_stands_beside_nothing_that_says_the_same() {
+    let world = scene::world().await;
+    let other = given(&world, "The stove burns", "Gas.").await;
+    let old = given(&world, "The kettle boils", "At 50 degrees.").await;
+    library::prune(&world.db, &[old, other]).await.unwrap();
+    let new = given(&world, "The kettle boils on a stove", "At 100 degrees.").await;
+    assert_eq!(refused(&world, &[old, other]).await, [(old, Some(new))]);
+    assert_eq!(live(&world).await, ["At 100 degrees."], "all or none");
+    // Nor do two come back that say the same.
+    library::prune(&world.db, &[new]).await.unwrap();
+    assert_eq!(refused(&world, &[new, old]).await, [(old, Some(new))]);
+    let restored = library::restore(&world.db, &[old, other]).await.unwrap();
+    assert!(matches!(restored, Restored::Entries(2)), "{restored:?}");
+    assert_eq!(live(&world).await, ["Gas.", "At 50 degrees."]);
+    assert_eq!(refused(&world, &[new]).await, [(new, Some(old))]);
+    world.stop().await;
+}
