@@ -60,6 +60,7 @@ pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(As
             let mut report = broken_off(life, &assignment, snapshot, alone);
             let logins = life
                 .config
+                .machine
                 .agents
                 .values()
                 .flat_map(|agent| session::login_secrets(&agent.files));
