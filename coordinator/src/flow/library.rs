@@ -73,7 +73,7 @@ pub struct QueryLine {
 }
 
 /// Points in time as RFC 3339 writes them, of any offset; what has no UTC time of four-digit years is refused.
-mod utc {
+pub(super) mod utc {
     use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
     use time::serde::rfc3339;
@@ -85,8 +85,13 @@ mod utc {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
         let at = rfc3339::deserialize(deserializer)?;
+        written(at).ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
+    }
+
+    /// The time as it can be written in UTC.
+    pub fn written(at: OffsetDateTime) -> Option<OffsetDateTime> {
         at.checked_to_offset(UtcOffset::UTC)
-            .ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
+            .filter(|at| (0..=9999).contains(&at.year()))
     }
 }
 
@@ -356,4 +361,26 @@ pub(super) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::
 pub(super) fn id_of(at: OffsetDateTime) -> Uuid {
     let seconds = u64::try_from(at.unix_timestamp()).unwrap_or(0);
     Uuid::new_v7(Timestamp::from_unix(ContextV7::new(), seconds, at.nanosecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_taken_that_utc_can_tell() {
+        for (date, taken) in [
+            ("2026-01-31T12:00:00+02:00", true),
+            ("0000-01-01T00:00:00Z", true),
+            ("0000-01-01T00:00:00+01:00", false),
+            ("9999-12-31T23:59:59Z", true),
+            ("9999-12-31T23:59:59-01:00", false),
+        ] {
+            let line = serde_json::json!({"id": "e", "date": date, "title": "t"});
+            let line: Result<ImportLine, _> = serde_json::from_value(line);
+            assert_eq!(line.is_ok(), taken, "{date}: {line:?}");
+            let written = line.map(|line| serde_json::to_value(line).is_ok());
+            assert!(written.unwrap_or(true), "{date}");
+        }
+    }
 }

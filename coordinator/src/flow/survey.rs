@@ -224,6 +224,7 @@ async fn write(
     let old = store::survey::unname(conn, repo, &external_id).await?;
     let at = read
         .created_at
+        .and_then(library::utc::written)
         .unwrap_or_else(OffsetDateTime::now_utc)
         .min(OffsetDateTime::now_utc());
     let given = Given {

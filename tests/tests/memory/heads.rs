@@ -186,6 +186,24 @@ async fn what_is_found_is_taken_after_a_deadlock() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_before_all_years_is_of_now() {
+    let world = scene::world().await;
+    let feature = submit(&world, "kettle").await;
+    let mut old = folder(&[KETTLE]);
+    old.files[0].text = old.files[0]
+        .text
+        .replace("tags:", "created_at: \"0000-01-01T00:00:00+01:00\"\ntags:");
+    finds(&world, feature, old).await;
+    assert_eq!(live(&world).await, ["At 100 degrees."]);
+    let is_new: bool = sqlx::query_scalar("select created_at > now() - interval '1 hour' from knowledge")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!(is_new, "lists can tell it");
+    world.stop().await;
+}
+
 fn about(id: &str, paths: &[&str]) -> ImportLine {
     ImportLine {
         id: id.to_owned(),
