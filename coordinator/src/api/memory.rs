@@ -16,9 +16,10 @@ use super::body::{
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
+use super::restore;
 use super::transcript::{AttemptQuery, find_beginning};
 use crate::domain::recall::{Ended, Kind, lift};
-use crate::flow::library::{self, Edit, Revoked};
+use crate::flow::library::{self, Edit, Edited, Revoked};
 use crate::flow::meaning::Meaning;
 use crate::flow::pick::PickedEntry;
 use crate::flow::{context, preview};
@@ -268,7 +269,7 @@ pub async fn add(
     operation_id = "edit_entry",
     tag = "memory",
     request_body = Edit,
-    responses((status = 200, body = MemoryView))
+    responses((status = 200, body = MemoryView), (status = 409))
 )]
 pub async fn edit(
     State(app): State<App>,
@@ -285,7 +286,10 @@ pub async fn edit(
     )
     .map_err(Problem::refused)?;
     let db = &app.deps.db;
-    store::retry_serialization(|| library::edit(db, id, &edit)).await?;
+    let edited = store::retry_serialization(|| library::edit(db, id, &edit)).await?;
+    if let Edited::ReplacedBy(by) = edited {
+        return Err(Problem::conflict(restore::replaced(old.kind, id, Some(by))));
+    }
     read(&app, id).await
 }
 

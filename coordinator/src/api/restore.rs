@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use uuid::Uuid;
 
 use super::app::App;
 use super::body::{RestoreMemory, Taken};
@@ -9,6 +10,7 @@ use super::memory::locate_all;
 use super::problem::Problem;
 use super::request::Body;
 use crate::domain::lifecycle::Stays;
+use crate::domain::recall::Kind;
 use crate::flow::library::{self, Restored};
 use crate::store;
 use crate::store::library::WantedBack;
@@ -59,12 +61,15 @@ fn told(entry: &WantedBack, stays: Stays) -> String {
              memory add`"
         ),
         Stays::Purged => format!("`{id}` says what was purged since"),
-        Stays::Replaced => {
-            let by = entry.superseded_by.map(|by| view::memory_id(entry.kind, by));
-            format!("`{id}` was replaced by `{}`", by.unwrap_or_default())
-        }
+        Stays::Replaced => replaced(entry.kind, entry.id, entry.superseded_by),
         Stays::LostItsFile => {
             format!("`{id}` is what a file of the repository said that is gone or says something else by now")
         }
     }
+}
+
+/// What is said of an entry in whose place another stands.
+pub(super) fn replaced(kind: Kind, id: Uuid, by: Option<Uuid>) -> String {
+    let by = by.map(|by| view::memory_id(kind, by)).unwrap_or_default();
+    format!("`{}` was replaced by `{by}`", view::memory_id(kind, id))
 }

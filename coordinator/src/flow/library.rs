@@ -194,24 +194,42 @@ pub struct Edit {
     pub tags: Option<Vec<String>>,
 }
 
-/// Changes what an entry says. Returns whether there is such an entry.
-pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<bool> {
+/// What came of changing an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edited {
+    /// It says so now.
+    Changed,
+    /// There is none.
+    Gone,
+    /// Another has its place, and nobody would see the change.
+    ReplacedBy(Uuid),
+}
+
+/// Changes what an entry says.
+pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<Edited> {
     let mut tx = db.begin().await?;
     let repos = store::takeback::repositories(&mut tx, &[id], &[]).await?;
     lock(&mut tx, &repos).await?;
+    if let Some(by) = store::takeback::successor(&mut tx, id).await? {
+        return Ok(Edited::ReplacedBy(by));
+    }
+    let tags: Option<Vec<String>> = edit
+        .tags
+        .as_ref()
+        .map(|tags| tags.iter().map(|tag| tag.to_lowercase()).collect());
     let found = store::library::edit(
         &mut tx,
         id,
         edit.title.as_deref(),
         edit.category.as_deref(),
         edit.body.as_deref(),
-        edit.tags.as_deref(),
+        tags.as_deref(),
     )
     .await?;
     store::recall::remove(&mut tx, &[id]).await?;
     index(&mut tx, &[id]).await?;
     tx.commit().await?;
-    Ok(found)
+    Ok(if found { Edited::Changed } else { Edited::Gone })
 }
 
 /// Hides entries.

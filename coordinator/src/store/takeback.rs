@@ -125,6 +125,18 @@ pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Res
     .await
 }
 
+/// The entry that has taken this one's place.
+pub async fn successor(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Uuid>> {
+    sqlx::query_scalar!(
+        r#"select superseded_by as "by!" from learnings where id = $1 and superseded_by is not null
+           union all
+           select superseded_by from knowledge where id = $1 and superseded_by is not null"#,
+        id,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
 /// Forgets what dispatches noted, reported and wrote into the journal.
 pub async fn forget_words(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(

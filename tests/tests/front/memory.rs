@@ -375,6 +375,11 @@ async fn what_was_hidden_comes_back_but_not_what_was_replaced() {
     let words = format!("`{old}` was replaced by `{new}`");
     refuses_to_restore(&api, &[&json!(learned), &json!(old)], &words).await;
     assert_eq!(found().await, json!([]), "all or none");
+    let (status, problem) = api
+        .post(&format!("/memory/{old}/edit"), &json!({"body": "At 80 degrees"}))
+        .await;
+    assert_eq!(status, StatusCode::CONFLICT, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains(&words), "{problem}");
     api.stop().await;
     world.stop().await;
 }

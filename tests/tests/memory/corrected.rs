@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::lifecycle::Stays;
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, Restored};
+use ralph_coordinator::flow::library::{self, Edit, Edited, Restored};
 use ralph_coordinator::store::library::{Given, Origin};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
@@ -68,5 +68,35 @@ async fn what_comes_back_stands_beside_nothing_that_says_the_same() {
     assert!(matches!(restored, Restored::Entries(2)), "{restored:?}");
     assert_eq!(live(&world).await, ["Gas.", "At 50 degrees."]);
     assert_eq!(refused(&world, &[new]).await, [(new, Some(old))]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_replaced_is_not_edited() {
+    let world = scene::world().await;
+    let old = given(&world, "The kettle boils", "At 50 degrees.").await;
+    let new = given(&world, "The kettle boils", "At 90 degrees.").await;
+    let edit = Edit {
+        body: Some("At 100 degrees.".to_owned()),
+        tags: Some(vec!["Kettle".to_owned(), "STEAM".to_owned()]),
+        ..Edit::default()
+    };
+    let edited = async |id: Uuid| library::edit(&world.db, id, &edit).await.unwrap();
+    assert_eq!(edited(old).await, Edited::ReplacedBy(new));
+    assert_eq!(edited(Uuid::nil()).await, Edited::Gone);
+    assert_eq!(edited(new).await, Edited::Changed);
+    let entries: Vec<(String, String)> =
+        sqlx::query_as("select body, array_to_string(tags, ' ') from knowledge order by id")
+            .fetch_all(&world.db)
+            .await
+            .unwrap();
+    let said = |body: &str, tags: &str| (body.to_owned(), tags.to_owned());
+    assert_eq!(
+        entries,
+        [
+            said("At 50 degrees.", "kettle water"),
+            said("At 100 degrees.", "kettle steam"),
+        ]
+    );
     world.stop().await;
 }
