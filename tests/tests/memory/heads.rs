@@ -233,7 +233,12 @@ async fn renames_are_followed_together_once() {
         about("l3", &["c.rs"]),
         about("l4", &[]),
     ];
-    library::import(&world.db, "", &lines).await.unwrap();
+    // Of what belongs to no repository nobody looks for files.
+    sqlx::query("update features set repo_id = 'house'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    library::import(&world.db, "house", &lines).await.unwrap();
     let rename = |from: &str, to: &str| Rename {
         from: from.to_owned(),
         to: to.to_owned(),
