@@ -311,6 +311,8 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let ids = ids.as_slice();
     store::recall::remove(&mut tx, ids).await?;
     let restored = store::takeback::restore_replaced(&mut tx, ids).await?;
+    // A claim that shows one of them keeps its prompt before this, where it is found, or after, and keeps none.
+    store::uses::hold_back_prompts(&mut tx).await?;
     let gone = store::library::purge(&mut tx, ids).await?;
     index_again(&mut tx, &restored).await?;
     tx.commit().await?;

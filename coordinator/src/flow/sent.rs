@@ -1,10 +1,11 @@
 //! What was sent with a batch of assignments, to be explained later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use crate::domain::recall::Kind;
 use crate::faults;
 use crate::store;
 use crate::store::prompt::Prompts;
@@ -35,18 +36,49 @@ impl Sent {
         if self.prompts.is_empty() {
             return Ok(());
         }
-        let mut tx = db.begin().await?;
+        let mut tx = db.begin_with(store::prompt::BEGIN_UNHURRIED).await?;
+        if self.shown().next().is_some() {
+            // A purge comes before, and what it took is found missing, or after, and finds what is kept here.
+            store::uses::hold_back_purges(&mut tx).await?;
+        }
         self.within(&mut tx).await?;
         faults::point("prompt.before_commit");
         tx.commit().await
     }
 
-    /// The same but for the commit.
-    pub(super) async fn within(self, tx: &mut PgConnection) -> sqlx::Result<()> {
+    /// The same within a transaction of the caller's, which holds purges back.
+    pub(super) async fn within(mut self, tx: &mut PgConnection) -> sqlx::Result<()> {
+        self.leave_out_purged(tx).await?;
         let frames: Vec<_> = self.frames.into_iter().collect();
-        store::prompt::commit_unhurried(tx).await?;
         store::prompt::keep_frames(tx, &frames).await?;
         store::prompt::keep(tx, &self.prompts).await?;
         store::uses::insert_uses(tx, &self.uses, &self.trials).await
+    }
+
+    /// What the prompts show that a purge may take.
+    fn shown(&self) -> impl Iterator<Item = &Use> {
+        let shown = self.uses.iter().filter(|one| one.left_out.is_none());
+        shown.filter(|one| one.kind != Kind::Journal)
+    }
+
+    /// Doesn't keep prompts that show what was purged since they were made.
+    async fn leave_out_purged(&mut self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        let shown: BTreeSet<Uuid> = self.shown().map(|one| one.entry).collect();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let shown: Vec<Uuid> = shown.into_iter().collect();
+        let there = store::uses::not_purged(conn, &shown).await?;
+        let purged = self.shown().filter(|one| !there.contains(&one.entry));
+        let with_purged: BTreeSet<Uuid> = purged.map(|one| one.dispatch).collect();
+        if with_purged.is_empty() {
+            return Ok(());
+        }
+        for prompts in self.prompts.values_mut() {
+            prompts.retain(|dispatch, _| !with_purged.contains(dispatch));
+        }
+        self.prompts.retain(|_, prompts| !prompts.is_empty());
+        self.uses.retain(|one| !with_purged.contains(&one.dispatch));
+        Ok(())
     }
 }

@@ -1,9 +1,40 @@
 //! What was shown to which attempt, and what becomes of it when the attempt has ended (SPEC 6.7).
 
+use std::collections::HashSet;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::recall::Kind;
+
+/// Until the transaction ends nobody keeps a prompt that shows entries: who purges finds all of them.
+pub async fn hold_back_prompts(conn: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query!("select pg_advisory_xact_lock(hashtextextended('memory-purge', 0))")
+        .fetch_all(conn)
+        .await?;
+    Ok(())
+}
+
+/// Until the transaction ends nobody purges.
+pub async fn hold_back_purges(conn: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query!("select pg_advisory_xact_lock_shared(hashtextextended('memory-purge', 0))")
+        .fetch_all(conn)
+        .await?;
+    Ok(())
+}
+
+/// Those of these learnings and knowledge entries that nobody deleted.
+pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<HashSet<Uuid>> {
+    let there = sqlx::query_scalar!(
+        r#"select id as "id!" from learnings where id = any($1)
+           union all
+           select id from knowledge where id = any($1)"#,
+        entries,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(there.into_iter().collect())
+}
 
 /// What was shown to an attempt, or why not.
 #[derive(Debug, Clone)]

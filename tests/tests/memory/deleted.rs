@@ -1,15 +1,17 @@
 //! What the memory keeps of tasks and features that end early or are deleted.
 
 use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::flow::claim::Connections;
 use ralph_coordinator::flow::steer::Steered;
-use ralph_coordinator::flow::{distill, edit, finish, library, remove};
+use ralph_coordinator::flow::{claim, distill, edit, finish, library, remove};
 use ralph_coordinator::store;
-use ralph_shared::wire::{Assignment, EndReason, Ended};
+use ralph_shared::wire::{Assignment, ClaimAnswer, EndReason, Ended};
 use ralph_tests::harness::World;
 use uuid::Uuid;
 
 use super::distill::ABOVE;
 use super::pool::Pool;
+use super::revoked::somebody_waits;
 use super::scene;
 
 const NOTED: &str = "<journal>The kettle boils over when it is full.</journal>";
@@ -183,5 +185,52 @@ async fn a_prompt_that_shows_what_is_purged_goes_while_its_session_runs() {
         .unwrap();
     assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 1));
     assert_eq!(prompt_of(&world, &of).await, None);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(
+        &world,
+        "kettle",
+        "- {key: a, title: Boil a kettle}\n- {key: b, title: Boil a kettle again, after: [a]}",
+    )
+    .await;
+    scene::does(
+        &pool,
+        "<knowledge tags='kettle' title='The kettle boils'>The code is 4711.</knowledge>",
+    )
+    .await;
+    scene::upkeep(&world).await;
+    let claims = pool.requests(&[["default"]]);
+    let answered = claim::answer(&Connections::shared(&world.db), &world.settings, &claims, ())
+        .await
+        .unwrap();
+    let [ClaimAnswer::Assigned { assignment: of }] = answered.answers.as_slice() else {
+        panic!("{:?}", answered.answers);
+    };
+    assert!(scene::prompt(of).contains("4711"), "{}", scene::prompt(of));
+    let entry: Uuid = sqlx::query_scalar("select id from knowledge")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    // A purge that has looked for prompts, and isn't committed yet.
+    let mut purge = world.db.begin().await.unwrap();
+    store::uses::hold_back_prompts(&mut purge).await.unwrap();
+    assert_eq!(store::library::purge(&mut purge, &[entry]).await.unwrap(), (1, 0));
+    let (db, sent) = (world.db.clone(), answered.sent);
+    let keeping = tokio::spawn(async move { sent.keep(&db).await.unwrap() });
+    somebody_waits(&world).await;
+    purge.commit().await.unwrap();
+    keeping.await.unwrap();
+    assert_eq!(prompt_of(&world, of).await, None);
+    let uses: i64 = sqlx::query_scalar("select count(*) from memory_uses where entry = $1")
+        .bind(entry)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(uses, 0);
     world.stop().await;
 }

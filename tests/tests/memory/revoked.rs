@@ -177,7 +177,7 @@ async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made:
 }
 
 /// Waits until somebody waits for the memory.
-async fn somebody_waits(world: &World) {
+pub async fn somebody_waits(world: &World) {
     let waits = "select exists (select from pg_locks where locktype = 'advisory' and not granted) and $1::uuid is not null";
     world.until(waits, Uuid::nil()).await.unwrap();
 }

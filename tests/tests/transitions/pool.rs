@@ -94,7 +94,7 @@ impl<'a> Pool<'a> {
             .collect()
     }
 
-    fn requests<P: AsRef<[&'static str]>>(&self, slots: &[P]) -> Vec<ClaimRequest> {
+    pub fn requests<P: AsRef<[&'static str]>>(&self, slots: &[P]) -> Vec<ClaimRequest> {
         slots
             .iter()
             .map(|pools| ClaimRequest {
