@@ -43,26 +43,33 @@ const KEPT_PATHS: usize = 20;
 /// Begins sessions for groups that are due, one a repository. Returns how many.
 pub async fn begin(db: &PgPool, distill: Distill) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
+    // By itself: who changes an entry holds its memory, and then waits for such a row.
+    store::distill::close_abandoned(&mut *db.acquire().await?).await?;
     let mut tx = db.begin().await?;
     if !store::distill::try_lock(&mut tx).await? {
         return Ok((0, signals));
     }
-    store::distill::close_abandoned(&mut tx).await?;
     let groups = store::distill::groups(&mut tx, distill.above, GROUPS).await?;
-    let mut begun: Vec<String> = Vec::new();
+    let mut due: Vec<Tagged> = Vec::new();
     for group in groups {
-        if begun.contains(&group.repo_id) || !distill.is_due(group.group) {
-            continue;
+        if distill.is_due(group.group) && due.iter().all(|other| other.repo_id != group.repo_id) {
+            due.push(group);
         }
+    }
+    // Who changes an entry does so before a session is given it, or finds that it was.
+    let repos: Vec<&str> = due.iter().map(|group| group.repo_id.as_str()).collect();
+    store::library::lock(&mut tx, &repos).await?;
+    let mut begun = 0;
+    for group in due {
         let (spent_usd, sessions) = store::distill::spent_today(&mut tx).await?;
         let Some(usd) = distill.allowance_usd(spent_usd, sessions) else {
             break;
         };
         start(&mut tx, &group, usd, &mut signals).await?;
-        begun.push(group.repo_id);
+        begun += 1;
     }
     tx.commit().await?;
-    Ok((begun.len(), signals))
+    Ok((begun, signals))
 }
 
 async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut Signals) -> sqlx::Result<()> {
@@ -218,8 +225,8 @@ pub(super) struct Answer {
     pub knowledge: Vec<Knowledge>,
 }
 
-/// Takes a session's answer: its learnings take the place of what they merge. When something that it was given was taken back
-/// meanwhile, nothing of its answer counts, since it may hold that.
+/// Takes a session's answer: its learnings take the place of what they merge. When something that it was given was taken back or
+/// corrected meanwhile, nothing of its answer counts, since it may hold that.
 pub(super) async fn take(conn: &mut PgConnection, answer: &Answer) -> sqlx::Result<()> {
     let task = answer.task;
     let Some(order) = store::distill::ordered(conn, &[task.0]).await?.pop() else {

@@ -226,6 +226,7 @@ pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<Edited> {
         tags.as_deref(),
     )
     .await?;
+    store::distill::note_edit(&mut tx, id).await?;
     store::recall::remove(&mut tx, &[id]).await?;
     index(&mut tx, &[id]).await?;
     tx.commit().await?;

@@ -205,10 +205,21 @@ pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     Ok(ordered)
 }
 
-/// How many entries a task was given, deleted ones included.
+/// Notes that a person changed an entry: sessions that were given it were told something else.
+pub async fn note_edit(conn: &mut PgConnection, entry: Uuid) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update distillations set edited = true where ended_at is null and $1 = any(entries)",
+        entry,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// How many entries a task was given, deleted ones included; `None` when one of them was changed since.
 pub async fn given(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
-        r#"select cardinality(entries)::bigint as "n!" from distillations where task_id = $1"#,
+        r#"select cardinality(entries)::bigint as "n!" from distillations where task_id = $1 and not edited"#,
         task.0
     )
     .fetch_optional(conn)

@@ -9,6 +9,7 @@ use ralph_coordinator::flow::{Settings, distill, library};
 use ralph_coordinator::prompt::Templates;
 use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
+use uuid::Uuid;
 
 use super::trust::settings;
 
@@ -207,6 +208,42 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
         .collect();
     assert_eq!(live.len(), 4, "{live:?}");
     assert!(!live.iter().any(|text| text.contains("spout")), "{live:?}");
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_counts_for_nothing_when_a_source_was_corrected_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::start_with(settings()).await.unwrap();
+    let script = format!(
+        r#"@on-kind distill @effect merging
+@on-kind distill @wait-for {}
+@on-kind distill @say <learning category="pitfall" tags="kettle" merges="{{{{ ids[0] }}}},{{{{ ids[1] }}}},{{{{ ids[2] }}}}">Full kettles boil over.</learning>"#,
+        world.gate("merge").display()
+    );
+    world.settings = merging(folder.path(), &script);
+    let worker = learn(&mut world).await;
+    assert_eq!(begin(&world).await, 1);
+    world.effects_of("merging", 1).await.unwrap();
+    let corrected: Uuid = sqlx::query_scalar("select id from learnings where body like 'A full kettle%'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    let edit = library::Edit {
+        body: Some("A full kettle whistles.".to_owned()),
+        ..library::Edit::default()
+    };
+    assert!(library::edit(&world.db, corrected, &edit).await.unwrap());
+    std::fs::write(world.gate("merge"), "").unwrap();
+    let run = run_of_session(&world).await;
+    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
+    let all = learnings(&world).await;
+    assert!(all.len() == 5 && all.iter().all(|(_, live)| *live), "{all:?}");
+    assert!(
+        all.contains(&("A full kettle whistles.".to_owned(), true)),
+        "{all:?}"
+    );
     drop(worker);
     world.stop().await;
 }
