@@ -2,7 +2,6 @@
 //! gone is hidden, never deleted (SPEC 6.7). Idempotent, safe to die half-way.
 
 use sqlx::PgPool;
-use uuid::Uuid;
 
 use crate::domain::lifecycle::{Because, Bounds, STALE_DAYS};
 use crate::domain::recall::Kind;
@@ -24,40 +23,69 @@ pub struct Pruned {
 
 /// Works once.
 pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
-    let mut pruned = Pruned::default();
-    let mut conn = db.acquire().await?;
-    let stale = store::upkeep::long_stale(&mut conn, STALE_DAYS, ENTRIES).await?;
-    let unused = if bounds.unused_days > 0.0 {
-        store::upkeep::unused(&mut conn, bounds.unused_days, ENTRIES).await?
-    } else {
-        Vec::new()
+    let mut pruned = Pruned {
+        stale: hide(db, Surplus::Stale).await?,
+        ..Pruned::default()
     };
-    drop(conn);
-    pruned.stale = prune(db, &stale, Because::Stale).await?;
-    pruned.unused = prune(db, &unused, Because::Unused).await?;
+    if bounds.unused_days > 0.0 {
+        pruned.unused = hide(db, Surplus::Unused(bounds.unused_days)).await?;
+    }
     for (kind, bound) in [
         (Kind::Learning, bounds.learnings),
         (Kind::Knowledge, bounds.knowledge),
     ] {
-        let mut conn = db.acquire().await?;
-        let surplus = store::upkeep::surplus(&mut conn, kind, bound, ENTRIES).await?;
-        drop(conn);
-        pruned.full += prune(db, &surplus, Because::Full).await?;
+        pruned.full += hide(db, Surplus::Above(kind, bound)).await?;
     }
     Ok(pruned)
 }
 
-async fn prune(db: &PgPool, ids: &[Uuid], because: Because) -> sqlx::Result<usize> {
-    if !ids.is_empty() {
-        let mut tx = db.begin().await?;
-        store::upkeep::prune(&mut tx, ids, because).await?;
-        store::recall::remove(&mut tx, ids).await?;
-        tx.commit().await?;
+/// What is to be hidden.
+#[derive(Debug, Clone, Copy)]
+enum Surplus {
+    /// What is about files that are gone for long.
+    Stale,
+    /// What no attempt was shown for so many days.
+    Unused(f64),
+    /// What of a kind a repository has above so many.
+    Above(Kind, i64),
+}
+
+/// Hides entries; another coordinator that is at it leaves nothing to do. Whoever changes one of them meanwhile is waited for, and keeps
+/// it where that makes a difference. Returns how many.
+async fn hide(db: &PgPool, surplus: Surplus) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    if !store::upkeep::try_lock(&mut tx).await? {
+        return Ok(0);
+    }
+    let (found, because, days) = match surplus {
+        Surplus::Stale => {
+            let found = store::upkeep::long_stale(&mut tx, STALE_DAYS, ENTRIES).await?;
+            (found, Because::Stale, STALE_DAYS)
+        }
+        Surplus::Unused(days) => {
+            let found = store::upkeep::unused(&mut tx, days, ENTRIES).await?;
+            (found, Because::Unused, days)
+        }
+        Surplus::Above(kind, bound) => {
+            let found = store::upkeep::surplus(&mut tx, kind, bound, ENTRIES).await?;
+            (found, Because::Full, 0.0)
+        }
+    };
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let repos = store::takeback::repositories(&mut tx, &found, &[]).await?;
+    let repos: Vec<&str> = repos.iter().map(String::as_str).collect();
+    store::library::lock(&mut tx, &repos).await?;
+    let hidden = store::upkeep::prune(&mut tx, &found, because, days).await?;
+    store::recall::remove(&mut tx, &hidden).await?;
+    tx.commit().await?;
+    if !hidden.is_empty() {
         tracing::info!(
-            entries = ids.len(),
+            entries = hidden.len(),
             because = because.as_str(),
             "entries of the memory are hidden"
         );
     }
-    Ok(ids.len())
+    Ok(hidden.len())
 }

@@ -8,6 +8,15 @@ use uuid::Uuid;
 use crate::domain::lifecycle::Because;
 use crate::domain::recall::Kind;
 
+/// One at a time hides what is too much, until the transaction ends. Whether this is the one.
+pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select pg_try_advisory_xact_lock(hashtextextended('memory-bounds', 0)) as "locked!""#
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Live entries that no attempt was shown for so many days, counted from when they could first be found, or were restored. What
 /// people wrote, here or in the repository, is theirs to hide.
 pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
@@ -104,19 +113,41 @@ pub async fn long_stale(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::
     .await
 }
 
-/// Hides entries and says why.
-pub async fn prune(conn: &mut PgConnection, ids: &[Uuid], because: Because) -> sqlx::Result<()> {
-    sqlx::query!(
-        "with learned as (
-           update learnings set pruned_at = now(), pruned_because = $2 where id = any($1) and pruned_at is null
-         )
-         update knowledge set pruned_at = now(), pruned_because = $2 where id = any($1) and pruned_at is null",
+/// Hides those entries for which the reason still holds: stale, or live and not shown, for so many days. Returns them. Their memories
+/// are held ([`super::library::lock`]).
+pub async fn prune(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    because: Because,
+    days: f64,
+) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"with learned as (
+             update learnings set pruned_at = now(), pruned_because = $2
+             where id = any($1) and pruned_at is null
+               and case
+                     when $2 = 'stale' then stale_since < now() - $3 * interval '1 day'
+                     else released_at is not null and superseded_by is null and stale_since is null
+                          and greatest(last_used_at, released_at) < now() - $3 * interval '1 day'
+                   end
+             returning id
+           ), known as (
+             update knowledge set pruned_at = now(), pruned_because = $2
+             where id = any($1) and pruned_at is null
+               and case
+                     when $2 = 'stale' then stale_since < now() - $3 * interval '1 day'
+                     else released_at is not null and superseded_by is null and stale_since is null
+                          and greatest(last_used_at, released_at) < now() - $3 * interval '1 day'
+                   end
+             returning id
+           )
+           select id as "id!" from learned union all select id from known"#,
         ids,
         because.as_str(),
+        days,
     )
-    .execute(conn)
-    .await?;
-    Ok(())
+    .fetch_all(conn)
+    .await
 }
 
 /// What became of all that was learned, and of the sessions that merged learnings.

@@ -11,6 +11,8 @@ use ralph_tests::harness::World;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::revoked::somebody_waits;
+
 fn line(number: usize) -> ImportLine {
     ImportLine {
         id: format!("e{number}"),
@@ -155,5 +157,38 @@ async fn what_is_unused_or_too_much_is_hidden() {
     assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
     assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), nothing);
     assert_eq!(live(&world).await, ["e1", "e3", "e5", "by hand"]);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_used_while_upkeep_looks_is_not_hidden() {
+    let world = World::start().await.unwrap();
+    library::import(&world.db, "", &[line(1), line(2)]).await.unwrap();
+    set(
+        &world,
+        "update learnings set released_at = now() - interval '366 days'",
+    )
+    .await;
+    // Somebody is at this memory: upkeep has seen its entries, and waits.
+    let mut holds = world.db.begin().await.unwrap();
+    store::library::lock(&mut holds, &[""]).await.unwrap();
+    let db = world.db.clone();
+    let ticking = tokio::spawn(async move { lifecycle::tick(&db, &Bounds::default()).await.unwrap() });
+    somebody_waits(&world).await;
+    set(
+        &world,
+        "update learnings set last_used_at = now() where external_id = 'e1'",
+    )
+    .await;
+    // Another coordinator leaves the round to it.
+    let nothing = Pruned::default();
+    assert_eq!(
+        lifecycle::tick(&world.db, &Bounds::default()).await.unwrap(),
+        nothing
+    );
+    holds.commit().await.unwrap();
+    let unused = Pruned { unused: 1, ..nothing };
+    assert_eq!(ticking.await.unwrap(), unused);
+    assert_eq!(live(&world).await, ["e1"]);
     world.stop().await;
 }
