@@ -233,25 +233,40 @@ pub struct Findable {
 /// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
 /// and all of it can be found by others, as can what was `released` already. Their errors are resolved.
 pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Findable>) -> sqlx::Result<()> {
-    let released = store::memory::release(conn, tasks).await?;
-    admit(conn, released, findable).await
+    let quarantined = store::memory::resolve_or_quarantined(conn, tasks).await?;
+    let is_more = !quarantined.is_empty();
+    let mut repos: BTreeSet<&str> = quarantined.iter().map(String::as_str).collect();
+    repos.extend(findable.iter().map(|one| one.doc.repo_id.as_str()));
+    if repos.is_empty() {
+        return Ok(());
+    }
+    // Before an entry is touched: others hold the memory, and then change its entries.
+    store::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let released = if is_more {
+        store::memory::release(conn, tasks).await?
+    } else {
+        Vec::new()
+    };
+    let_in(conn, released, findable).await
 }
 
-/// Lets released entries in: knowledge takes the place of what it repeats, the rest is indexed, as is what is `findable` already.
-pub(super) async fn admit(
+/// Lets released entries in: knowledge takes the place of what it repeats, and all are indexed.
+pub(super) async fn admit(conn: &mut PgConnection, released: Vec<Released>) -> sqlx::Result<()> {
+    if released.is_empty() {
+        return Ok(());
+    }
+    let repos: BTreeSet<&str> = released.iter().map(|one| one.repo_id.as_str()).collect();
+    store::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let_in(conn, released, Vec::new()).await
+}
+
+/// The same with their memories held, so that of two tasks that learned the same at once the second one finds the first. What is
+/// `findable` already is indexed as well.
+async fn let_in(
     conn: &mut PgConnection,
     mut released: Vec<Released>,
     mut findable: Vec<Findable>,
 ) -> sqlx::Result<()> {
-    if released.is_empty() && findable.is_empty() {
-        return Ok(());
-    }
-    // Two tasks that learned the same at once: the second one waits and finds the first.
-    let repos = released.iter().map(|one| one.repo_id.as_str());
-    let repos: BTreeSet<&str> = repos
-        .chain(findable.iter().map(|one| one.doc.repo_id.as_str()))
-        .collect();
-    store::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
     let knowledge: Vec<Uuid> = released
         .iter()
         .filter(|one| one.is_knowledge)

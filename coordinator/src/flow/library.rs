@@ -8,10 +8,10 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
 
-use super::capture;
 use super::meaning::Meaning;
 use super::pick::{Picked, pick};
 use super::recall::{Question, calibrate};
+use super::{capture, cascade};
 use crate::domain::lifecycle::{Stays, comes_back};
 use crate::domain::recall::{Kind, Query, replaces};
 use crate::store;
@@ -333,6 +333,10 @@ pub enum Revoked {
 /// its place back.
 pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
+    // Reports of the feature change its attempts before and after they hold the memory: they come before or after this.
+    if let Some(of) = store::dispatch::read(&mut tx, &[dispatch.0]).await?.pop() {
+        cascade::lock_features(&mut tx, &BTreeSet::from([of.feature])).await?;
+    }
     let attempt = store::takeback::of_attempt(&mut tx, dispatch).await?;
     if attempt.is_open {
         return Ok(Revoked::StillOpen);
@@ -366,7 +370,7 @@ async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {
 pub(super) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut released = store::takeback::to_index(conn, ids).await?;
     released.sort_by_key(|one| (one.created_at, one.id));
-    capture::admit(conn, released, Vec::new()).await
+    capture::admit(conn, released).await
 }
 
 /// Indexes entries that were let in before. They are no news: they take nobody's place.

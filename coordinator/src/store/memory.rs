@@ -195,11 +195,31 @@ pub struct Released {
     pub created_at: OffsetDateTime,
 }
 
-/// Releases what tasks learned, once they are done, and resolves their errors. Returns what was released, oldest first.
-pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Released>> {
+/// Whose memories hold in quarantine what tasks learned that are done now. Where none does, their errors are resolved, and nothing is
+/// left to [`release`].
+pub async fn resolve_or_quarantined(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<String>> {
     if tasks.is_empty() {
         return Ok(Vec::new());
     }
+    sqlx::query_scalar!(
+        r#"with quarantined as materialized (
+             select repo_id from learnings where task_id = any($1) and released_at is null and pruned_at is null
+             union
+             select repo_id from knowledge where task_id = any($1) and released_at is null and pruned_at is null
+           ), errors as (
+             update session_memory set resolved_at = now()
+             where task_id = any($1) and kind = 'error' and resolved_at is null and not exists (select from quarantined)
+           )
+           select repo_id as "repo_id!" from quarantined"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Releases what tasks learned, once they are done, and resolves their errors; their memories are held. Returns what was released,
+/// oldest first.
+pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Released>> {
     sqlx::query_as!(
         Released,
         r#"with errors as (

@@ -9,6 +9,7 @@ use ralph_shared::wire::Ended;
 use ralph_tests::harness::World;
 
 use super::pool::Pool;
+use super::revoked::somebody_waits;
 use super::scene;
 use super::trust::shown;
 
@@ -117,5 +118,39 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
         keys,
         "no word is counted twice"
     );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_holds_the_memory_before_it_touches_what_stands_there() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let learned = "<knowledge tags='kettle' title='The kettle boils'>At 100 degrees.</knowledge>";
+    scene::fails(&pool, learned).await;
+    let again = scene::claims(&pool).await;
+    // As whoever follows the repository or purges: it holds the memory, and then changes an entry.
+    let mut holds = world.db.begin().await.unwrap();
+    store::library::lock(&mut holds, &[""]).await.unwrap();
+    sqlx::raw_sql("set local lock_timeout = '200ms'")
+        .execute(&mut *holds)
+        .await
+        .unwrap();
+    let done = format!("<task-done>{}</task-done>", again.task);
+    let changes = async {
+        somebody_waits(&world).await;
+        sqlx::query("update knowledge set tags = tags")
+            .execute(&mut *holds)
+            .await
+            .unwrap();
+        holds.commit().await.unwrap();
+    };
+    tokio::join!(scene::says(&pool, &again, &done), changes);
+    let released = number(
+        &world,
+        "select count(*) from knowledge where released_at is not null",
+    )
+    .await;
+    assert_eq!(released, 1);
     world.stop().await;
 }

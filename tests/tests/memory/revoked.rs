@@ -222,3 +222,27 @@ async fn what_is_merged_meanwhile_is_purged_too() {
     assert_eq!(left, 0);
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn taking_back_waits_for_what_happens_to_the_feature() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    let feature = scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    let wrong = boils(&pool, "20").await;
+    // As a report that takes a landing back: it holds the feature, then the memory, then changes attempts.
+    let mut report = world.db.begin().await.unwrap();
+    store::feature::lock(&mut report, &[feature.0]).await.unwrap();
+    let db = world.db.clone();
+    let dispatch = wrong.dispatch;
+    let revoking = tokio::spawn(async move { library::revoke(&db, dispatch).await.unwrap() });
+    let waits = "select exists (select from pg_locks where locktype = 'transactionid' and not granted) and $1::uuid is not null";
+    world.until(waits, Uuid::nil()).await.unwrap();
+    store::library::lock(&mut report, &[""]).await.unwrap();
+    store::takeback::forget_words(&mut report, &[dispatch.0])
+        .await
+        .unwrap();
+    report.commit().await.unwrap();
+    assert_eq!(revoking.await.unwrap(), Revoked::Entries(1));
+    assert_eq!(live(&world).await, (0, vec![]));
+    world.stop().await;
+}
