@@ -3,6 +3,7 @@
 
 use sqlx::PgPool;
 
+use super::guard::{guarded, is_away};
 use crate::domain::lifecycle::{Because, Bounds, STALE_DAYS};
 use crate::domain::recall::Kind;
 use crate::store;
@@ -19,22 +20,35 @@ pub struct Pruned {
     pub full: usize,
     /// What is about files that are gone.
     pub stale: usize,
+    /// Steps that failed.
+    pub failed: usize,
 }
 
-/// Works once.
+/// Works once. A step that fails is told of, and keeps nobody from the others.
+///
+/// # Errors
+/// When the database can't be reached, or others were at the same rows.
 pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
-    let mut pruned = Pruned {
-        stale: hide(db, Surplus::Stale).await?,
-        ..Pruned::default()
-    };
+    let mut pruned = Pruned::default();
+    let mut steps = vec![Surplus::Stale];
     if bounds.unused_days > 0.0 {
-        pruned.unused = hide(db, Surplus::Unused(bounds.unused_days)).await?;
+        steps.push(Surplus::Unused(bounds.unused_days));
     }
-    for (kind, bound) in [
-        (Kind::Learning, bounds.learnings),
-        (Kind::Knowledge, bounds.knowledge),
-    ] {
-        pruned.full += hide(db, Surplus::Above(kind, bound)).await?;
+    steps.push(Surplus::Above(Kind::Learning, bounds.learnings));
+    steps.push(Surplus::Above(Kind::Knowledge, bounds.knowledge));
+    for step in steps {
+        match guarded(hide(db, step)).await {
+            Ok(hidden) => match step {
+                Surplus::Stale => pruned.stale += hidden,
+                Surplus::Unused(_) => pruned.unused += hidden,
+                Surplus::Above(..) => pruned.full += hidden,
+            },
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, ?step, "entries of the memory could not be hidden; the other reasons go on");
+                pruned.failed += 1;
+            }
+        }
     }
     Ok(pruned)
 }

@@ -11,7 +11,7 @@ use super::guard::{guarded, is_away};
 use super::recall::calibrate;
 use crate::domain::recall::{Kind, Scope, analyse};
 use crate::store;
-use crate::store::recall::NewDoc;
+use crate::store::recall::{EndedRun, NewDoc};
 
 /// What one step takes at most.
 const TASKS: i64 = 100;
@@ -106,16 +106,39 @@ async fn release_together(db: &PgPool, tasks: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
+/// Indexes the journals of ended runs: together, or run by run where that fails.
 async fn index(db: &PgPool) -> sqlx::Result<usize> {
-    let mut tx = db.begin().await?;
-    let (runs, repos) = store::recall::ended_runs(&mut tx).await?;
-    if runs.is_empty() {
+    let ended = store::recall::ended_runs(&mut *db.acquire().await?).await?;
+    if ended.is_empty() {
         return Ok(0);
     }
-    let repos: BTreeSet<&str> = repos.iter().map(String::as_str).collect();
+    match guarded(index_together(db, &ended)).await {
+        Err(error) if is_away(&error) || ended.len() == 1 => return Err(error),
+        Err(error) => {
+            tracing::warn!(%error, runs = ended.len(), "journals could not be indexed together; run by run then");
+        }
+        Ok(indexed) => return Ok(indexed),
+    }
+    let mut indexed = 0;
+    for run in &ended {
+        match guarded(index_together(db, std::slice::from_ref(run))).await {
+            Ok(more) => indexed += more,
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, run = %run.id, "the journal of a run can't be indexed");
+            }
+        }
+    }
+    Ok(indexed)
+}
+
+async fn index_together(db: &PgPool, ended: &[EndedRun]) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    let repos: BTreeSet<&str> = ended.iter().map(|run| run.repo_id.as_str()).collect();
     store::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
-    let ended = store::recall::ended_entries(&mut tx, &runs, ENTRIES).await?;
-    let docs: Vec<NewDoc> = ended.iter().map(journal_doc).collect();
+    let runs: Vec<Uuid> = ended.iter().map(|run| run.id).collect();
+    let entries = store::recall::ended_entries(&mut tx, &runs, ENTRIES).await?;
+    let docs: Vec<NewDoc> = entries.iter().map(journal_doc).collect();
     store::recall::insert(&mut tx, &docs).await?;
     tx.commit().await?;
     Ok(docs.len())

@@ -162,14 +162,19 @@ pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Re
     Ok(())
 }
 
-/// Keeps the memory within its bounds, and begins sessions that merge learnings, where they are wanted.
+/// Keeps the memory within its bounds, and begins sessions that merge learnings, where they are wanted. What fails waits for the next
+/// round: each look reads much.
 pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(BOUNDS);
     while deps.settings.memory && tick(&mut rounds, shutdown).await {
-        flow::lifecycle::tick(&deps.db, &deps.settings.bounds).await?;
+        if let Err(error) = flow::lifecycle::tick(&deps.db, &deps.settings.bounds).await {
+            tracing::warn!(%error, "the memory could not be kept within its bounds");
+        }
         if let Some(distill) = deps.settings.bounds.distill {
-            let (_, signals) = flow::distill::begin(&deps.db, distill).await?;
-            deps.bus.emit(signals).await;
+            match flow::distill::begin(&deps.db, distill).await {
+                Ok((_, signals)) => deps.bus.emit(signals).await,
+                Err(error) => tracing::warn!(%error, "no session could be begun that merges learnings"),
+            }
         }
     }
     shutdown.cancelled().await;

@@ -399,9 +399,18 @@ pub struct EndedEntry {
     pub settled_at: OffsetDateTime,
 }
 
-/// Runs that have ended, with all of their sessions, whose journal isn't indexed yet, and the repositories that they worked on.
-pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<(Vec<Uuid>, Vec<String>)> {
-    let runs = sqlx::query!(
+/// A run that has ended, and the repository that it worked on.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct EndedRun {
+    pub id: Uuid,
+    pub repo_id: String,
+}
+
+/// Runs that have ended, with all of their sessions, whose journal isn't indexed yet.
+pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedRun>> {
+    sqlx::query_as!(
+        EndedRun,
         "select r.id, f.repo_id
          from runs r
          join features f on f.id = r.feature_id
@@ -413,8 +422,7 @@ pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<(Vec<Uuid>, Vec
          limit 20"
     )
     .fetch_all(conn)
-    .await?;
-    Ok(runs.into_iter().map(|run| (run.id, run.repo_id)).unzip())
+    .await
 }
 
 /// Journal entries of these runs that are not indexed yet, at most `most`. Runs without any such entry are marked. Their repositories are

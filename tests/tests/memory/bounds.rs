@@ -192,3 +192,34 @@ async fn what_is_used_while_upkeep_looks_is_not_hidden() {
     assert_eq!(live(&world).await, ["e1"]);
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_fails_keeps_the_others_from_nothing() {
+    let world = World::start().await.unwrap();
+    let lines: Vec<ImportLine> = (1..=3).map(line).collect();
+    library::import(&world.db, "", &lines).await.unwrap();
+    set(
+        &world,
+        "update learnings set released_at = now() - interval '366 days' where external_id = 'e1'",
+    )
+    .await;
+    sqlx::raw_sql(
+        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'it is refused'; end $$;
+         create trigger refuses before update on learnings
+         for each row when (new.pruned_because = 'unused') execute function refuse()",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let bounds = Bounds {
+        learnings: 2,
+        ..Bounds::default()
+    };
+    let expected = Pruned {
+        full: 1,
+        failed: 1,
+        ..Pruned::default()
+    };
+    assert_eq!(lifecycle::tick(&world.db, &bounds).await.unwrap(), expected);
+    world.stop().await;
+}

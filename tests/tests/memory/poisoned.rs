@@ -145,6 +145,33 @@ async fn an_entry_that_cannot_be_released_keeps_nobody_from_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_cannot_be_indexed_keeps_no_other_run_from_it() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    scene::submit(&world, "poison", "- {key: a, title: Boil}").await;
+    let poison = scene::does(&pool, "<journal>It boiled over.</journal>").await;
+    scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
+    scene::does(&pool, "<journal>It boiled.</journal>").await;
+    sqlx::query("update runs set ended_at = now(), journal_indexed_at = null")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let refusal = format!(
+        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'it is refused'; end $$;
+         create trigger refuses before insert on memory_docs
+         for each row when (new.entry = '{}') execute function refuse()",
+        poison.dispatch.0
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(refusal))
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let upkept = upkeep::tick(&world.db).await.unwrap();
+    assert_eq!((upkept.indexed, upkept.failed), (1, 0));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_text_of_ten_megabytes_is_kept_as_far_as_it_goes() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
