@@ -1,7 +1,5 @@
 //! The memory: searched, looked at, filled and corrected.
 
-use std::collections::BTreeSet;
-
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -13,6 +11,7 @@ use super::body::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
     PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
+use super::entries::{check, locate, locate_all};
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
@@ -33,8 +32,6 @@ const MAX_QUERIES: usize = 1_000;
 const MAX_LIMIT: usize = 50;
 /// Entries that one request hides.
 const MAX_PRUNED: i64 = 10_000;
-/// Entries that a request names.
-const MAX_NAMED: usize = 10_000;
 /// Longest identity of a repository. Bytes.
 const MAX_REPO_BYTES: usize = 1_000;
 /// A hundred years.
@@ -48,7 +45,7 @@ const NO_CATEGORY: &str = "other";
 pub struct MemoryQuery {
     /// Only those of this memory: a repository's identity.
     repo: Option<String>,
-    /// Only those of this kind.
+    /// Only those of this kind: a learning, or knowledge.
     kind: Option<Kind>,
     /// Those that are not shown any more, or not yet, as well.
     #[serde(default)]
@@ -70,6 +67,11 @@ pub async fn list(
     Asked(page): Asked<PageQuery>,
 ) -> Result<Json<Page<MemoryView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
+    if query.kind == Some(Kind::Journal) {
+        return Err(Problem::refused(
+            "the journal has no entries of its own, attempts wrote it; `ralph-coordinator memory search --kind journal` asks it",
+        ));
+    }
     let filter = MemoryFilter {
         repo: query.repo,
         kind: query.kind,
@@ -99,36 +101,6 @@ async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
     entry
         .map(Json)
         .ok_or_else(|| Problem::not_found("the entry was deleted meanwhile"))
-}
-
-async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
-    match view::find_memory(&mut *app.db().await?, text).await?.as_slice() {
-        [one] => Ok(*one),
-        [] => Err(Problem::not_found(format!(
-            "there is no entry `{text}`; `ralph-coordinator memory list --all` shows which there are"
-        ))),
-        _ => Err(Problem::conflict(format!(
-            "`{text}` stands for several entries; give more of the id"
-        ))),
-    }
-}
-
-pub(super) async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
-    if texts.len() > MAX_NAMED {
-        return Err(Problem::refused(format!(
-            "name up to {MAX_NAMED} entries at once"
-        )));
-    }
-    // Whole ids, as lists show them, are found together: each look for one reads the memory.
-    let mut found = view::find_memories(&mut *app.db().await?, texts).await?;
-    let mut ids = BTreeSet::new();
-    for text in texts {
-        match found.remove(text).as_deref() {
-            Some([one]) => ids.insert(*one),
-            _ => ids.insert(locate(app, text).await?),
-        };
-    }
-    Ok(ids.into_iter().collect())
 }
 
 /// Asks as a claim does.
@@ -302,20 +274,6 @@ pub(super) fn check_repo(repo: &str) -> Result<(), Problem> {
         "the identity of a repository has at most {MAX_REPO_BYTES} bytes, this one {}; the address of its origin is the usual one",
         repo.len()
     )))
-}
-
-/// Why a person's entry can't be taken.
-fn check(kind: Kind, title: &str, body: &str, tags: &[String]) -> Result<(), &'static str> {
-    let (titled, tagged) = (
-        !title.trim().is_empty(),
-        tags.iter().any(|tag| !tag.trim().is_empty()),
-    );
-    match kind {
-        Kind::Journal => Err("only iterations write the journal; make it a learning or knowledge"),
-        Kind::Knowledge if !titled || !tagged => Err("a knowledge entry needs a title and at least one tag"),
-        Kind::Learning | Kind::Knowledge if body.trim().is_empty() && !titled => Err("an entry needs a text"),
-        Kind::Learning | Kind::Knowledge => Ok(()),
-    }
 }
 
 /// Hides entries.

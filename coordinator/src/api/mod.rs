@@ -12,6 +12,7 @@ mod deps;
 mod described;
 mod dirs;
 mod docs;
+mod entries;
 mod features;
 mod feed;
 mod follow;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::app::App;
 use super::body::{RestoreMemory, Taken};
-use super::memory::locate_all;
+use super::entries::locate_all;
 use super::problem::Problem;
 use super::request::Body;
 use crate::domain::lifecycle::Stays;

@@ -13,7 +13,7 @@ use crate::store;
 use crate::store::library::Stored;
 use crate::store::recall::Indexed;
 
-/// Hits of a question whose texts are read.
+/// Hits of a question whose texts are read, where no more may be shown.
 const READ: usize = 12;
 
 /// What one question brought.
@@ -51,7 +51,7 @@ pub async fn pick(
     limit: impl Fn(Kind) -> usize,
 ) -> sqlx::Result<Vec<Picked>> {
     let answers = recall(conn, meaning, questions, fresh).await?;
-    let texts = texts(conn, questions, &answers).await?;
+    let texts = texts(conn, questions, &answers, &limit).await?;
     Ok(questions
         .iter()
         .zip(&answers)
@@ -71,6 +71,7 @@ async fn texts(
     conn: &mut PgConnection,
     questions: &[Question],
     answers: &[Answer],
+    limit: impl Fn(Kind) -> usize,
 ) -> sqlx::Result<HashMap<Uuid, Stored>> {
     let mut texts = HashMap::new();
     for kind in Kind::ALL {
@@ -78,7 +79,8 @@ async fn texts(
             .iter()
             .zip(answers)
             .filter(|(question, _)| question.kind == kind)
-            .flat_map(|(_, answer)| answer.ranking.hits.iter().take(READ).map(|hit| hit.entry))
+            .flat_map(|(_, answer)| answer.ranking.hits.iter().take(READ.max(limit(kind))))
+            .map(|hit| hit.entry)
             .collect();
         if ids.is_empty() {
             continue;
@@ -96,7 +98,7 @@ fn choose(answer: &Answer, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picke
         .ranking
         .hits
         .iter()
-        .take(READ)
+        .take(READ.max(limit))
         .filter_map(|hit| {
             let stored = texts.get(&hit.entry)?;
             let entry = Entry {

@@ -33,6 +33,7 @@ mod pager;
 mod pauses;
 mod questions;
 mod rate;
+mod remembered;
 mod restart;
 mod retention;
 mod settings;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{KindArg, RepoArgs};
+use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
@@ -23,7 +23,7 @@ pub struct ListArgs {
     all: bool,
     /// Only one kind
     #[arg(long, value_enum)]
-    kind: Option<KindArg>,
+    kind: Option<EntryKindArg>,
     /// Entries, at most
     #[arg(long, default_value_t = 100, value_name = "N")]
     limit: usize,

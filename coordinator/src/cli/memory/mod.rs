@@ -133,7 +133,25 @@ impl RepoArgs {
     }
 }
 
-/// Kinds that are kept by themselves.
+/// Kinds of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum EntryKindArg {
+    /// What helps to do such tasks
+    Learning,
+    /// Facts about the project
+    Knowledge,
+}
+
+impl From<EntryKindArg> for Kind {
+    fn from(kind: EntryKindArg) -> Self {
+        match kind {
+            EntryKindArg::Learning => Self::Learning,
+            EntryKindArg::Knowledge => Self::Knowledge,
+        }
+    }
+}
+
+/// Parts of the memory that can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum KindArg {
     /// What helps to do such tasks

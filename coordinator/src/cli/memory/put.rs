@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::look::tell;
-use super::{KindArg, RepoArgs};
+use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, Steer, Taken};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
@@ -22,8 +22,8 @@ pub struct AddArgs {
     /// What is so; `-` reads standard input
     text: String,
     /// What kind of entry
-    #[arg(long, value_enum, default_value_t = KindArg::Learning)]
-    kind: KindArg,
+    #[arg(long, value_enum, default_value_t = EntryKindArg::Learning)]
+    kind: EntryKindArg,
     /// Of a learning: success_pattern, pitfall, tool_usage, code_structure, testing_strategy, debugging_technique, …
     #[arg(long)]
     category: Option<String>,
