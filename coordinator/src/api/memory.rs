@@ -11,7 +11,7 @@ use super::body::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
     PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
 };
-use super::entries::{check, locate, locate_all};
+use super::entries::{Said, check, locate, locate_all};
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery};
@@ -177,7 +177,15 @@ pub async fn import(
 ) -> Result<Json<Imported>, Problem> {
     check_repo(&import.repo)?;
     for item in &import.items {
-        check(item.kind, &item.title, &item.body, &item.tags).map_err(|why| {
+        let said = Said {
+            title: &item.title,
+            category: item.category.as_deref(),
+            body: &item.body,
+            tags: &item.tags,
+            paths: &item.paths,
+        };
+        let checked = check(item.kind, &item.title, &item.body, &item.tags).map_err(str::to_owned);
+        checked.and_then(|()| said.within_bounds()).map_err(|why| {
             Problem::refused(format!(
                 "`{}`: {why}; nothing of the request was imported",
                 item.id
@@ -215,6 +223,14 @@ pub async fn add(
     }
     check_repo(&add.repo)?;
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
+    let said = Said {
+        title: &add.title,
+        category: add.category.as_deref(),
+        body: &add.body,
+        tags: &add.tags,
+        paths: &add.paths,
+    };
+    said.within_bounds().map_err(Problem::refused)?;
     let given = Given {
         id: new.id,
         repo_id: add.repo,
@@ -257,6 +273,16 @@ pub async fn edit(
         edit.tags.as_ref().unwrap_or(&old.tags),
     )
     .map_err(Problem::refused)?;
+    // Only what is changed: an older entry may be longer.
+    let said = Said {
+        title: edit.title.as_deref().unwrap_or_default(),
+        category: edit.category.as_deref(),
+        body: edit.body.as_deref().unwrap_or_default(),
+        tags: edit.tags.as_deref().unwrap_or_default(),
+        paths: &[],
+    };
+    said.within_bounds()
+        .map_err(|why| Problem::refused(format!("`{}`: {why}; nothing was changed", old.id)))?;
     let db = &app.deps.db;
     let edited = store::retry_serialization(|| library::edit(db, id, &edit)).await?;
     if let Edited::ReplacedBy(by) = edited {

@@ -21,7 +21,7 @@ const KEPT_PATHS: usize = 20;
 /// Learnings, and knowledge entries, that are kept of one session: an agent in a loop writes more.
 const KEPT_ENTRIES: usize = 200;
 /// Longest free text that is kept of one sigil. Characters.
-const KEPT_CHARS: usize = 20_000;
+pub const KEPT_CHARS: usize = 20_000;
 
 /// What a batch leaves.
 #[derive(Debug, Default)]

@@ -53,3 +53,42 @@ async fn the_journal_has_no_entries_to_list_or_show() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_are_too_large_are_refused_by_name() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let (_, learned) = api
+        .post("/memory", &json!({"kind": "learning", "body": "So it is"}))
+        .await;
+    let id = learned["id"].as_str().unwrap();
+    let edit = format!("/memory/{id}/edit");
+    // Text that doesn't compress, longer than an entry of an index may be.
+    let huge: String = (0..2_000_u64)
+        .map(|n| format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let mut items = vec![item("fits", "A title"), item("too-large", "Another")];
+    items[1]["tags"] = json!([huge]);
+    for (path, body, words) in [
+        (
+            "/memory",
+            json!({"kind": "knowledge", "title": "T", "body": "b", "tags": [huge]}),
+            "a tag",
+        ),
+        ("/memory", json!({"kind": "learning", "body": huge}), "the text"),
+        (
+            "/memory/import",
+            json!({"repo": "r", "items": items}),
+            "`too-large`",
+        ),
+        (edit.as_str(), json!({"title": huge}), id),
+    ] {
+        let (status, problem) = api.post(path, &body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{words}: {problem}");
+        assert!(problem.to_string().contains(words), "{words}: {problem}");
+    }
+    let (_, all) = api.get("/memory?all=true").await;
+    assert_eq!(all["items"].as_array().unwrap().len(), 1, "{all}");
+    api.stop().await;
+    world.stop().await;
+}
