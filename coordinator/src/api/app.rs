@@ -4,6 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::Standings;
 use super::feed::Feeds;
+use super::metrics::Counted;
 use super::problem::Problem;
 use super::rate::Rates;
 use crate::services::Deps;
@@ -19,6 +20,8 @@ pub struct App {
     pub standings: Standings,
     /// How fast tokens ask.
     pub rates: Rates,
+    /// What became of all that was learned.
+    pub counted: Counted,
     /// Ends the streams.
     pub shutdown: CancellationToken,
 }

@@ -1,10 +1,14 @@
 //! `/metrics`: figures for Prometheus, read from the database so that every coordinator tells the same.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use sqlx::PgConnection;
+use tokio::sync::Mutex;
 
 use super::app::App;
 use super::problem::Problem;
@@ -15,6 +19,28 @@ use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 
 /// Prometheus' text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long a count of all that was learned is told: each reads the whole memory, and those who ask do so all the time.
+const COUNTED: Duration = Duration::from_secs(60);
+
+/// What became of all that was learned, as it was counted last.
+#[derive(Debug, Clone, Default)]
+pub struct Counted(Arc<Mutex<Option<(Instant, Fates)>>>);
+
+impl Counted {
+    /// Counts it anew when that is long ago. Who asks meanwhile waits and gets the same.
+    async fn fates(&self, conn: &mut PgConnection) -> sqlx::Result<Fates> {
+        let mut last = self.0.lock().await;
+        if let Some((at, fates)) = &*last
+            && at.elapsed() < COUNTED
+        {
+            return Ok(fates.clone());
+        }
+        let fates = store::upkeep::fates(conn, None).await?;
+        *last = Some((Instant::now(), fates.clone()));
+        Ok(fates)
+    }
+}
 
 /// Tells the figures.
 #[utoipa::path(
@@ -29,7 +55,7 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
     let mut conn = app.db().await?;
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
-    let fates = store::upkeep::fates(&mut conn, None).await?;
+    let fates = app.counted.fates(&mut conn).await?;
     let mut text = render(&system, &memory, &fates);
     if let Some(embedder) = &app.deps.settings.embedder {
         let progress = store::vectors::progress(&mut conn, embedder.model()).await?;

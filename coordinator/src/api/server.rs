@@ -18,6 +18,7 @@ use tower_http::trace::TraceLayer;
 use super::access::Standings;
 use super::app::App;
 use super::feed::Feeds;
+use super::metrics::Counted;
 use super::problem::Problem;
 use super::rate::Rates;
 use super::request::MAX_BODY_BYTES;
@@ -45,6 +46,7 @@ pub async fn serve_patiently(deps: Deps, listener: TcpListener, shutdown: Cancel
         deps,
         feeds: Feeds::default(),
         standings: Standings::default(),
+        counted: Counted::default(),
         shutdown: shutdown.clone(),
     };
     let service = TowerToHyperService::new(router(app));

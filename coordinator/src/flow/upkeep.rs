@@ -43,6 +43,18 @@ pub struct Upkept {
 /// # Errors
 /// When the database can't be reached, or others were at the same rows.
 pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
+    round(db, true).await
+}
+
+/// The same without a look for what could leave quarantine: that reads all that ever stayed there.
+///
+/// # Errors
+/// As [`tick`].
+pub async fn tick_often(db: &PgPool) -> sqlx::Result<Upkept> {
+    round(db, false).await
+}
+
+async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
     let mut upkept = Upkept::default();
     let mut step = |name, done: sqlx::Result<usize>| match done {
         Ok(n) => Ok(n),
@@ -53,7 +65,11 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
             Ok(0)
         }
     };
-    let released = step("release", guarded(release(db)).await)?;
+    let released = if releases {
+        step("release", guarded(release(db)).await)?
+    } else {
+        0
+    };
     let indexed = step("index", guarded(index(db)).await)?;
     let counted = step("count", guarded(count(db)).await)?;
     let weighed = step("weigh", guarded(weigh(db)).await)?;

@@ -26,6 +26,8 @@ const WORKER_DAYS: i32 = 30;
 const UPKEEP: Duration = Duration::from_secs(30);
 /// How often the memory is kept in order.
 const MEMORY: Duration = Duration::from_secs(3);
+/// How often it is looked for what done tasks left in quarantine: what lands by itself leaves it at once.
+const QUARANTINE: Duration = Duration::from_secs(30);
 /// How often it is kept within its bounds.
 const BOUNDS: Duration = Duration::from_secs(60);
 /// How often it is looked for attempt refs whose retention is over.
@@ -197,8 +199,14 @@ pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
 /// Keeps the memory in order: what was released is indexed and counted, and weighed by how attempts ended.
 pub async fn memory(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
+    let mut looked: Option<Instant> = None;
     while deps.settings.memory && tick(&mut rounds, shutdown).await {
-        flow::upkeep::tick(&deps.db).await?;
+        if looked.is_none_or(|at| at.elapsed() >= QUARANTINE) {
+            flow::upkeep::tick(&deps.db).await?;
+            looked = Some(Instant::now());
+        } else {
+            flow::upkeep::tick_often(&deps.db).await?;
+        }
     }
     shutdown.cancelled().await;
     Ok(())

@@ -1,10 +1,10 @@
 //! What people ask of the memory, and give it, at its bounds.
 
 use ralph_tests::harness::World;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::caller::Api;
+use crate::caller::{ADMIN, Api};
 
 fn item(id: &str, title: &str) -> Value {
     json!({"id": id, "date": "2024-01-01T00:00:00Z", "title": title, "body": "", "paths": [], "tags": ["dns"]})
@@ -89,6 +89,33 @@ async fn entries_that_are_too_large_are_refused_by_name() {
     }
     let (_, all) = api.get("/memory?all=true").await;
     assert_eq!(all["items"].as_array().unwrap().len(), 1, "{all}");
+    api.stop().await;
+    world.stop().await;
+}
+
+/// Live entries, as `/metrics` tells.
+async fn live(api: &Api) -> Option<String> {
+    let figures = api.send(Method::GET, "/metrics", Some(ADMIN), None).await;
+    let text = figures.text().await.unwrap();
+    let mut lines = text.lines();
+    let live = lines.find_map(|line| line.strip_prefix("ralph_memory_learned{status=\"live\"} "));
+    live.map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_ask_for_figures_again_and_again_have_the_memory_read_once() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let learned = json!({"kind": "learning", "body": "So it is"});
+    api.post("/memory", &learned).await;
+    assert_eq!(live(&api).await.as_deref(), Some("1"));
+    api.post("/memory", &learned).await;
+    assert_eq!(live(&api).await.as_deref(), Some("1"));
+    let (_, report) = api.get("/memory/report").await;
+    assert_eq!(
+        report["fates"]["entries"]["live"], 2,
+        "a person is told what is so now"
+    );
     api.stop().await;
     world.stop().await;
 }

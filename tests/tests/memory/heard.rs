@@ -1,7 +1,7 @@
 //! What agents and people say comes to whom it is for, however the session went on.
 
-use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::{Settings, upkeep};
 use ralph_shared::wire::{Assignment, Door, Ended, Work};
 use ralph_tests::harness::World;
 
@@ -69,6 +69,9 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(1));
+    // The rounds between don't look.
+    assert_eq!(upkeep::tick_often(&world.db).await.unwrap().released, 0);
+    assert_eq!(count(&world, open).await, 1);
     scene::upkeep(&world).await;
     assert_eq!(count(&world, open).await, 0);
     world.stop().await;
