@@ -11,7 +11,7 @@ use crate::caller::{ADMIN, Api};
 use crate::stage::Stage;
 
 /// Runs a command in `folder`, which is no repository; gives its standard output.
-async fn ralph(api: &Api, folder: &Path, args: &[&str]) -> String {
+pub async fn ralph(api: &Api, folder: &Path, args: &[&str]) -> String {
     let output = Command::new(binary("ralph-coordinator"))
         .args(["--url", &api.url, "--token", ADMIN])
         .args(args)
@@ -109,7 +109,7 @@ async fn an_entry_is_added_found_changed_and_hidden() {
 }
 
 /// How many entries were imported, and how many were known.
-async fn imported(api: &Api, here: &std::path::Path, import: &[&str]) -> (u64, u64) {
+pub async fn imported(api: &Api, here: &std::path::Path, import: &[&str]) -> (u64, u64) {
     let told = ralph_json(api, here, import).await;
     (
         told["imported"].as_u64().unwrap(),

@@ -5,6 +5,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
+use crate::memory::imported;
 
 fn item(id: &str, title: &str) -> Value {
     json!({"id": id, "date": "2024-01-01T00:00:00Z", "title": title, "body": "", "paths": [], "tags": ["dns"]})
@@ -116,6 +117,24 @@ async fn those_who_ask_for_figures_again_and_again_have_the_memory_read_once() {
         report["fates"]["entries"]["live"], 2,
         "a person is told what is so now"
     );
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_knowledge_file_is_passed_over() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let folder = world.dir().join("knowledge");
+    std::fs::create_dir_all(folder.join("a-folder.md")).unwrap();
+    std::fs::write(folder.join("latin.md"), b"---\ntitle: Caf\xe9\ntags: [a]\n---\n").unwrap();
+    std::fs::write(
+        folder.join("zone.md"),
+        "---\ntitle: Zones\ntags: [dns]\n---\n\nThey wrap.\n",
+    )
+    .unwrap();
+    let import = ["memory", "import", "knowledge", "--repo", "r"];
+    assert_eq!(imported(&api, world.dir(), &import).await, (1, 0));
     api.stop().await;
     world.stop().await;
 }

@@ -1,6 +1,7 @@
 //! `memory export | import`: Markdown files with front matter, and JSON lines.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -17,8 +18,9 @@ use crate::domain::recall::Kind;
 use crate::flow::library::ImportLine;
 use crate::store::view::{MemoryView, Page};
 
-/// Entries that are sent at once.
+/// Entries that are sent at once, and what they may take: a request has room for four times as much. Bytes.
 const TOGETHER: usize = 5_000;
+const PART_BYTES: usize = 16 * 1024 * 1024;
 /// Files that one folder gets at most.
 const MAX_FILES: usize = 100_000;
 
@@ -104,7 +106,7 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
         imported: 0,
         known: 0,
     };
-    for items in lines.chunks(TOGETHER) {
+    for items in parts(&lines, TOGETHER, PART_BYTES) {
         let body = ImportMemory {
             repo: repo.clone(),
             items: items.to_vec(),
@@ -120,6 +122,23 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
             imported.imported, imported.known
         )),
     }
+}
+
+/// Lines in parts of at most so many, and of so many bytes; one that is larger by itself is a part.
+fn parts(lines: &[ImportLine], most: usize, most_bytes: usize) -> Vec<&[ImportLine]> {
+    let (mut parts, mut start, mut size_bytes) = (Vec::new(), 0, 0);
+    for (at, line) in lines.iter().enumerate() {
+        let line_bytes = serde_json::to_vec(line).map_or(0, |json| json.len());
+        if at > start && (at - start == most || size_bytes + line_bytes > most_bytes) {
+            parts.push(&lines[start..at]);
+            (start, size_bytes) = (at, 0);
+        }
+        size_bytes += line_bytes;
+    }
+    if start < lines.len() {
+        parts.push(&lines[start..]);
+    }
+    parts
 }
 
 /// The knowledge files of a folder; what is none is passed over with a message.
@@ -138,8 +157,14 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
     files.sort();
     let mut lines = Vec::new();
     for file in files {
-        let text =
-            std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
+                eprintln!("{} is passed over: {error}", file.display());
+                continue;
+            }
+            Err(error) => return Err(error).with_context(|| format!("failed to read {}", file.display())),
+        };
         match KnowledgeFile::parse(&text) {
             Ok(knowledge) => lines.push(ImportLine {
                 // A file that was edited is a new entry, which takes the place of the old one.
@@ -157,4 +182,35 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
         }
     }
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_room_in_a_request() {
+        let line = |body: usize| ImportLine {
+            id: String::new(),
+            date: OffsetDateTime::UNIX_EPOCH,
+            title: String::new(),
+            body: "b".repeat(body),
+            paths: Vec::new(),
+            tags: Vec::new(),
+            kind: Kind::Learning,
+            category: None,
+            feature: None,
+        };
+        let cases: [(&[usize], &[usize]); 4] = [
+            (&[], &[]),
+            (&[1, 1, 1], &[2, 1]),
+            (&[600, 600, 1], &[1, 2]),
+            (&[5_000, 1, 5_000], &[1, 1, 1]),
+        ];
+        for (bodies, expected) in cases {
+            let lines: Vec<ImportLine> = bodies.iter().map(|&body| line(body)).collect();
+            let sizes: Vec<usize> = parts(&lines, 2, 1_000).iter().map(|part| part.len()).collect();
+            assert_eq!(sizes, expected, "{bodies:?}");
+        }
+    }
 }
