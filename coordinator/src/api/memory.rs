@@ -193,7 +193,7 @@ pub async fn import(
         })?;
     }
     let db = &app.deps.db;
-    let imported = store::retry_serialization(|| library::import(db, &import.repo, &import.items)).await?;
+    let imported = library::import(db, &import.repo, &import.items).await?;
     Ok(Json(Imported {
         imported,
         known: import.items.len() - imported,
@@ -245,8 +245,7 @@ pub async fn add(
         created_at: OffsetDateTime::now_utc(),
         external_id: None,
     };
-    let (db, given) = (&app.deps.db, [given]);
-    store::retry_serialization(|| library::add(db, &given)).await?;
+    library::add(&app.deps.db, &[given]).await?;
     read(&app, new.id).await
 }
 

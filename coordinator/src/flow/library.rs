@@ -119,28 +119,36 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
             external_id: Some(line.id.clone()),
         })
         .collect();
-    let mut tx = db.begin().await?;
-    lock(&mut tx, &[repo_id.to_owned()]).await?;
     let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
-    store::library::let_come_back(&mut tx, repo_id, &names).await?;
-    tx.commit().await?;
+    store::retry_serialization(|| let_come_back(db, repo_id, &names)).await?;
     add(db, &given).await
 }
 
-/// Stores and indexes given entries; returns how many were new.
+async fn let_come_back(db: &PgPool, repo_id: &str, names: &[String]) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    lock(&mut tx, &[repo_id.to_owned()]).await?;
+    store::library::let_come_back(&mut tx, repo_id, names).await?;
+    tx.commit().await
+}
+
+/// Stores and indexes given entries; returns how many were new. What others were at as well is repeated, but for what stands already.
 pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
     let mut new = 0;
     for chunk in given.chunks(CHUNK) {
-        let mut tx = db.begin().await?;
-        let stored = store::library::insert_given(&mut tx, chunk).await?;
-        new += stored.len();
-        index(&mut tx, &stored).await?;
-        tx.commit().await?;
+        new += store::retry_serialization(|| add_together(db, chunk)).await?;
     }
     if new > 0 {
-        settle(db).await?;
+        store::retry_serialization(|| settle(db)).await?;
     }
     Ok(new)
+}
+
+async fn add_together(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    let stored = store::library::insert_given(&mut tx, given).await?;
+    index(&mut tx, &stored).await?;
+    tx.commit().await?;
+    Ok(stored.len())
 }
 
 /// Merges into the index what waits for it and finds the floors of what grew.

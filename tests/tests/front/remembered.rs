@@ -138,3 +138,35 @@ async fn what_is_no_knowledge_file_is_passed_over() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_import_has_stored_before_it_was_repeated_is_new() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    // Others are at the same rows, once: a sequence doesn't go back with its transaction.
+    sqlx::raw_sql(
+        "create sequence tries;
+         create function deadlock() returns trigger language plpgsql as $$
+         begin
+           if nextval('tries') = 1 then
+             raise exception 'somebody else is there' using errcode = '40P01';
+           end if;
+           return new;
+         end $$;
+         create trigger deadlocks before insert on learnings
+         for each row when (new.external_id = 'e599') execute function deadlock()",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let items: Vec<Value> = (0..600)
+        .map(|n| item(&format!("e{n}"), &format!("Zone {n} wraps around")))
+        .collect();
+    let (status, told) = api
+        .post("/memory/import", &json!({"repo": "r", "items": items}))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{told}");
+    assert_eq!(told, json!({"imported": 600, "known": 0}));
+    api.stop().await;
+    world.stop().await;
+}
