@@ -13,7 +13,7 @@ use super::pick::{Picked, pick};
 use super::recall::{Question, calibrate};
 use super::{capture, cascade};
 use crate::domain::lifecycle::{Stays, comes_back};
-use crate::domain::recall::{Kind, Query, replaces};
+use crate::domain::recall::{Kind, Query, replaces, says_same};
 use crate::store;
 use crate::store::library::{Given, Origin, WantedBack};
 use crate::store::postings::Tail;
@@ -95,7 +95,8 @@ pub(super) mod utc {
     }
 }
 
-/// Imports entries into the memory of a repository; returns how many were new. Afterwards the memory's words are counted and
+/// Imports entries into the memory of a repository; returns how many were new: those that people or agents said before in the same words
+/// are none, nor are those that are older than what a person said since. Afterwards the memory's words are counted and
 /// its floor is found.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let given: Vec<Given> = lines
@@ -145,10 +146,36 @@ pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
 
 async fn add_together(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
-    let stored = store::library::insert_given(&mut tx, given).await?;
+    let repos: BTreeSet<&str> = given.iter().map(|one| one.repo_id.as_str()).collect();
+    store::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let new = news(&mut tx, given).await?;
+    let stored = store::library::insert_given(&mut tx, &new).await?;
     index(&mut tx, &stored).await?;
     tx.commit().await?;
     Ok(stored.len())
+}
+
+/// All but imported knowledge that a live entry says already, or that is older than what a person has said of the same.
+async fn news(conn: &mut PgConnection, given: &[Given]) -> sqlx::Result<Vec<Given>> {
+    let is_imported = |one: &&Given| one.origin == Origin::Import && one.kind == Kind::Knowledge;
+    let imported: Vec<&Given> = given.iter().filter(is_imported).collect();
+    let mut known: BTreeSet<Uuid> = BTreeSet::new();
+    for old in store::import::standing(conn, &imported).await? {
+        let new = imported[old.beside];
+        let says_it = says_same(
+            (&new.title, &new.tags, &new.body),
+            (&old.title, &old.tags, &old.body),
+        );
+        let is_later = old.by_hand_at.is_some_and(|at| at > new.created_at);
+        if says_it || is_later && replaces(&new.title, &new.tags, &old.title, &old.tags) {
+            known.insert(new.id);
+        }
+    }
+    Ok(given
+        .iter()
+        .filter(|one| !known.contains(&one.id))
+        .cloned()
+        .collect())
 }
 
 /// Merges into the index what waits for it and finds the floors of what grew.

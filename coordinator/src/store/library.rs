@@ -314,7 +314,7 @@ pub async fn edit(
              returning id
            ), known as (
              update knowledge
-             set title = coalesce($2, title), body = coalesce($4, body), tags = coalesce($5, tags)
+             set title = coalesce($2, title), body = coalesce($4, body), tags = coalesce($5, tags), edited_at = now()
              where id = $1
              returning id
            )

@@ -15,6 +15,7 @@ pub mod edit;
 pub mod feature;
 pub mod hold;
 pub mod idempotency;
+pub mod import;
 pub mod integration;
 pub mod lease;
 pub mod library;

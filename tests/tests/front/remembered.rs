@@ -5,7 +5,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
-use crate::memory::imported;
+use crate::memory::{imported, ralph};
 
 fn item(id: &str, title: &str) -> Value {
     json!({"id": id, "date": "2024-01-01T00:00:00Z", "title": title, "body": "", "paths": [], "tags": ["dns"]})
@@ -167,6 +167,78 @@ async fn what_an_import_has_stored_before_it_was_repeated_is_new() {
         .await;
     assert_eq!(status, StatusCode::OK, "{told}");
     assert_eq!(told, json!({"imported": 600, "known": 0}));
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn importing_what_was_exported_changes_nothing() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    for (title, body) in [
+        ("Zones wrap", "At 2^32.\r\nAlways.\n"),
+        ("Kettles boil", "At 100 degrees."),
+    ] {
+        let entry =
+            json!({"repo": "r", "kind": "knowledge", "title": title, "body": body, "tags": ["DNS", "Tea"]});
+        let (status, added) = api.post("/memory", &entry).await;
+        assert_eq!(status, StatusCode::OK, "{added}");
+    }
+    // One of them is an agent's.
+    sqlx::query("update knowledge set origin = 'attempt' where title = 'Zones wrap'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let (_, before) = api.get("/memory?repo=r&all=true").await;
+    ralph(&api, here, &["memory", "export", "out", "--repo", "r"]).await;
+    assert_eq!(
+        imported(&api, here, &["memory", "import", "out", "--repo", "r"]).await,
+        (0, 2)
+    );
+    let (_, after) = api.get("/memory?repo=r&all=true").await;
+    assert_eq!(after, before);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_said_since_is_not_replaced_by_an_import() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let boils = |id: &str, date: &str, body: &str| {
+        let mut line = item(id, "Kettles boil");
+        line["kind"] = json!("knowledge");
+        (line["date"], line["body"]) = (json!(date), json!(body));
+        json!({"repo": "r", "items": [line]})
+    };
+    let bodies = async || {
+        let (_, live) = api.get("/memory?repo=r").await;
+        let live = live["items"].as_array().unwrap().clone();
+        live.iter().map(|one| one["body"].clone()).collect::<Vec<_>>()
+    };
+    let import = async |body: Value| {
+        let (status, told) = api.post("/memory/import", &body).await;
+        assert_eq!(status, StatusCode::OK, "{told}");
+        told["imported"].as_u64().unwrap()
+    };
+    assert_eq!(import(boils("a", "2024-01-01T00:00:00Z", "At 90.")).await, 1);
+    // A later word of another import's is one.
+    assert_eq!(import(boils("b", "2024-01-02T00:00:00Z", "At 95.")).await, 1);
+    let (_, live) = api.get("/memory?repo=r").await;
+    let edit = format!("/memory/{}/edit", live["items"][0]["id"].as_str().unwrap());
+    let (status, edited) = api.post(&edit, &json!({"body": "At 100."})).await;
+    assert_eq!(status, StatusCode::OK, "{edited}");
+    assert_eq!(import(boils("c", "2024-01-03T00:00:00Z", "At 80.")).await, 0);
+    assert_eq!(bodies().await, ["At 100."]);
+    let given =
+        json!({"repo": "r", "kind": "knowledge", "title": "KETTLES boil", "body": "At 99.", "tags": ["dns"]});
+    api.post("/memory", &given).await;
+    assert_eq!(import(boils("d", "2024-01-04T00:00:00Z", "At 70.")).await, 0);
+    assert_eq!(bodies().await, ["At 99."]);
+    // What is newer than a person's word replaces it.
+    assert_eq!(import(boils("e", "2100-01-01T00:00:00Z", "At 98.")).await, 1);
+    assert_eq!(bodies().await, ["At 98."]);
     api.stop().await;
     world.stop().await;
 }

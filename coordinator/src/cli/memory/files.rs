@@ -118,7 +118,7 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&imported),
         Format::Table | Format::Wide => output::text(&format!(
-            "{} entries imported, {} were there already\n",
+            "{} entries imported, {} were there already, or in newer words of a person's\n",
             imported.imported, imported.known
         )),
     }

@@ -13,11 +13,16 @@ pub fn replaces(title: &str, tags: &[String], old_title: &str, old_tags: &[Strin
     if title.is_empty() || old_title.is_empty() {
         return false;
     }
-    let set = |tags: &[String]| -> BTreeSet<String> { tags.iter().map(|tag| tag.to_lowercase()).collect() };
     let (tags, old_tags) = (set(tags), set(old_tags));
     let shared = tags.intersection(&old_tags).count();
     let inside = title.contains(&old_title) || old_title.contains(&title);
     inside && shared * 2 > tags.len().min(old_tags.len())
+}
+
+/// Whether two entries say the same: title and tags in any case, and the body but for blanks around it and its line ends.
+pub fn says_same(one: (&str, &[String], &str), other: (&str, &[String], &str)) -> bool {
+    let body = |text: &str| text.trim().replace("\r\n", "\n");
+    plain(one.0) == plain(other.0) && set(one.1) == set(other.1) && body(one.2) == body(other.2)
 }
 
 /// The new tags and those of the entries that are replaced, in their order, each once. Of more than [`MOST_TAGS`] the oldest go that
@@ -39,6 +44,11 @@ pub fn merged_tags<'a>(old: impl Iterator<Item = &'a [String]>, new: &'a [String
     });
     tags.truncate(MOST_TAGS);
     tags
+}
+
+fn set(tags: &[String]) -> BTreeSet<String> {
+    let tags = tags.iter().map(|tag| tag.to_lowercase());
+    tags.filter(|tag| !tag.is_empty()).collect()
 }
 
 fn plain(title: &str) -> String {
@@ -113,5 +123,19 @@ mod tests {
             merged_tags([old.as_slice()].into_iter(), &more),
             many(0, MOST_TAGS)
         );
+    }
+
+    #[test]
+    fn what_was_written_to_a_file_and_read_again_says_the_same() {
+        let (said, other) = (tags("dns Zone"), tags("zone DNS"));
+        let one = ("Zones", said.as_slice(), "They wrap.\r\nAlways.\n");
+        for (another, expected) in [
+            (("zones ", other.as_slice(), "They wrap.\nAlways."), true),
+            (("zones", &other[1..], "They wrap.\nAlways."), false),
+            (("Zone", other.as_slice(), "They wrap.\nAlways."), false),
+            (("zones", other.as_slice(), "They wrap."), false),
+        ] {
+            assert_eq!(says_same(one, another), expected, "{another:?}");
+        }
     }
 }

@@ -39,7 +39,7 @@ pub use feedback::{FileWeights, FirstHits, first_hits};
 pub use floor::{CALIBRATION_DOCS, Floor, quantile_floor};
 pub use key::{Kind, Scope};
 pub use lift::{Ended, Lift, lift};
-pub use merge::{merged_tags, replaces};
+pub use merge::{merged_tags, replaces, says_same};
 pub use posting::{Posting, candidates};
 pub use query::{POSTINGS, Query, Wanted};
 pub use rank::{Hit, Parts, Ranking, rank};

@@ -1,0 +1,66 @@
+//! What stands in a memory beside entries that are imported to it.
+
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::library::Given;
+
+/// A live knowledge entry, of whatever origin, that is about the same as an imported one.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Standing {
+    /// Which of the given ones it stands beside.
+    pub beside: usize,
+    pub title: String,
+    pub tags: Vec<String>,
+    pub body: String,
+    /// When a person added it or changed it last; `None` when no person did.
+    pub by_hand_at: Option<OffsetDateTime>,
+}
+
+/// For these entries other live knowledge of their repositories whose title is the same in any case, or inside the other with a tag
+/// in common.
+pub async fn standing(conn: &mut PgConnection, given: &[&Given]) -> sqlx::Result<Vec<Standing>> {
+    if given.is_empty() {
+        return Ok(Vec::new());
+    }
+    let json = |values: &Vec<String>| serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned());
+    let rows = sqlx::query!(
+        r#"select g.number as "number!", k.title as "title!", k.tags as "tags!", k.body as "body!",
+                  greatest(case when k.origin = 'manual' then k.created_at end, k.edited_at) as by_hand_at
+           from unnest($1::text[], $2::text[], $3::text[]) with ordinality as g(repo_id, title, tags, number)
+           cross join lateral (select array(select jsonb_array_elements_text(g.tags::jsonb)) as tags offset 0) t
+           -- Each way has an index; `or` has none.
+           cross join lateral (
+             select id
+             from knowledge same
+             where same.repo_id = g.repo_id and md5(lower(same.title)) = md5(lower(g.title)) and lower(same.title) = lower(g.title)
+               and same.released_at is not null and same.pruned_at is null and same.superseded_by is null
+             union
+             select id
+             from knowledge near
+             where near.tags && t.tags and near.repo_id = g.repo_id
+               and near.released_at is not null and near.pruned_at is null and near.superseded_by is null
+               and (strpos(lower(near.title), lower(g.title)) > 0 or strpos(lower(g.title), lower(near.title)) > 0)
+           ) o
+           cross join lateral (select * from knowledge where id = o.id limit 1) k
+           order by g.number, k.id"#,
+        &given.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
+        &given.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
+        &given.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| {
+            Some(Standing {
+                beside: usize::try_from(row.number - 1).ok()?,
+                title: row.title,
+                tags: row.tags,
+                body: row.body,
+                by_hand_at: row.by_hand_at,
+            })
+        })
+        .collect())
+}
