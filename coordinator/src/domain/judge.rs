@@ -64,7 +64,7 @@ pub struct AttemptFacts {
     pub pushed: bool,
     /// Verify sessions without a verdict so far.
     pub verify_tries: i16,
-    /// Whether the session left files changed.
+    /// Whether there are changes of its own to land: those of the session, and of a review those from which it began.
     pub changed: bool,
     /// Whether it wrote a document.
     pub wrote: bool,

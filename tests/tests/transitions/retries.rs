@@ -5,9 +5,11 @@ use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::approve;
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{Assignment, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, World};
 
-use super::scene::Scene;
+use super::pool::Pool;
+use super::scene::{Scene, turn};
 
 const CHAIN: &str = "- {key: b, title: B}\n- {key: t, title: T, after: [b]}";
 
@@ -251,5 +253,50 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     assert!(description.ends_with("Use the new parser."), "{description}");
     scene.run_if_over().await;
     assert_eq!(scene.claim().await.task, b);
+    world.stop().await;
+}
+
+/// A session that tells what it changed knows of its own start alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
+    sqlx::raw_sql(
+        "update tasks set role = 'review', next_kind = 'review'; update ready_tasks set kind = 'review'",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let reviewed = async |text: &str, changes: u64| {
+        scene.no_pauses().await;
+        let of = scene.claim().await;
+        assert_eq!(of.kind.as_str(), "review");
+        let report = scene.pool.session(&of, turn(), text, changes);
+        scene.pool.report(vec![report]).await;
+        of
+    };
+    let start = |of: &Assignment| match &of.workspace {
+        WorkspaceOrder::Git(git) => git.start.clone(),
+        other => panic!("{other:?}"),
+    };
+    reviewed("I looked around.", 0).await;
+    let corrects = reviewed("I corrected something.", 1).await;
+    assert_eq!(start(&corrects), None, "nothing was corrected before it");
+    let passes = reviewed("<review-pass/>", 0).await;
+    assert_eq!(start(&passes), Pool::pushed_by(&corrects).0);
+    let lands = scene.claim().await;
+    assert!(Pool::is_integration(&lands), "{:?}", lands.work);
+
+    // What the gate refuses of it is begun anew, and then there is nothing to land.
+    let refused = IntegrationEnd::GateFailed {
+        command: "make".to_owned(),
+        output: "no".to_owned(),
+    };
+    let report = scene.pool.integration(&lands, refused);
+    scene.pool.report(vec![report]).await;
+    let anew = reviewed("<review-pass/>", 0).await;
+    assert_eq!(start(&anew), None);
+    scene.holds().await;
+    scene.ends(RunOutcome::Complete).await;
     world.stop().await;
 }

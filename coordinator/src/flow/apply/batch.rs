@@ -222,7 +222,9 @@ impl Batch<'_> {
             needs_push: has_repository,
             pushed: session.snapshot.pushed_ref.is_some(),
             verify_tries: task.verify_tries,
-            changed: session.snapshot.files_changed_count > 0,
+            // What an earlier attempt of a review corrected stands in the commit from which this one began.
+            changed: session.snapshot.files_changed_count > 0
+                || (kind == SessionKind::Review && task.start_commit.is_some()),
             wrote: document.is_some(),
         };
         let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
@@ -472,9 +474,12 @@ fn tokens(used: Option<u64>) -> i64 {
 /// Where the task's next dispatch starts (SPEC 3.3): from the feature branch when the agent itself said that it failed,
 /// else from what this session pushed.
 pub(super) fn keep_start(task: &mut Task, session: &SessionReport, judgement: &Judgement) {
+    let is_review = task.role == SessionKind::Review;
     if judgement.outcome == Outcome::Failed {
         task.start_commit = None;
         task.start_ref = None;
+    } else if is_review && task.start_commit.is_none() && session.snapshot.files_changed_count == 0 {
+        // It corrected nothing: whoever reviews next looks at what has landed by then.
     } else if let (Some(commit), Some(pushed)) = (&session.snapshot.commit, &session.snapshot.pushed_ref) {
         task.start_commit = Some(commit.clone());
         task.start_ref = Some(pushed.clone());

@@ -1,5 +1,6 @@
 //! Reports that come when their dispatch is over: what they spent, and what they pushed, is kept.
 
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::Finished;
 
 use super::batch::Batch;
@@ -37,7 +38,13 @@ impl Batch<'_> {
             TaskState::Pending | TaskState::NeedsReview | TaskState::Failed
         );
         let goes_on = waits && task.dispatch == Some(dispatch.id) && dispatch.state == DispatchState::Settled;
-        if goes_on && dispatch.kind.changes_files() && dispatch.outcome != Some(Outcome::Failed) {
+        // As for one that comes in time.
+        let is_idle = dispatch.kind == SessionKind::Review && session.snapshot.files_changed_count == 0;
+        if goes_on
+            && dispatch.kind.changes_files()
+            && !(is_idle && task.start_commit.is_none())
+            && dispatch.outcome != Some(Outcome::Failed)
+        {
             task.start_commit = Some(commit.clone());
             task.start_ref = Some(pushed_ref.clone());
             self.changed.insert(task.id);

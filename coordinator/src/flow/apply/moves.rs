@@ -236,6 +236,12 @@ impl Batch<'_> {
             )
         };
         task.trouble = trouble;
+        let judged = matches!(dispatch.kind, SessionKind::Verify | SessionKind::Integrate);
+        if task.role == SessionKind::Review && judged && judgement.outcome == Outcome::Failed {
+            // What it corrected was refused: the next attempt would land the same without a change of its own.
+            task.start_commit = None;
+            task.start_ref = None;
+        }
         // An agent that brings both sides of a conflict together goes on with that.
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
