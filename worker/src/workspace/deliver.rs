@@ -61,7 +61,11 @@ impl Operation<'_> {
             .trailers
             .get(TASK_TRAILER)
             .map_or("", String::as_str);
-        if let Some(commit) = rebase::find_landing(git, &onto, base.as_deref(), own).await? {
+        // What landed since an earlier try of this one did not go along with it: the rest is brought by another commit.
+        let landed = self.site.git_order.landed.as_ref().map(|landed| &landed.commit);
+        if let Some(commit) = rebase::find_landing(git, &onto, base.as_deref(), own).await?
+            && branch::contains(git, landed.unwrap_or(&head), &commit).await?
+        {
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
         }
         let change = |new: String, empty: bool| {

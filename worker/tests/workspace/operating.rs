@@ -336,3 +336,34 @@ async fn hand_over_begins_with_a_clean_checkout() {
     let ended = operate_in(&remote, &workspaces, "handed", &order).await;
     assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
 }
+
+/// The answer to its first push got lost, or it ended in a person's hands, and meanwhile more landed.
+#[tokio::test]
+async fn merge_that_is_done_again_brings_what_landed_since() {
+    for how in [MergeHow::Merge, MergeHow::Squash] {
+        let (remote, head) = landed().await;
+        remote.commit("main", &remote.base, "else.txt", "else\n");
+        let order = order(merge(how, &head), &[]);
+        let ended = operate(&remote, "first", &order).await;
+        assert!(
+            matches!(ended, IntegrationEnd::Delivered { .. }),
+            "{how}: {ended:?}"
+        );
+        let merged = remote.head("refs/heads/main");
+        operate(&remote, "again", &order).await;
+        assert_eq!(remote.head("refs/heads/main"), merged, "{how}");
+
+        let workspaces = remote.workspaces().await;
+        let commit = remote.attempt(&workspaces, "t-2", "more.txt", "more\n").await;
+        remote
+            .integrate(&workspaces, "t-2", "i-2", &integrate_order("t-2", &commit))
+            .await;
+        let ended = operate(&remote, "later", &order).await;
+        let IntegrationEnd::Delivered { landed, .. } = ended else {
+            panic!("{how}: {ended:?}")
+        };
+        assert_eq!(landed, remote.head(FEATURE), "{how}");
+        let files = remote.git(&["ls-tree", "--name-only", "refs/heads/main"]);
+        assert!(files.contains("more.txt"), "{how}: {files}");
+    }
+}
