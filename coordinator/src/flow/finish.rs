@@ -87,15 +87,24 @@ async fn complete(
             );
             (RunOutcome::Complete, why)
         }
-        None if run_end::hard_limit(facts).is_none() && operate::finish(conn, feature, signals).await? => {
-            tracing::info!(feature = name, "the feature is finished: it is merged");
-            return Ok(());
-        }
-        None if submit::has_work(conn, feature.id).await? => (RunOutcome::Complete, reason.to_owned()),
-        None => (
-            RunOutcome::NoPlan,
-            "its steps are over, and no tasks came of them".to_owned(),
-        ),
+        None => match operate::merge_due(conn, feature).await? {
+            Some(due) if run_end::hard_limit(facts).is_none() => {
+                tracing::info!(feature = name, "the feature is finished: it is merged");
+                return operate::finish(conn, feature, due, signals).await;
+            }
+            Some(due) => {
+                let how = due.how;
+                let why = format!(
+                    "{reason}, but the run may not go on to the merge; `feature merge {name} --how {how}` does it"
+                );
+                (RunOutcome::Complete, why)
+            }
+            None if submit::has_work(conn, feature.id).await? => (RunOutcome::Complete, reason.to_owned()),
+            None => (
+                RunOutcome::NoPlan,
+                "its steps are over, and no tasks came of them".to_owned(),
+            ),
+        },
     };
     tracing::info!(feature = name, outcome = outcome.as_str(), reason, "run ended");
     end(conn, feature, outcome, &reason, signals).await

@@ -234,34 +234,47 @@ pub async fn revert(
     add(tx, feature, &mut held, first, tasks, actor).await
 }
 
-/// Adds the merge of a feature whose tasks are all resolved, if it is to be merged and something landed since it last was.
-/// Whether it did.
+/// A merge that a finished feature waits for.
+pub(super) struct DueMerge {
+    pub how: MergeHow,
+    branches: Branches,
+    head: String,
+}
+
+/// The merge of a feature whose tasks are all resolved, if it is to be merged and something landed since it last was.
+pub(super) async fn merge_due(conn: &mut PgConnection, held: &Locked) -> sqlx::Result<Option<DueMerge>> {
+    if !held.has_repository {
+        return Ok(None);
+    }
+    let Some(how) = store::operation::merge_of(conn, held.id).await? else {
+        return Ok(None);
+    };
+    let Some(branches) = store::operation::branches(conn, held.id).await? else {
+        return Ok(None);
+    };
+    let Some(head) = branches.last_landed.clone() else {
+        return Ok(None);
+    };
+    if store::operation::is_merged(conn, held.id, &branches.base_ref, &head).await? {
+        return Ok(None);
+    }
+    Ok(Some(DueMerge { how, branches, head }))
+}
+
+/// Adds and queues the merge that is due.
 pub(super) async fn finish(
     conn: &mut PgConnection,
     held: &mut Locked,
+    due: DueMerge,
     signals: &mut Signals,
-) -> sqlx::Result<bool> {
-    if !held.has_repository {
-        return Ok(false);
-    }
-    let Some(how) = store::operation::merge_of(conn, held.id).await? else {
-        return Ok(false);
-    };
-    let Some(branches) = store::operation::branches(conn, held.id).await? else {
-        return Ok(false);
-    };
-    let Some(head) = branches.last_landed.clone() else {
-        return Ok(false);
-    };
-    if store::operation::is_merged(conn, held.id, &branches.base_ref, &head).await? {
-        return Ok(false);
-    }
+) -> sqlx::Result<()> {
+    let DueMerge { how, branches, head } = due;
     let task = merging(&branches, branches.base_ref.clone(), how, head, true);
     let id = task.id;
     store::task::insert(conn, held.id, &[task], &[]).await?;
     held.counts.add(TaskState::Pending, 1);
     signals.got_work(store::ready::enqueue(conn, &[id.0], &[0]).await?);
-    Ok(true)
+    Ok(())
 }
 
 fn merging(branches: &Branches, branch: String, how: MergeHow, head: String, at_end: bool) -> NewTask {

@@ -27,6 +27,7 @@ mod slots;
 mod stopping;
 mod tickets;
 mod unattended;
+mod wished;
 
 use ralph_tests::harness::World;
 
