@@ -234,7 +234,7 @@ async fn read(
         .filter(|d| d.kind.has_agent())
         .map(|d| d.task.0)
         .collect();
-    let ((tasks, runs), (prerequisites, fresh)) = match second.as_deref_mut() {
+    let ((mut tasks, runs), (prerequisites, fresh)) = match second.as_deref_mut() {
         Some(second) => {
             let tasks = tasks_and_runs(conn, &ids, &run_ids);
             tokio::try_join!(tasks, blockers_and_fresh(second, settings, opened, &told))?
@@ -294,6 +294,18 @@ async fn read(
     } else {
         store::integration::open_of_tasks(conn, &integrating).await?
     };
+    let parts: Vec<Uuid> = tasks
+        .iter()
+        .filter(|task| task.parent.is_some() && !task.conflicted && integrating.contains(&task.task.0))
+        .map(|task| task.task.0)
+        .collect();
+    if !parts.is_empty() {
+        // A task that was split with a conflict in its tree left that to its parts.
+        let above = store::context::conflicted_above(conn, &parts).await?;
+        for task in &mut tasks {
+            task.conflicted |= above.contains(&task.task);
+        }
+    }
     let merging = distill::merging(conn, opened).await?;
     let surveys = survey::orders(conn, settings, &tasks).await?;
     let operating: Vec<Uuid> = tasks

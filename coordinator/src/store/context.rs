@@ -26,7 +26,7 @@ pub struct TaskFacts {
     pub max_retries: i32,
     pub attempt: i32,
     pub failures: i16,
-    /// An attempt of it conflicted.
+    /// An attempt of it conflicted. Of a part see [`conflicted_above`].
     pub conflicted: bool,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
@@ -123,6 +123,26 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             plan: row.plan,
         })
         .collect())
+}
+
+/// Which of these parts of tasks have a task above them of which an attempt conflicted.
+pub async fn conflicted_above(conn: &mut PgConnection, parts: &[Uuid]) -> sqlx::Result<Vec<TaskId>> {
+    let ids = sqlx::query_scalar!(
+        r#"with recursive line as (
+             select id, parent_id as above from tasks where id = any($1) and parent_id is not null
+             union
+             select line.id, t.parent_id from line join tasks t on t.id = line.above where t.parent_id is not null
+           )
+           select distinct line.id as "id!"
+           from line
+           cross join lateral (
+             select true as is_one from integrations c where c.task_id = line.above and c.state = 'conflict' limit 1
+           ) conflict"#,
+        parts,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(TaskId).collect())
 }
 
 /// What the last work of each of these tasks changed.

@@ -12,7 +12,7 @@ use ralph_shared::wire::{Assignment, DecideAnswer, DecideRequest, IntegrationEnd
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
-use super::scene::Scene;
+use super::scene::{Scene, turn};
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 
@@ -253,5 +253,42 @@ async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
     assert!(running);
     let (_, _) = ralph_coordinator::flow::finish::tick(&world.db).await.unwrap();
     assert_eq!(scene.claim().await.task, t);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_what_conflicted_are_looked_through_for_its_markers() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
+    let [a, b] = scene.tasks[..] else { panic!() };
+    scene.steer(b, TaskCommand::Skip).await;
+    scene.done(&scene.claim().await).await;
+    let of = scene.claim().await;
+    assert!(of.task == a && Pool::is_integration(&of));
+    let conflict = IntegrationEnd::Conflict {
+        paths: vec!["a".to_owned()],
+        hunks: String::new(),
+        others: Vec::new(),
+        head: format!("{:040x}", 1),
+        source: None,
+        source_ref: None,
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, conflict)])
+        .await;
+    scene.no_pauses().await;
+    let again = scene.claim().await;
+    assert!(again.task == a && !Pool::is_integration(&again));
+    let text = "<task-graph>- {key: x, title: X}\n- {key: y, title: Y, parent: x}</task-graph>";
+    let split = scene.pool.session(&again, turn(), text, 1);
+    scene.pool.report(vec![split]).await;
+    // The part of a part begins from the tree that the attempt left.
+    scene.done(&scene.claim().await).await;
+    let lands = scene.claim().await;
+    let Work::Integrate(order) = &lands.work else {
+        panic!("{:?}", lands.work)
+    };
+    assert!(order.after_conflict, "{order:?}");
     world.stop().await;
 }
