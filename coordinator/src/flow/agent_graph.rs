@@ -53,18 +53,22 @@ pub(super) async fn problem(
     text: &str,
 ) -> sqlx::Result<Option<String>> {
     if kind == SessionKind::Work
-        && let Some(problem) = too_deep(conn, templates, task).await?
+        && let Some(problem) = not_to_be_split(conn, templates, task).await?
     {
         return Ok(Some(problem));
     }
     Ok(from_agent(conn, task, text).await?.err())
 }
 
-async fn too_deep(
+async fn not_to_be_split(
     conn: &mut PgConnection,
     templates: &Templates,
     parent: &Task,
 ) -> sqlx::Result<Option<String>> {
+    // A change of branches is done by its landing, which its parts would not be.
+    if parent.role != SessionKind::Work {
+        return Ok(Some(prompt::of_a_conflict(templates)));
+    }
     let deep = store::task::depth(conn, parent.id).await? >= MOST_DEPTH;
     Ok(deep.then(|| prompt::too_deep(templates, MOST_DEPTH)))
 }
@@ -166,7 +170,7 @@ pub async fn split(
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    if let Some(problem) = too_deep(conn, templates, parent).await? {
+    if let Some(problem) = not_to_be_split(conn, templates, parent).await? {
         return Ok(Err(problem));
     }
     let (mut tasks, edges) = match from_agent(conn, parent, text).await? {

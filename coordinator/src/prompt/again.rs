@@ -26,6 +26,11 @@ pub fn too_deep(templates: &Templates, levels: i32) -> String {
     templates.part("graph/too_deep", context! { levels })
 }
 
+/// What is wrong with any graph of a task that resolves what stands in the way of a change of branches.
+pub fn of_a_conflict(templates: &Templates) -> String {
+    templates.part("graph/of_a_conflict", context! {})
+}
+
 /// The prompt of an agent whose process ended in the middle of its turn and that resumed its session.
 pub fn after_exit(templates: &Templates) -> String {
     templates.part("after_exit", context! {})

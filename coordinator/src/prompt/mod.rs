@@ -20,7 +20,7 @@ mod tests;
 mod text;
 mod values;
 
-pub use again::{after_exit, again, too_deep, unfinished};
+pub use again::{after_exit, again, of_a_conflict, too_deep, unfinished};
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};

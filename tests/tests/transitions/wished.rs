@@ -1,11 +1,35 @@
 //! What people, or the end of a feature, wish of branches, and what becomes of that as things stand.
 
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::operate::{self, Operated};
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::IntegrationEnd;
 use ralph_tests::harness::{FeatureOptions, World};
 
-use super::scene::Scene;
+use super::scene::{Scene, turn};
 
 const ONE: &str = "- {key: a, title: A}";
+
+/// The feature `f`, whose only task landed.
+async fn landed(world: &World) -> Scene<'_> {
+    let scene = Scene::set(world, ONE, &FeatureOptions::default()).await;
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    scene.ends(RunOutcome::Complete).await;
+    scene
+}
+
+/// Asks for the base to be taken in.
+async fn update(scene: &Scene<'_>) -> TaskId {
+    let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
+    let (operated, _) = operate::update(db, templates, scene.feature, TaskId::new(), "test")
+        .await
+        .unwrap();
+    match operated {
+        Operated::Accepted(tasks) => tasks[0],
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_merge_that_a_limit_forbids_is_told_with_the_runs_end() {
@@ -25,5 +49,39 @@ async fn a_merge_that_a_limit_forbids_is_told_with_the_runs_end() {
         .unwrap();
     assert!(reason.contains("`feature merge f --how squash`"), "{reason}");
     scene.nothing_is_ready().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_branches_that_conflicts_is_not_split() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let task = update(&scene).await;
+    scene.run().await;
+    let of = scene.claim().await;
+    assert_eq!((of.task, of.kind.as_str()), (task, "git"));
+    let conflict = IntegrationEnd::Conflict {
+        paths: vec!["a".to_owned()],
+        hunks: String::new(),
+        others: Vec::new(),
+        head: format!("{:040x}", 1),
+        source: Some(format!("{:040x}", 2)),
+        source_ref: Some("refs/heads/main".to_owned()),
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, conflict)])
+        .await;
+    let resolves = scene.claim().await;
+    assert_eq!((resolves.task, resolves.kind.as_str()), (task, "work"));
+    let text = "<task-graph>- {key: x, title: X}</task-graph>";
+    let split = scene.pool.session(&resolves, turn(), text, 1);
+    scene.pool.report(vec![split]).await;
+    scene.holds().await;
+    scene.no_pauses().await;
+    let again = scene.claim().await;
+    assert_eq!((again.task, again.kind.as_str()), (task, "work"));
+    let prompt = Scene::prompt(&again);
+    assert!(prompt.contains("which can't be split"), "{prompt}");
     world.stop().await;
 }
