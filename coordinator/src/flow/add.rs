@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -137,6 +138,12 @@ async fn refusal(
     let Some(parent) = neighbours.iter().find(|task| task.id == id) else {
         return Ok(None);
     };
+    if parent.role != SessionKind::Work {
+        return Ok(Some(format!(
+            "{id} is a step of the feature or changes its branches, which has no parts; add the task without a parent, with \
+             `--after` where it has to wait for that"
+        )));
+    }
     let started = parent.children == 0 && parent.attempt > 0;
     if started || parent.held || !matches!(parent.state, TaskState::Pending | TaskState::Blocked) {
         let state = if parent.held {

@@ -1,7 +1,10 @@
 //! What people, or the end of a feature, wish of branches, and what becomes of that as things stand.
 
+use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::add::{self, Added, Addition};
 use ralph_coordinator::flow::operate::{self, Operated};
+use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::IntegrationEnd;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -83,5 +86,29 @@ async fn a_change_of_branches_that_conflicts_is_not_split() {
     assert_eq!((again.task, again.kind.as_str()), (task, "work"));
     let prompt = Scene::prompt(&again);
     assert!(prompt.contains("which can't be split"), "{prompt}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_branches_gets_no_parts() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let task = update(&scene).await;
+    let addition = Addition {
+        id: TaskId::new(),
+        graph: graph::load("test", "- {key: n, title: New}", &Limits::file()).unwrap(),
+        key_is_chosen: false,
+        parent: Some(task),
+        after: Vec::new(),
+        defaults: TaskDefaults::default(),
+        actor: "test",
+    };
+    let (added, _) = add::add(&world.db, scene.feature, &addition).await.unwrap();
+    assert!(
+        matches!(&added, Added::Refused(why) if why.contains("has no parts")),
+        "{added:?}"
+    );
+    scene.run().await;
+    assert_eq!(scene.claim().await.task, task, "it is done as before");
     world.stop().await;
 }
