@@ -32,12 +32,12 @@ pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
 }
 
 /// Which of these dispatches have ended, so that nothing more of them is under way: five seconds after their report. What a person took from
-/// its worker talks on until it hears that, and is waited for half an hour at most.
+/// its worker talks on until it hears that, and one that was lost may be heard again: either is waited for half an hour at most.
 pub async fn settled(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> sqlx::Result<Vec<DispatchId>> {
     let rows = sqlx::query_scalar!(
         "select id from dispatches
          where id = any($1)
-           and (state = 'settled' or state = 'superseded')
+           and state in ('settled', 'superseded', 'lost')
            and settled_at < now() - case when state = 'settled' or duration_ms is not null then interval '5 seconds'
                                          else interval '30 minutes' end",
         ids,

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use ralph_coordinator::flow::rescue;
+use ralph_coordinator::store;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
+use super::scene::Scene;
 
 /// The server's clock was set back after the claim.
 #[tokio::test(flavor = "multi_thread")]
@@ -74,5 +76,29 @@ async fn leases_that_ended_while_time_was_missing_are_left_to_their_workers() {
     assert_eq!(lost, 1, "only what its own worker gave up");
     assert!(now > slept + Duration::from_secs(30));
     assert_eq!(after(Some(now)).await.1, 1, "nobody was heard of since");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_lost_session_said_is_kept_once_nobody_expects_more_of_it() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
+    let of = scene.claim().await;
+    let has_ended = async |minutes: i32| {
+        sqlx::query(
+            "update dispatches
+             set state = 'lost', outcome = 'lost', settled_at = now() - make_interval(mins => $1)",
+        )
+        .bind(minutes)
+        .execute(&world.db)
+        .await
+        .unwrap();
+        let mut conn = world.db.acquire().await.unwrap();
+        store::transcript::settled(&mut conn, &[of.dispatch.0])
+            .await
+            .unwrap()
+    };
+    assert!(has_ended(29).await.is_empty(), "it may be heard again");
+    assert_eq!(has_ended(31).await, [of.dispatch]);
     world.stop().await;
 }
