@@ -117,7 +117,10 @@ pub struct Notice {
     pub pool: Option<String>,
     pub reason: String,
     pub tries: i32,
+    /// Its address has it.
     pub posted: bool,
+    /// The command ran on it.
+    pub commanded: bool,
 }
 
 /// Takes due notices, none older than `max_age_s`; another coordinator finds them due again after `lease_s`, in case this one
@@ -146,7 +149,7 @@ pub async fn take(
            select n.id as "id!", n.event as "event!: Event", n.at as "at!", n.feature_id as "feature?: FeatureId",
                   f.name as "feature_name?", n.run_id as "run?: RunId", n.outcome as "outcome?: RunOutcome",
                   n.task_id as "task?: TaskId", x.key as "task_key?", x.title as "task_title?", n.pool as "pool?", n.reason as "reason!",
-                  n.tries as "tries!", n.posted as "posted!"
+                  n.tries as "tries!", n.posted as "posted!", n.commanded as "commanded!"
            from taken n
            left join features f on f.id = n.feature_id
            left join task_texts x on x.task_id = n.task_id
@@ -162,6 +165,14 @@ pub async fn take(
 /// Notes that a notice's address has it.
 pub async fn posted(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!("update notices set posted = true where id = $1", id)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that the command ran on a notice.
+pub async fn commanded(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
+    sqlx::query!("update notices set commanded = true where id = $1", id)
         .execute(conn)
         .await?;
     Ok(())

@@ -221,3 +221,46 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
     drop(worker);
     world.stop().await;
 }
+
+#[tokio::test]
+async fn the_command_hears_once_what_the_address_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!("echo \"$RALPH_EVENT $RALPH_POOL\" >> {}", log.display());
+    // Nobody listens there any more.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    drop(listener);
+    let mut world = World::start_with(Settings {
+        notify: Some(Notify {
+            url: Some(url),
+            secret: None,
+            command: vec!["sh".to_owned(), "-c".to_owned(), command],
+            events: Vec::new(),
+        }),
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    sqlx::raw_sql(
+        "insert into notices (id, event, pool, reason) values (gen_random_uuid(), 'pool_paused', 'night', '')",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    world.coordinator().await.unwrap();
+    until_said(&log, "pool_paused night").await;
+    // It is due again at once, as often as it takes.
+    until("a second try of the address", async || {
+        let tries: i32 =
+            sqlx::query_scalar("update notices set next_at = least(next_at, now()) returning tries")
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+        tries >= 2
+    })
+    .await;
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    world.stop().await;
+}

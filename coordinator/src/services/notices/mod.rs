@@ -1,7 +1,7 @@
 //! Tells people outside that a run ended or that they are needed: an address, a command, or both (SPEC 9.3).
 //!
 //! The outbox is filled in the transactions that make a notice true. A delivery that fails is tried again with growing
-//! pauses; one that succeeded but was not noted comes twice, under the same id.
+//! pauses, and keeps the other way from nothing; one that succeeded but was not noted comes twice, under the same id.
 
 mod deliver;
 
@@ -55,16 +55,23 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 
 async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> anyhow::Result<()> {
     let body = serde_json::to_vec(&deliver::message(notice))?;
-    let mut result = Ok(());
+    let (mut posted, mut commanded) = (Ok(()), Ok(()));
     if !notice.posted {
-        result = deliverer.post(notice, &body).await;
-        if result.is_ok() && deliverer.has_command() {
+        posted = deliverer.post(notice, &body).await;
+        if posted.is_ok() && deliverer.has_command() {
             store::notice::posted(&mut *deps.db.acquire().await?, notice.id).await?;
         }
     }
-    if result.is_ok() {
-        result = deliverer.command(notice, &body).await;
+    if !notice.commanded {
+        commanded = deliverer.command(notice, &body).await;
+        if commanded.is_ok() && posted.is_err() && deliverer.has_command() {
+            store::notice::commanded(&mut *deps.db.acquire().await?, notice.id).await?;
+        }
     }
+    let result = match (posted, commanded) {
+        (Err(one), Err(other)) => Err(anyhow::anyhow!("{one:#}; {other:#}")),
+        (posted, commanded) => posted.and(commanded),
+    };
     let mut conn = deps.db.acquire().await?;
     match result {
         Ok(()) => store::notice::close(&mut conn, notice.id, None).await?,
