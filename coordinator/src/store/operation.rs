@@ -57,14 +57,14 @@ pub enum Pushes {
     Known,
     /// The current dispatch was let push, and has yet to say what came of it.
     UnderWay,
-    /// One may have arrived: whose it was could not find out, or was lost.
+    /// One may have arrived: whose it was could not find out, or was lost and may be heard again.
     InDoubt,
 }
 
 /// What is known of a task's pushes.
 pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushes> {
     let is_under_way = sqlx::query_scalar!(
-        r#"select bool_or(d.id is not distinct from t.dispatch_id and d.state in ('live', 'lost')) as "is_under_way?"
+        r#"select bool_or(d.id is not distinct from t.dispatch_id and d.state = 'live') as "is_under_way?"
            from tasks t join dispatches d on d.task_id = t.id
            where t.id = $1 and d.kind = 'git' and d.decided_at is not null"#,
         task.0,

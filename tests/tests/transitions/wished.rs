@@ -4,9 +4,11 @@ use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::add::{self, Added, Addition};
 use ralph_coordinator::flow::operate::{self, Operated};
+use ralph_coordinator::flow::steer::{Steered, TaskCommand};
 use ralph_coordinator::flow::submit::TaskDefaults;
-use ralph_shared::ids::TaskId;
-use ralph_shared::wire::IntegrationEnd;
+use ralph_coordinator::flow::{finish, integrate, rescue};
+use ralph_shared::ids::{Incarnation, TaskId};
+use ralph_shared::wire::{DecideAnswer, DecideRequest, IntegrationEnd};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::{Scene, turn};
@@ -110,5 +112,54 @@ async fn a_change_of_branches_gets_no_parts() {
     );
     scene.run().await;
     assert_eq!(scene.claim().await.task, task, "it is done as before");
+    world.stop().await;
+}
+
+/// While the feature doesn't run, nothing tries it again by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let task = update(&scene).await;
+    scene.run().await;
+    let of = scene.claim().await;
+    let request = DecideRequest {
+        dispatch: of.dispatch,
+        incarnation: Incarnation::new(),
+        old: format!("{:040x}", 1),
+        new: format!("{:040x}", 2),
+    };
+    let answer = integrate::decide(&world.db, &request).await.unwrap();
+    assert_eq!(answer, DecideAnswer::Decided);
+    finish::stop(&world.db, scene.feature, "test".into())
+        .await
+        .unwrap();
+    let refused = async || match scene.steer(task, TaskCommand::Cancel).await {
+        Steered::Refused(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused().await.contains("is decided and being pushed"));
+    sqlx::query("update dispatches set lease_until = '-infinity' where id = $1")
+        .bind(of.dispatch.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    rescue::rescue(&world.db, world.settings.lease_ms(), true)
+        .await
+        .unwrap();
+    let why = refused().await;
+    assert!(why.contains("`feature run f` has a worker find out"), "{why}");
+    // That finds out, and then it can be cancelled.
+    scene.run().await;
+    let looks = scene.claim().await;
+    assert_eq!(looks.task, task);
+    let void = IntegrationEnd::Void {
+        reason: "it moved".to_owned(),
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&looks, void)])
+        .await;
+    assert_eq!(scene.steer(task, TaskCommand::Cancel).await, Steered::Done(1));
     world.stop().await;
 }
