@@ -88,6 +88,7 @@ pub async fn revert(
     At(id): At<String>,
     Body(wish): Body<Reverting>,
 ) -> Answer {
+    super::tasks::check_reason(wish.reason.as_deref())?;
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, &id).await?;
     let feature = store::task::feature_of(&mut conn, task).await?;

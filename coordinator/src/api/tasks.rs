@@ -21,6 +21,7 @@ use crate::flow::remove;
 use crate::flow::steer::{self, By, Steered, TaskCommand};
 use crate::flow::{approve, edit};
 use crate::store;
+use crate::store::dispatch::FEEDBACK_CHARS;
 use crate::store::edit::TaskEdit;
 use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
 
@@ -245,6 +246,7 @@ pub async fn command(
     At((id, verb)): At<(String, String)>,
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
+    check_reason(body.reason.as_deref())?;
     let by = By {
         actor: ACTOR,
         request: Some(new.id),
@@ -277,6 +279,18 @@ async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<D
     let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
+}
+
+/// What sessions would not be told whole is refused, rather than cut.
+pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
+    let chars = reason.map_or(0, |reason| reason.chars().count());
+    if i32::try_from(chars).is_ok_and(|chars| chars <= FEEDBACK_CHARS) {
+        return Ok(());
+    }
+    Err(Problem::refused(format!(
+        "the `reason` has {chars} characters, and sessions are told {FEEDBACK_CHARS} of what is said; say it in fewer, and the rest \
+         in the task's description (`task edit`)"
+    )))
 }
 
 /// The reason of a command that has no use without one.

@@ -409,7 +409,7 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
 }
 
 /// What people say of one attempt is kept so far, the newest of it. Characters.
-const FEEDBACK_CHARS: i32 = 8_000;
+pub const FEEDBACK_CHARS: i32 = 8_000;
 
 /// Notes what a person said of a task's last attempt, its verification included, for the sessions that come, below what was
 /// said before. `false` when there is no attempt yet.

@@ -195,3 +195,19 @@ async fn a_task_of_a_folder_stays_with_the_folders_machine() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test]
+async fn what_sessions_would_not_be_told_whole_is_refused() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let (task, words) = (ids(&api, "f").await.remove(0), "ä".repeat(8_000));
+    for command in ["feedback", "retry", "reject", "interrupt", "revert"] {
+        for (reason, expected) in [(format!("{words}ä"), 422), (words.clone(), 409)] {
+            let path = format!("/tasks/{task}/{command}");
+            let (status, answer) = api.post(&path, &json!({"reason": reason})).await;
+            assert_eq!(status.as_u16(), expected, "{command}: {answer}");
+        }
+    }
+    world.stop().await;
+}
