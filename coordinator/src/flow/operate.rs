@@ -130,7 +130,15 @@ pub async fn merge(
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
     let mut tx = db.begin().await?;
-    let is_same = |open: &GitOperation| matches!(open, GitOperation::Merge { .. });
+    let base = store::operation::branches(&mut tx, feature).await?;
+    let base = base.map_or_else(String::new, |branches| branches.base_ref);
+    let wanted = into.map_or(base, str::to_owned);
+    let is_same = |open: &GitOperation| match open {
+        GitOperation::Merge {
+            branch, how: as_that, ..
+        } => *branch == wanted && *as_that == how,
+        _ => false,
+    };
     let mut held = match hold_for(&mut tx, feature, is_same).await? {
         Ok(held) => held,
         Err(refused) => return Ok((refused, Signals::default())),
@@ -139,8 +147,7 @@ pub async fn merge(
         let why = "nothing of this feature has landed yet".to_owned();
         return Ok((Operated::Refused(why), Signals::default()));
     };
-    let branch = into.map_or(held.branches.base_ref.clone(), str::to_owned);
-    let task = merging(&held.branches, branch, how, head, false);
+    let task = merging(&held.branches, wanted, how, head, false);
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
 

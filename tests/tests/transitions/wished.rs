@@ -8,7 +8,7 @@ use ralph_coordinator::flow::steer::{Steered, TaskCommand};
 use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::{finish, integrate, rescue};
 use ralph_shared::ids::{Incarnation, TaskId};
-use ralph_shared::wire::{DecideAnswer, DecideRequest, IntegrationEnd};
+use ralph_shared::wire::{DecideAnswer, DecideRequest, IntegrationEnd, MergeHow};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::{Scene, turn};
@@ -161,5 +161,23 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
         .report(vec![scene.pool.integration(&looks, void)])
         .await;
     assert_eq!(scene.steer(task, TaskCommand::Cancel).await, Steered::Done(1));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let merge = async |how: MergeHow, into: Option<&str>| {
+        let (db, id) = (&world.db, TaskId::new());
+        let wanted = operate::merge(db, scene.feature, id, how, into, "test").await;
+        matches!(wanted.unwrap().0, Operated::Accepted(_))
+    };
+    assert!(merge(MergeHow::Merge, Some("release")).await);
+    assert!(!merge(MergeHow::Merge, Some("release")).await, "it is open");
+    assert!(merge(MergeHow::Squash, Some("release")).await);
+    assert!(merge(MergeHow::Merge, None).await);
+    assert!(!merge(MergeHow::Merge, Some("main")).await, "that is its base");
+    scene.holds().await;
     world.stop().await;
 }
