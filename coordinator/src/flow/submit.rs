@@ -191,13 +191,20 @@ pub async fn build(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(Err("the feature was deleted meanwhile".to_owned()));
     };
-    let open = match store::feature::step(conn, feature, SessionKind::Build).await? {
-        Some(step) => store::task::state_of(conn, step)
-            .await?
-            .is_some_and(|state| !state.is_resolved()),
-        None => held.counts.total() == 0,
+    let stands = match store::feature::step(conn, feature, SessionKind::Build).await? {
+        Some(step) => match store::task::state_of(conn, step).await? {
+            Some(state @ (TaskState::Skipped | TaskState::Cancelled)) => {
+                return Ok(Err(format!(
+                    "the step {step} that makes the tasks of `{}` is {}; `task retry {step}` has them made",
+                    held.name,
+                    state.as_str()
+                )));
+            }
+            state => state.is_none_or(TaskState::is_resolved),
+        },
+        None => held.counts.total() > 0,
     };
-    if !open {
+    if stands {
         return Ok(Err(format!(
             "the tasks of `{0}` stand already; add others with `task create TITLE --feature {0}`",
             held.name

@@ -232,6 +232,13 @@ async fn a_feature_is_built_and_reviewed_when_a_person_wants_it() {
     assert_eq!(states(&api, "planned").await, "build pending");
     let (status, again) = api.post("/features/planned/build", &json!({})).await;
     says(&(status.as_u16(), again), 409, &["running"]);
+    for (command, state) in [("cancel", "cancelled"), ("skip", "skipped")] {
+        let path = format!("/tasks/planned%2Fbuild/{command}");
+        let (status, answer) = api.post(&path, &json!({})).await;
+        assert_eq!(status.as_u16(), 200, "{answer}");
+        let (status, answer) = api.post("/features/planned/build", &json!({})).await;
+        says(&(status.as_u16(), answer), 409, &[state, "task retry"]);
+    }
 
     api.submit("f", "- {key: a, title: A}").await;
     let refused = async |verb: &str, words: &[&str]| {
