@@ -14,6 +14,7 @@ use crate::domain::graph::{self, Graph, Limits};
 use crate::domain::states::TaskState;
 use crate::prompt::{self, Templates};
 use crate::store;
+use crate::store::edit::TaskEdit;
 use crate::store::task::{NewTask, Task};
 
 /// The graph that a session sent, or a graph of one task that holds the changes which a review asks for without one.
@@ -186,6 +187,10 @@ pub async fn split(
         task.start_commit = parent.start_commit.clone();
         task.start_ref = parent.start_ref.clone();
     }
+    let whole = store::edit::stands(conn, parent.id).await?.unwrap_or_default();
+    for task in &mut tasks {
+        inherit(task, &whole);
+    }
     for task in tasks.iter_mut().filter(|task| task.parent.is_none()) {
         task.parent = Some(parent.id);
     }
@@ -194,4 +199,18 @@ pub async fn split(
     store::task::hold_new(conn, &ids(&tasks)).await?;
     allow(conn, parent.feature, tasks.len()).await?;
     Ok(Ok(tasks.iter().map(Child::of).collect()))
+}
+
+/// Gives a part what somebody wanted for the whole, where its graph doesn't say otherwise. Another pool may lack the agent, and another agent
+/// the model.
+fn inherit(part: &mut NewTask, whole: &TaskEdit) {
+    if part.priority == 0 {
+        part.priority = whole.priority.unwrap_or_default();
+    }
+    if part.agent.is_none() && Some(&part.pool) == whole.pool.as_ref() {
+        part.agent = whole.agent.clone();
+    }
+    if part.model.is_none() && part.agent == whole.agent {
+        part.model = whole.model.clone();
+    }
 }

@@ -180,3 +180,37 @@ async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
     assert_eq!(agents(&assigned), expected(&[("A", "default")]));
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_are_done_as_somebody_wanted_the_whole() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join_with(&world, &["default", "named"], Vec::new()).await;
+    let graph = "- {key: a, title: A, agent: named, model: opus, priority: -5}";
+    world
+        .submit("f", None, graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let of = pool.claim_once(&[["default"]]).await.remove(0);
+    let text = "<task-graph>- {key: x, title: X}\n- {key: y, title: Y, parent: x, model: sonnet, priority: 2}\n\
+                - {key: z, title: Z, agent: default}</task-graph>";
+    let split = pool.session(&of, turn(), text, 0);
+    pool.report(vec![split]).await;
+    type Part = (String, Option<String>, Option<String>, i32);
+    let parts: Vec<Part> = sqlx::query_as(
+        "select x.key, x.agent, x.model, t.priority
+         from tasks t join task_texts x on x.task_id = t.id
+         where t.parent_id is not null
+         order by x.key",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    let some = |word: &str| Some(word.to_owned());
+    let expected = [
+        ("x".to_owned(), some("named"), some("opus"), -5),
+        ("y".to_owned(), some("named"), some("sonnet"), 2),
+        ("z".to_owned(), some("default"), None, -5),
+    ];
+    assert_eq!(parts, expected);
+    world.stop().await;
+}
