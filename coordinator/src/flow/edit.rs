@@ -80,7 +80,13 @@ pub async fn graph(
     };
     let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
     let name = held.get(&id).map_or("the feature", |held| held.name.as_str());
-    let Some(stored) = texts.proposed_graph else {
+    let state = match store::feature::step(&mut tx, id, SessionKind::Build).await? {
+        Some(step) => store::task::state_of(&mut tx, step).await?,
+        None => None,
+    };
+    // What a review asks for stands there too, until its own corrections landed.
+    let waits = state == Some(TaskState::NeedsReview);
+    let Some(stored) = texts.proposed_graph.filter(|_| waits) else {
         return refused(format!(
             "no task graph of {name} waits for approval; `task create TITLE --feature {name}` adds a task"
         ));

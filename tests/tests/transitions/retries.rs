@@ -2,8 +2,8 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::approve;
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::{approve, edit};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -298,5 +298,56 @@ async fn what_an_earlier_attempt_of_a_review_corrected_lands_with_the_verdict() 
     assert_eq!(start(&anew), None);
     scene.holds().await;
     scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+/// Its own corrections are under way when a person ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_with_it_else() {
+    let world = World::calm().await.unwrap();
+    for command in [TaskCommand::Done, TaskCommand::Skip] {
+        let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
+        let review = scene.tasks[0];
+        sqlx::raw_sql(
+            "update tasks set role = 'review', next_kind = 'review'; update ready_tasks set kind = 'review'",
+        )
+        .execute(&world.db)
+        .await
+        .unwrap();
+        let text = "<review-changes>Name it.</review-changes>";
+        let report = scene.pool.session(&scene.claim().await, turn(), text, 1);
+        scene.pool.report(vec![report]).await;
+        let graph = async || -> Option<String> {
+            sqlx::query_scalar("select proposed_graph from feature_texts")
+                .fetch_one(&world.db)
+                .await
+                .unwrap()
+        };
+        assert!(graph().await.is_some_and(|graph| graph.contains("Name it.")));
+        let other = "- {key: z, title: Z}";
+        let (edited, _) = edit::graph(&world.db, scene.feature, other, None).await.unwrap();
+        assert!(
+            matches!(edited, Steered::Refused(_)),
+            "nobody approves it: {edited:?}"
+        );
+        assert_eq!(scene.steer(review, command).await, Steered::Done(1));
+        assert_eq!(graph().await, None, "{command:?}");
+        scene.holds().await;
+        if command == TaskCommand::Done {
+            let of = scene.claim().await;
+            assert_eq!(of.task_title, "Make the changes that the review asks for");
+        } else {
+            scene.ends(RunOutcome::Complete).await;
+            let dropped: bool = sqlx::query_scalar(
+                "select exists (select from task_logs where task_id = $1 and why like '%Name it.%')",
+            )
+            .bind(review.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+            assert!(dropped, "its log says what that was");
+        }
+        scene.forget().await;
+    }
     world.stop().await;
 }

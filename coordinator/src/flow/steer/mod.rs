@@ -8,12 +8,14 @@
 //! | `command` | what can be done to a task, and where that leads |
 //! | `task` | doing it |
 //! | `again` | what is tried again |
+//! | `proposal` | what a build or a review asked for, when a person ends it |
 //! | `talk` | what running sessions and the next ones are told |
 //! | `feature` | what is done to a feature as a whole |
 
 mod again;
 mod command;
 mod feature;
+mod proposal;
 mod talk;
 mod task;
 

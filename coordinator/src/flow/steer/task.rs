@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
-use super::again;
 use super::command::{By, Steered, TaskCommand};
+use super::{again, proposal};
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
 use crate::store::feature::Locked;
@@ -123,6 +123,10 @@ pub(in crate::flow) async fn task_in(
     if command.tries_again() {
         again::try_again(tx, &mut features, vec![task], why, &mut signals).await?;
     } else {
+        let settled = proposal::settle(tx, &mut features, &task, to, actor, &mut signals).await?;
+        if let Err(why) = settled {
+            return Ok((Steered::Refused(why), signals));
+        }
         let from = task.state;
         fence_off(tx, &mut task, &mut signals).await?;
         store::ready::withdraw(tx, &[id.0]).await?;
