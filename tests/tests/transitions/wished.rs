@@ -1,9 +1,9 @@
 //! What people, or the end of a feature, wish of branches, and what becomes of that as things stand.
 
 use ralph_coordinator::domain::graph::{self, Limits};
-use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::add::{self, Added, Addition};
-use ralph_coordinator::flow::operate::{self, Operated};
+use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{Steered, TaskCommand};
 use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::{finish, integrate, rescue};
@@ -179,5 +179,43 @@ async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
     assert!(merge(MergeHow::Merge, None).await);
     assert!(!merge(MergeHow::Merge, Some("main")).await, "that is its base");
     scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: o, title: O}\n- {key: p, title: P, parent: o}\n- {key: a, title: A, parent: p}\n\
+                 - {key: b, title: B, parent: o}\n- {key: d, title: D, after: [o]}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let [o, p, a, b, d] = scene.tasks[..] else {
+        panic!()
+    };
+    assert_eq!(scene.steer(b, TaskCommand::Cancel).await, Steered::Done(1));
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    let states = async || {
+        let mut states = Vec::new();
+        for task in [o, p, a, d] {
+            states.push(scene.state(task).await);
+        }
+        states
+    };
+    let done = TaskState::Done;
+    assert_eq!(states().await, [done, done, done, TaskState::Pending]);
+    let (db, templates) = (&world.db, &world.settings.templates);
+    let wish = RevertWish::default();
+    let (operated, _) = operate::revert(db, templates, a, TaskId::new(), wish, None, "test")
+        .await
+        .unwrap();
+    assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
+    let reverts = scene.claim().await;
+    assert_eq!(reverts.kind.as_str(), "git");
+    scene.done(&reverts).await;
+    let gone = TaskState::Cancelled;
+    assert_eq!(states().await, [gone, gone, gone, TaskState::Blocked]);
+    scene.holds().await;
+    scene.nothing_is_ready().await;
+    scene.ends(RunOutcome::Blocked).await;
     world.stop().await;
 }

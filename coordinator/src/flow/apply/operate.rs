@@ -207,13 +207,53 @@ impl Batch<'_> {
         task.verification = Verification::None;
         task.trouble = Trouble::default();
         store::task::save(conn, &[&task]).await?;
+        self.waited_for_again(conn, id).await?;
+        store::task::log(conn, id, BY_REVERT, "cancel", None).await?;
+        self.take_back_above(conn, task.parent).await
+    }
+
+    /// A whole of which no part is done any more isn't done itself, and so on upward.
+    async fn take_back_above(
+        &mut self,
+        conn: &mut PgConnection,
+        mut above: Option<TaskId>,
+    ) -> sqlx::Result<()> {
+        while let Some(id) = above {
+            let Some(mut whole) = store::task::lock(conn, &[id.0]).await?.pop() else {
+                return Ok(());
+            };
+            if whole.state != TaskState::Done {
+                return Ok(());
+            }
+            let now = store::task::made_of_parts(conn, id).await?;
+            if now == TaskState::Done {
+                return Ok(());
+            }
+            self.move_to(&mut whole, now);
+            store::task::save(conn, &[&whole]).await?;
+            if !now.satisfies_dependents() {
+                self.waited_for_again(conn, id).await?;
+            }
+            let why = "what was done of it was taken back";
+            let verb = if now == TaskState::Skipped {
+                "skip"
+            } else {
+                "cancel"
+            };
+            store::task::log(conn, id, BY_REVERT, verb, Some(why)).await?;
+            above = whole.parent;
+        }
+        Ok(())
+    }
+
+    /// What waits for a task that is done no more waits again, but for what has begun.
+    async fn waited_for_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         for begun in store::operation::let_go(conn, id).await? {
             let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
             store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
         }
         let dependents = store::deps::dependents_of(conn, &[id.0]).await?;
-        cascade::closed(conn, &mut self.features, dependents).await?;
-        store::task::log(conn, id, BY_REVERT, "cancel", None).await
+        cascade::closed(conn, &mut self.features, dependents).await
     }
 
     /// A task whose landing was taken back is done again, unless its parent is over by now.

@@ -79,6 +79,23 @@ pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx
         .collect())
 }
 
+/// What a parent is whose children are all resolved, as [`resolve_parents`] has it.
+pub async fn made_of_parts(conn: &mut PgConnection, parent: TaskId) -> sqlx::Result<TaskState> {
+    let parts = sqlx::query!(
+        r#"select coalesce(bool_or(state = 'done'), false) as "some_done!", coalesce(bool_or(state = 'skipped'), false) as "some_skipped!"
+           from tasks
+           where parent_id = $1"#,
+        parent.0,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(match (parts.some_done, parts.some_skipped) {
+        (true, _) => TaskState::Done,
+        (false, true) => TaskState::Skipped,
+        (false, false) => TaskState::Cancelled,
+    })
+}
+
 /// Gives parents an open child back for each of `tasks` that was resolved and isn't any more.
 pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
