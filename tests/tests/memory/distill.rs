@@ -234,7 +234,8 @@ async fn an_answer_counts_for_nothing_when_a_source_was_corrected_meanwhile() {
         body: Some("A full kettle whistles.".to_owned()),
         ..library::Edit::default()
     };
-    assert!(library::edit(&world.db, corrected, &edit).await.unwrap());
+    let edited = library::edit(&world.db, corrected, &edit).await.unwrap();
+    assert_eq!(edited, library::Edited::Changed);
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
     assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);
