@@ -176,6 +176,16 @@ pub fn at_account(before: Trouble) -> (Next, Trouble) {
     (next, after)
 }
 
+/// What follows where a worker lacked what another one of its pool may have: after growing pauses somebody tries, for an hour and a half.
+pub fn elsewhere(before: Trouble) -> (Next, Trouble) {
+    let (next, after) = at_account(before);
+    let next = match next {
+        Next::Again(_) => Next::Again(pause(i32::from(after.door_failures))),
+        Next::NeedsReview => Next::NeedsReview,
+    };
+    (next, after)
+}
+
 /// `base` doubled with every failure up to [`MAX_BACKOFF`], of which the last quarter is jitter.
 fn backoff(base: Duration, failures: i16, jitter: f64) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(20);
@@ -188,6 +198,17 @@ mod tests {
     use super::*;
 
     const BASE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn what_a_worker_lacks_is_waited_for_longer_than_any_pool_takes_to_ask_its_workers() {
+        let (mut trouble, mut waited, mut tries) = (Trouble::default(), Duration::ZERO, 1);
+        while let (Next::Again(pause), after) = elsewhere(trouble) {
+            (trouble, waited, tries) = (after, waited + pause, tries + 1);
+        }
+        assert_eq!(tries, MAX_ACCOUNT_FAILURES);
+        assert!((80..100).contains(&(waited.as_secs() / 60)), "{waited:?}");
+        assert_eq!(trouble.failures, 0);
+    }
 
     #[test]
     fn pauses_grow_and_are_bounded() {

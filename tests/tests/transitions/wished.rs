@@ -219,3 +219,31 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     scene.ends(RunOutcome::Blocked).await;
     world.stop().await;
 }
+
+/// The command is its worker's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let (db, how) = (&world.db, MergeHow::Command);
+    let (operated, _) = operate::merge(db, scene.feature, TaskId::new(), how, None, "test")
+        .await
+        .unwrap();
+    let Operated::Accepted(tasks) = operated else {
+        panic!("{operated:?}")
+    };
+    scene.run().await;
+    for _ in 0..8 {
+        let of = scene.claim().await;
+        let lacks = IntegrationEnd::Failed {
+            message: "this worker has no command".to_owned(),
+            retry: true,
+        };
+        scene.pool.report(vec![scene.pool.integration(&of, lacks)]).await;
+        assert_eq!(scene.state(tasks[0]).await, TaskState::Pending);
+        scene.no_pauses().await;
+    }
+    scene.done(&scene.claim().await).await;
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report};
+use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, MergeHow, Report};
 use sqlx::PgConnection;
 
 use super::super::{Signals, cascade, library};
@@ -37,6 +37,13 @@ fn looked(end: &IntegrationEnd) -> bool {
         | IntegrationEnd::Rewritten { .. }
         | IntegrationEnd::Unresolved { .. } => false,
     }
+}
+
+fn is_handed_over(operation: Option<&GitOperation>) -> bool {
+    let Some(GitOperation::Merge { how, .. }) = operation else {
+        return false;
+    };
+    *how == MergeHow::Command
 }
 
 impl Batch<'_> {
@@ -102,6 +109,12 @@ impl Batch<'_> {
                 self.move_to(&mut task, waiting);
                 self.enqueue.push((task.id, pause));
                 self.tasks.insert(task.id, task);
+            }
+            // Its command is a worker's own, which this one may lack and another one have.
+            _ if judgement.away && is_handed_over(operation.as_ref()) => {
+                let (next, trouble) = retry::elsewhere(task.trouble);
+                task.trouble = trouble;
+                self.again_or_person(task, next, || judgement.reason.unwrap_or_default());
             }
             _ => self.retry(task, dispatch, &judgement, false),
         }
