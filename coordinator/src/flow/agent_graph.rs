@@ -201,8 +201,8 @@ pub async fn split(
     Ok(Ok(tasks.iter().map(Child::of).collect()))
 }
 
-/// Gives a part what somebody wanted for the whole, where its graph doesn't say otherwise. Another pool may lack the agent, and another agent
-/// the model.
+/// Gives a part what somebody wanted for the whole, where its graph doesn't say otherwise. Another pool may lack the agent, and
+/// another agent the model.
 fn inherit(part: &mut NewTask, whole: &TaskEdit) {
     if part.priority == 0 {
         part.priority = whole.priority.unwrap_or_default();
