@@ -7,14 +7,6 @@ create index knowledge_of_files on knowledge (repo_id) where origin = 'repositor
 drop index surveys_of_repo;
 create index surveys_of_repo on surveys (repo_id, at desc);
 
--- Entries about files that are renamed, gone or back are looked up by these. Of an entry without files nothing stands here, so most of
--- what reports leave costs them nothing; of others a report writes a line at the end of a list, which is searched as it is and merged
--- by the one that makes it 256 KB long: at 4 MB, as is usual, somebody would wait for a second.
-create index learnings_by_path on learnings using gin (paths) with (fastupdate = on, gin_pending_list_limit = 256)
-  where pruned_at is null and paths <> '{}';
-create index knowledge_by_path on knowledge using gin (paths) with (fastupdate = on, gin_pending_list_limit = 256)
-  where pruned_at is null and paths <> '{}';
-
 -- Whoever deletes a task lets its knowledge go as its learnings (0034, store/edit.rs): with a feature of 100,000 tasks the key had all
 -- knowledge read as often. What an entry took the place of is looked up when it is deleted.
 alter table knowledge drop constraint knowledge_task_id_fkey;

@@ -1,7 +1,7 @@
 //! Keeps the memory within its bounds: what nobody used for long, what is more than may be, and what is about files that are
 //! gone is hidden, never deleted (SPEC 6.7). Idempotent, safe to die half-way.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use super::guard::{guarded, is_away};
 use crate::domain::lifecycle::{Because, Bounds, STALE_DAYS};
@@ -68,32 +68,45 @@ enum Surplus {
 /// it where that makes a difference. Returns how many.
 async fn hide(db: &PgPool, surplus: Surplus) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
-    if !store::upkeep::try_lock(&mut tx).await? {
+    // The next step must not find the lock of this one: dropped, a transaction is taken back at some time later.
+    match hide_within(&mut tx, surplus).await {
+        Ok(hidden) => {
+            tx.commit().await?;
+            Ok(hidden)
+        }
+        Err(error) => {
+            tx.rollback().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn hide_within(tx: &mut PgConnection, surplus: Surplus) -> sqlx::Result<usize> {
+    if !store::upkeep::try_lock(tx).await? {
         return Ok(0);
     }
     let (found, because, days) = match surplus {
         Surplus::Stale => {
-            let found = store::upkeep::long_stale(&mut tx, STALE_DAYS, ENTRIES).await?;
+            let found = store::upkeep::long_stale(tx, STALE_DAYS, ENTRIES).await?;
             (found, Because::Stale, STALE_DAYS)
         }
         Surplus::Unused(days) => {
-            let found = store::upkeep::unused(&mut tx, days, ENTRIES).await?;
+            let found = store::upkeep::unused(tx, days, ENTRIES).await?;
             (found, Because::Unused, days)
         }
         Surplus::Above(kind, bound) => {
-            let found = store::upkeep::surplus(&mut tx, kind, bound, ENTRIES).await?;
+            let found = store::upkeep::surplus(tx, kind, bound, ENTRIES).await?;
             (found, Because::Full, 0.0)
         }
     };
     if found.is_empty() {
         return Ok(0);
     }
-    let repos = store::takeback::repositories(&mut tx, &found, &[]).await?;
+    let repos = store::takeback::repositories(tx, &found, &[]).await?;
     let repos: Vec<&str> = repos.iter().map(String::as_str).collect();
-    store::library::lock(&mut tx, &repos).await?;
-    let hidden = store::upkeep::prune(&mut tx, &found, because, days).await?;
-    store::recall::remove(&mut tx, &hidden).await?;
-    tx.commit().await?;
+    store::library::lock(tx, &repos).await?;
+    let hidden = store::upkeep::prune(tx, &found, because, days).await?;
+    store::recall::remove(tx, &hidden).await?;
     if !hidden.is_empty() {
         tracing::info!(
             entries = hidden.len(),
