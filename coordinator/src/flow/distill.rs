@@ -16,7 +16,6 @@ use super::{Signals, capture, library, submit};
 use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
 use crate::domain::recall::Kind as EntryKind;
 use crate::domain::run::RunSettings;
-use crate::domain::strategy::Strategy;
 use crate::prompt;
 use crate::store;
 use crate::store::distill::{Mergeable, NewDistillation, Tagged};
@@ -87,20 +86,13 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         ..NewFeature::new(name, group.repo_id.clone())
     };
     let run = RunSettings {
-        max_iterations: None,
         max_time_ms: Some(RUN_MS),
         max_cost_usd: Some(usd),
-        max_tokens: None,
         session_ms: SESSION_MS,
         idle_ms: IDLE_MS,
         output_bytes: OUTPUT_BYTES,
         backoff_ms: BACKOFF_MS,
-        model: None,
-        model_strategy: Strategy::CostOptimized,
-        agent: None,
-        gate: Vec::new(),
-        limit_grows: false,
-        review: true,
+        ..RunSettings::default()
     };
     let defaults = submit::TaskDefaults {
         max_retries: RETRIES,
