@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::Settings;
 use ralph_shared::wire::{Control, Finished, Report, SessionReport, Settled, Settlement};
-use ralph_tests::harness::{FeatureOptions, Stub, WorkerOptions, World};
+use ralph_tests::harness::{FeatureOptions, Stub, WorkerOptions, World, until};
 
 use super::scene::Scene;
 
@@ -86,13 +86,7 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
     let known = "select pushed_ref = 'refs/heads/ralph-attempts/late' from dispatches where id = $1";
     world.until(known, claimed.dispatch.0).await.unwrap();
-    let gone = async {
-        while file.exists() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let gone = tokio::time::timeout(SOON, gone).await;
-    gone.expect("the late push still lies in the spool");
+    until("the late push to leave the spool", async || !file.exists()).await;
     drop(worker);
     world.stop().await;
 }
