@@ -4,7 +4,7 @@
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
-use ralph_tests::harness::{FeatureOptions, Repository, WorkerOptions, World};
+use ralph_tests::harness::{FeatureOptions, Repository, Spawned, WorkerOptions, World};
 
 use super::trust::settings;
 
@@ -31,15 +31,10 @@ async fn complete(world: &World, name: &str, repository: &Repository, graph: &st
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follows_edits() {
-    let mut world = World::start_with(settings()).await.unwrap();
-    let files = [
-        (FILE, knowledge("At 100 degrees.")),
-        (".ralph/knowledge/plain.md", "no front matter".to_owned()),
-    ];
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    let repository = Repository::create(world.dir(), &files).unwrap();
+/// A repository that knows how hot the kettle boils, with another file, and a worker; a first feature was told.
+async fn told_first(world: &mut World, path: &str, text: &str) -> (Repository, Spawned) {
+    let known = knowledge("At 100 degrees.");
+    let repository = Repository::create(world.dir(), &[(FILE, &known), (path, text)]).unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
     let first = r"
@@ -49,7 +44,14 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
     @unless-prompt-has At 100 degrees : @fail nobody told
     @done
 ";
-    complete(&world, "first", &repository, first).await;
+    complete(world, "first", &repository, first).await;
+    (repository, worker)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follows_edits() {
+    let mut world = World::start_with(settings()).await.unwrap();
+    let (repository, worker) = told_first(&mut world, ".ralph/knowledge/plain.md", "no front matter").await;
     let mut conn = world.db.acquire().await.unwrap();
     let dispatch: DispatchId = sqlx::query_scalar("select id from dispatches where kind = 'work'")
         .fetch_one(&mut *conn)
@@ -117,22 +119,7 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
     let mut world = World::start_with(settings()).await.unwrap();
-    let files = [
-        (FILE, knowledge("At 100 degrees.")),
-        ("house/README.md", "kitchen\n".to_owned()),
-    ];
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    let repository = Repository::create(world.dir(), &files).unwrap();
-    world.coordinator().await.unwrap();
-    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
-    let first = r"
-- key: say
-  title: Say how hot the kettle boils
-  description: |
-    @unless-prompt-has At 100 degrees : @fail nobody told
-    @done
-";
-    complete(&world, "first", &repository, first).await;
+    let (repository, worker) = told_first(&mut world, "house/README.md", "kitchen\n").await;
     // Somebody removes everything but what is in the house.
     let git = |args: &[&str]| repository.git(args).unwrap().trim().to_owned();
     let gone = git(&["commit-tree", "main:house", "-p", "main", "-m", "Move out"]);
