@@ -10,12 +10,13 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, Stor
 use async_nats::jetstream::{self, consumer};
 use bytes::Bytes;
 use ralph_shared::broker;
-use ralph_shared::ids::{DispatchId, FeatureId};
+use ralph_shared::ids::{DispatchId, FeatureId, RunId};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{Control, Ticket, TranscriptBatch, TranscriptEntry, WRITES};
 
 use crate::domain::excerpt::Excerpt;
 use crate::faults;
+use crate::tracer::Tracer;
 
 /// Tickets of one pool that may wait at once; what is more is topped up as they go.
 pub const TICKET_WINDOW: i64 = 1024;
@@ -43,6 +44,8 @@ pub struct Bus {
     pub jetstream: jetstream::Context,
     /// The names.
     pub subjects: Subjects,
+    /// Whoever tells traces of what ended.
+    tracer: Option<Tracer>,
 }
 
 /// What waits in the stream of tickets.
@@ -63,6 +66,10 @@ pub struct Signals {
     pub features: BTreeSet<FeatureId>,
     /// Workers that should ask for news, and what to end there.
     pub control: Vec<(String, Control)>,
+    /// Dispatches that ended.
+    pub ended: Vec<DispatchId>,
+    /// Runs that ended.
+    pub ended_runs: Vec<RunId>,
 }
 
 impl Signals {
@@ -85,6 +92,8 @@ impl Signals {
         }
         self.features.extend(other.features);
         self.control.extend(other.control);
+        self.ended.extend(other.ended);
+        self.ended_runs.extend(other.ended_runs);
     }
 }
 
@@ -163,11 +172,19 @@ impl Bus {
             client,
             jetstream,
             subjects,
+            tracer: None,
         };
         if let Err(error) = bus.ensure_streams().await {
             return Err(error.context(unusable(url).await));
         }
         Ok(bus)
+    }
+
+    /// The same, with somebody who hears what ended.
+    #[must_use]
+    pub fn traced(mut self, tracer: Option<Tracer>) -> Self {
+        self.tracer = tracer;
+        self
     }
 
     /// Creates the streams that are missing. A wiped store comes back this way (DESIGN 1.1); an existing stream is only
@@ -302,6 +319,9 @@ impl Bus {
 
     /// Tells what a transaction changed, after its commit. Losing it costs time only.
     pub async fn emit(&self, signals: Signals) {
+        if let Some(tracer) = &self.tracer {
+            tracer.ended(signals.ended, signals.ended_runs);
+        }
         for (pool, n) in signals.work {
             self.issue_tickets(&pool, n).await;
         }

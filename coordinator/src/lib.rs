@@ -15,3 +15,4 @@ pub mod flow;
 pub mod prompt;
 pub mod services;
 pub mod store;
+pub mod tracer;

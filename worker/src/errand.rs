@@ -416,6 +416,9 @@ fn spec(
     if let Some(model) = &order.model {
         env.insert("RALPH_MODEL".to_owned(), model.tier.clone());
     }
+    if let Some(traceparent) = &order.traceparent {
+        env.insert(session::TRACEPARENT.to_owned(), traceparent.clone());
+    }
     env.extend(
         workspace
             .variables()

@@ -1,15 +1,11 @@
 //! What sessions show: their transcripts, as far as they are known or as they grow, and the prompts that they got.
 //!
-//! A transcript lives in the stream until a while after its session and then in Postgres (DESIGN 1.1). A reader takes both
-//! and goes by the entries' numbers, so that the moment of moving shows neither a gap nor a repetition.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 
 use axum::Json;
 use axum::extract::State;
 use bytes::Bytes;
-use flate2::read::GzDecoder;
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry};
@@ -21,14 +17,12 @@ use super::body::{PromptSent, SectionView, Transcript};
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At};
-use crate::domain::excerpt::Excerpt;
+use crate::flow::recorded;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
 
 /// What is read of the beginning of a transcript that isn't kept yet, and as much of its end. Bytes.
 const HALF_BYTES: usize = 32 * 1024 * 1024;
-/// A kept transcript is read no further. Bytes.
-const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Which attempt.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -146,14 +140,7 @@ async fn told(conn: &mut PgConnection, dispatch: DispatchId) -> Result<(Transcri
 
 /// What is known of a transcript.
 async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>, Problem> {
-    // The stream first: what leaves it meanwhile stands in Postgres by then.
-    let streamed = Excerpt::new(HALF_BYTES, HALF_BYTES);
-    let mut found = app.deps.bus.transcript(dispatch, streamed).await?;
-    for (seq, entry) in kept(app, dispatch).await? {
-        // What is kept may say that it left out what the stream still has.
-        found.entry(seq).or_insert(entry);
-    }
-    Ok(found.into_values().collect())
+    Ok(recorded::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
 }
 
 /// The entries of some messages, by number; a message that can't be read is left out.
@@ -168,17 +155,5 @@ pub(super) fn numbered(bodies: Vec<Bytes>) -> BTreeMap<u64, TranscriptEntry> {
 
 /// The entries that Postgres keeps, by number.
 pub(super) async fn kept(app: &App, dispatch: DispatchId) -> Result<BTreeMap<u64, TranscriptEntry>, Problem> {
-    let Some(body) = store::transcript::read(&mut *app.db().await?, dispatch).await? else {
-        return Ok(BTreeMap::new());
-    };
-    let mut lines = Vec::new();
-    // A body that breaks off is shown as far as it goes.
-    let _ = GzDecoder::new(body.as_slice())
-        .take(MAX_KEPT_BYTES)
-        .read_to_end(&mut lines);
-    Ok(lines
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<TranscriptEntry>(line).ok())
-        .map(|entry| (entry.seq, entry))
-        .collect())
+    Ok(recorded::kept(&mut *app.db().await?, dispatch).await?)
 }

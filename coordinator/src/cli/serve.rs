@@ -93,7 +93,9 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let named = std::env::var("NATS_URL").ok().filter(|url| !url.is_empty());
     let nats_url = named.unwrap_or_else(|| "nats://127.0.0.1:4222".to_owned());
-    let bus = Bus::connect(&nats_url, subjects).await?;
+    let bus = Bus::connect(&nats_url, subjects)
+        .await?
+        .traced(settings.tracer.clone());
     let listener = TcpListener::bind(args.listen).await.with_context(|| {
         format!(
             "failed to listen on {}; choose another address with --listen",

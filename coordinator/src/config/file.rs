@@ -13,6 +13,7 @@ use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
 use super::memory::Memory;
+use super::telemetry::Telemetry;
 use super::unknown::{unknown, warn};
 
 /// The file's name; it is looked for here and in the folders above.
@@ -40,6 +41,8 @@ pub struct Config {
     pub notify: NotifyTable,
     /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
     pub workspace: Workspace,
+    /// `[telemetry]`: read by the coordinator.
+    pub telemetry: Telemetry,
 }
 
 /// `[execution]`
@@ -305,6 +308,7 @@ impl Config {
         }
         settings.ceilings = self.ceilings.checked()?;
         settings.notify = self.notify.checked()?;
+        settings.tracer = self.telemetry.tracer()?;
         Ok(settings)
     }
 }
@@ -351,6 +355,7 @@ mod tests {
             repo_id = \"shared\"
             keep_attempts_days = 7
             [telemetry]
+            endpont = \"http://127.0.0.1:4318\"
             anything = 1
             [limits]
             max_time = \"2h\"
@@ -381,7 +386,7 @@ mod tests {
                 "colour",
                 "execution.retries",
                 "memory.embeddings.modle",
-                "telemetry"
+                "telemetry.endpont"
             ]
         );
         assert_eq!(config.workspace.repo_id.as_deref(), Some("shared"));

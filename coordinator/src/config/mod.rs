@@ -9,6 +9,7 @@ mod key;
 mod keys;
 mod memory;
 mod sections;
+mod telemetry;
 mod unknown;
 
 pub use effective::{Given, Setting, Source, effective, shown};
@@ -18,4 +19,5 @@ pub use file::{
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::Memory;
+pub use telemetry::Telemetry;
 pub use unknown::unread;

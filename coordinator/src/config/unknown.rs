@@ -130,7 +130,7 @@ mod tests {
         ] {
             assert_eq!(hint(key).as_deref(), Some(expected), "{key}");
         }
-        assert!(hint("telemetry").is_some_and(|hint| hint.contains("/metrics")));
+        assert!(hint("sandbox").is_some_and(|hint| hint.contains("[workspace] sandbox")));
         for key in ["colour", "limits.frobnicate", "agents.fast.frobnicate"] {
             assert_eq!(hint(key), None, "{key}");
         }

@@ -23,3 +23,4 @@ pub mod run_end;
 pub mod states;
 pub mod steps;
 pub mod strategy;
+pub mod trace;

@@ -120,6 +120,7 @@ async fn end(
     if let Some(run) = feature.current_run {
         store::run::end(conn, run, outcome, reason).await?;
         store::notice::run_ended(conn, feature.id, run, outcome, reason).await?;
+        signals.ended_runs.push(run);
     }
     let asked = match outcome {
         RunOutcome::LimitReached => EndReason::RunLimit,

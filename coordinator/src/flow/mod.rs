@@ -31,6 +31,7 @@
 //! | [`approve`], [`edit`] | what people let pass, and what they change of what stands |
 //! | [`link`], [`remove`] | edges and tasks of a feature that stands, changed and deleted |
 //! | [`circle`] | what an edge would close, told to people |
+//! | [`recorded`] | what a session showed, wherever it stands by now |
 //! | [`rehearsal`] | a new connection plans its statements before somebody waits for them |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
@@ -65,6 +66,7 @@ pub mod pick;
 pub mod preview;
 pub mod ready;
 pub mod recall;
+pub mod recorded;
 pub mod rehearsal;
 pub mod remove;
 pub mod rescue;

@@ -13,6 +13,7 @@ use super::context::Facts;
 use super::{Settings, survey};
 use crate::domain::run::Run;
 use crate::domain::strategy::Choice;
+use crate::domain::trace;
 use crate::prompt;
 use crate::store::context::TaskFacts;
 use crate::store::integration::{Integration, RefNames};
@@ -54,6 +55,10 @@ pub(super) fn session_order(
         survey: (dispatch.kind == SessionKind::Work && survey::starts_at_head(task))
             .then(|| facts.surveys.get(&task.feature.0).cloned())
             .flatten(),
+        traceparent: settings
+            .tracer
+            .is_some()
+            .then(|| trace::Parent::of_session(task.task, dispatch.attempt, dispatch.dispatch).to_string()),
     }
 }
 

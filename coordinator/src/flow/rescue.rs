@@ -117,6 +117,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
     let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
     store::lease::lose(&mut tx, &lost_ids, REASON).await?;
+    signals.ended.extend(lost.iter().map(|one| one.id));
     store::integration::release_turn(&mut tx, &lost_ids).await?;
     let mut again = Vec::new();
     let mut given_up = Vec::new();

@@ -12,6 +12,7 @@ use crate::embedder::Embedder;
 use crate::prompt::{Budgets, Templates};
 use crate::store::notice::Event;
 use crate::store::postings::Tail;
+use crate::tracer::Tracer;
 
 /// How long the branches of attempts of features that ended stay at the remote, where nothing else is said.
 const KEEP_ATTEMPTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -54,6 +55,8 @@ pub struct Settings {
     pub notify: Option<Notify>,
     /// What this process has read of the newest memory.
     pub tail: Arc<Tail>,
+    /// Where traces of what ended go, if anywhere.
+    pub tracer: Option<Tracer>,
 }
 
 /// Who is told that a run ended or that a person is needed (SPEC 9.3).
@@ -105,6 +108,7 @@ impl Default for Settings {
             keep_attempts: Some(KEEP_ATTEMPTS),
             notify: None,
             tail: Arc::default(),
+            tracer: None,
         }
     }
 }

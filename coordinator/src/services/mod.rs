@@ -10,6 +10,7 @@
 //! | `ticks` | by the clock: tickets, rescue, runs' ends, plans, upkeep, retention, memory and its bounds, embeddings |
 //! | `unread` | of reports that can't be read yet, one copy is kept |
 //! | `notices` | people outside are told that a run ended or that they are needed |
+//! | `traces` | a collector is told of what ended, where there is one |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
 
 mod archive;
@@ -19,6 +20,7 @@ mod notices;
 mod reports;
 mod requests;
 mod ticks;
+mod traces;
 mod unread;
 
 use std::panic::AssertUnwindSafe;
@@ -153,6 +155,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     keep!("embeddings", ticks::embeddings);
     keep!("archive", archive::run);
     keep!("notices", notices::run);
+    keep!("traces", traces::run);
     shutdown.cancelled().await;
     let drained = tokio::time::timeout(DRAIN, async { while loops.join_next().await.is_some() {} }).await;
     if drained.is_err() {

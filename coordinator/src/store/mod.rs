@@ -33,6 +33,7 @@ pub mod run;
 pub mod survey;
 pub mod takeback;
 pub mod task;
+pub mod trace;
 pub mod transcript;
 pub mod upkeep;
 pub mod uses;

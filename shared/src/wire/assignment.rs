@@ -83,6 +83,9 @@ pub struct SessionOrder {
     /// What to look up in the commit that it starts from, where that is the head of the feature's branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survey: Option<SurveyOrder>,
+    /// Where spans of the agent's own belong (W3C Trace Context), if traces are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// A tier of the configuration and the names that agents may know it by (SPEC 7.1).

@@ -245,8 +245,9 @@ impl Agent {
             Err(error) => return responder.respond_with_error(error),
         };
         session.begin_turn();
+        let meta = request.meta.unwrap_or_default();
         let prompt: Vec<String> = request.prompt.into_iter().filter_map(text_of).collect();
-        let turn = Turn::new(Arc::clone(self), session, cx.clone(), prompt.join("\n"));
+        let turn = Turn::new(Arc::clone(self), session, cx.clone(), prompt.join("\n"), meta);
         let agent = Arc::clone(self);
         cx.clone().spawn(async move {
             match turn.run().await {

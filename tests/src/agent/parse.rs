@@ -43,6 +43,7 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("plan",             |a| Ok(Action::Plan { entries: a.verbatim("A|B|C")?.split('|').map(str::to_owned).collect() })),
     ("usage",            |a| Ok(Action::Usage { input_tokens: a.parsed("IN")?, output_tokens: a.parsed("OUT")?, cost_usd: a.parsed("COST")? })),
     ("model",            |_| Ok(Action::Model)),
+    ("meta",             |_| Ok(Action::Meta)),
     ("echo-prompt",      |_| Ok(Action::EchoPrompt)),
     ("flood",            |a| Ok(Action::Flood { character: 'x', size_bytes: a.size_bytes()? })),
     ("flood-controls",   |a| Ok(Action::Flood { character: '\x01', size_bytes: a.size_bytes()? })),

@@ -103,6 +103,7 @@ pub(super) enum Action {
         cost_usd: f64,
     },
     Model,
+    Meta,
     EchoPrompt,
     Flood {
         character: char,

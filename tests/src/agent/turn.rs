@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    ContentChunk, PromptResponse, SessionNotification, SessionUpdate, StopReason, Usage as TurnUsage,
+    ContentChunk, Meta, PromptResponse, SessionNotification, SessionUpdate, StopReason, Usage as TurnUsage,
 };
 use agent_client_protocol::{Client, Error};
 use ralph_shared::kind::SessionKind;
@@ -24,6 +24,8 @@ pub(super) struct Turn {
     pub(super) session: Arc<Session>,
     pub(super) cx: ConnectionTo<Client>,
     pub(super) prompt: String,
+    /// What the prompt says besides.
+    pub(super) meta: Meta,
     tool_calls: AtomicU32,
 }
 
@@ -56,12 +58,14 @@ impl Turn {
         session: Arc<Session>,
         cx: ConnectionTo<Client>,
         prompt: String,
+        meta: Meta,
     ) -> Self {
         Self {
             agent,
             session,
             cx,
             prompt,
+            meta,
             tool_calls: AtomicU32::new(0),
         }
     }

@@ -163,7 +163,9 @@ impl World {
     /// When it can't reach the servers.
     pub async fn coordinator(&mut self) -> anyhow::Result<()> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
-        let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default()).await?;
+        let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default())
+            .await?
+            .traced(self.settings.tracer.clone());
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
         let db = store::connect(&postgres.url(), 8).await?;
         let shutdown = CancellationToken::new();

@@ -25,6 +25,7 @@ mod settled;
 mod side_by_side;
 mod soak;
 mod symlinks;
+mod traces;
 mod verdicts;
 mod way;
 mod worker_killed;

@@ -126,7 +126,9 @@ async fn open(
         let note = format!("{message}: this is a new one");
         conversation.record().transcript.note(note);
     }
-    let request = NewSessionRequest::new(&spec.cwd).mcp_servers(servers);
+    let request = NewSessionRequest::new(&spec.cwd)
+        .mcp_servers(servers)
+        .meta(spec.meta());
     let mut answer = ask(conversation, "session/new", &request, bounds).await?;
     if let Err(error) = &answer
         && let Ended::Door {

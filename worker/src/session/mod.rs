@@ -74,5 +74,5 @@ pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use redacted_tail::RedactedTail;
 pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use secrets::{own_secrets, secret_values};
-pub use spec::{AgentCommand, Resume, SessionEnd, SessionSpec};
+pub use spec::{AgentCommand, Resume, SessionEnd, SessionSpec, TRACEPARENT};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use agent_client_protocol::v1::schema::McpServer;
+use agent_client_protocol::v1::schema::{McpServer, Meta};
 use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
 
 use super::logins::LoginFile;
@@ -87,6 +87,20 @@ pub struct SessionSpec {
     pub limits: SessionLimits,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
     pub env: BTreeMap<String, String>,
+}
+
+/// Variable of a session that says where spans of the agent's own belong (W3C Trace Context).
+pub const TRACEPARENT: &str = "TRACEPARENT";
+
+impl SessionSpec {
+    /// What requests that begin something tell besides: where spans of it belong, by the name that the protocol reserves.
+    pub(super) fn meta(&self) -> Option<Meta> {
+        let traceparent = self.env.get(TRACEPARENT)?;
+        Some(Meta::from_iter([(
+            "traceparent".to_owned(),
+            traceparent.clone().into(),
+        )]))
+    }
 }
 
 /// How a session ended and what it left behind, redacted.

@@ -110,7 +110,7 @@ async fn work(
 ) -> Result<Ended, Break> {
     let Opened { session, model } = handshake::shake(spec, conversation).await?;
     begun(spec, conversation, model);
-    let ended = turn(conversation, session.clone(), spec.prompt.clone(), prompted).await?;
+    let ended = turn(spec, conversation, session.clone(), spec.prompt.clone(), prompted).await?;
     let in_order = matches!(&ended, Ended::Turn { stop_reason } if stop_reason == "end_turn");
     let Some(check) = check.filter(|_| in_order) else {
         return Ok(ended);
@@ -131,10 +131,11 @@ async fn work(
         .transcript
         .note(format!("one more turn: {}", bounded(&prompt, MESSAGE_BYTES)));
     record.correction_begins();
-    turn(conversation, session, prompt, prompted).await
+    turn(spec, conversation, session, prompt, prompted).await
 }
 
 async fn turn(
+    spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
     session: String,
     prompt: String,
@@ -143,7 +144,8 @@ async fn turn(
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
     conversation.record().prompted();
     conversation.turn_begins();
-    let id = conversation.ask("session/prompt", &PromptRequest::new(session.clone(), content));
+    let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
+    let id = conversation.ask("session/prompt", &request);
     *prompted = Some(Prompted { id, session });
     let answer = conversation.answer(id, Bounds::Session(None)).await?;
     *prompted = None;

@@ -4,16 +4,10 @@ use super::{coordinator, program, run, worker};
 use crate::config::key::Key;
 
 /// Tables that a file may have and that nothing reads, with what does instead.
-pub(in crate::config) const WITHOUT_EFFECT: [(&str, &str); 2] = [
-    (
-        "telemetry",
-        "numbers are at the coordinator's `/metrics` without it, and RALPH_LOG and RALPH_LOG_FORMAT set what is logged",
-    ),
-    (
-        "sandbox",
-        "`[workspace] sandbox` and its neighbours, on the worker's machine, set what confines agents",
-    ),
-];
+pub(in crate::config) const WITHOUT_EFFECT: [(&str, &str); 1] = [(
+    "sandbox",
+    "`[workspace] sandbox` and its neighbours, on the worker's machine, set what confines agents",
+)];
 
 /// All of them, by who reads them.
 pub static KEYS: LazyLock<Vec<&'static Key>> = LazyLock::new(|| {

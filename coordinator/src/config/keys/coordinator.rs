@@ -203,4 +203,12 @@ pub(super) const KEYS: &[Key] = &[
         Coordinator,
         "What is told",
     ),
+    key(
+        "telemetry.endpoint",
+        Words("no traces are sent"),
+        Coordinator,
+        "Collector that takes traces: address of its OTLP receiver, over HTTP",
+    )
+    .var("OTEL_EXPORTER_OTLP_ENDPOINT")
+    .secret(),
 ];

@@ -42,6 +42,7 @@ impl Batch<'_> {
         let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
         store::task::save(conn, &changed).await?;
         store::dispatch::end(conn, &self.ends).await?;
+        signals.ended.extend(self.ends.iter().map(|end| end.id));
         for (dispatch, commit, pushed_ref) in &self.pushed_late {
             store::dispatch::pushed_late(conn, *dispatch, commit, pushed_ref).await?;
         }

@@ -36,6 +36,7 @@ impl Turn {
                 self.usage(*input_tokens, *output_tokens, *cost_usd)?;
             }
             Action::Model => self.tell_model()?,
+            Action::Meta => self.tell_meta()?,
             Action::EchoPrompt => self.echo_prompt()?,
             Action::Flood {
                 character,

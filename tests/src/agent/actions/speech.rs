@@ -6,6 +6,7 @@ use agent_client_protocol::v1::schema::{
     ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
 };
 use ralph_shared::kind::SessionKind;
+use serde_json::Value;
 
 use super::super::session::Usage;
 use super::super::turn::{Flow, Turn};
@@ -76,6 +77,10 @@ impl Turn {
             "model {}, environment {environment}\n",
             self.session.model()
         ))
+    }
+
+    pub(super) fn tell_meta(&self) -> Result<(), Error> {
+        self.say(format!("meta {}\n", Value::from(self.meta.clone())))
     }
 
     pub(super) fn echo_prompt(&self) -> Result<(), Error> {

@@ -1,0 +1,68 @@
+//! `[telemetry]` of `.ralph.toml` (SPEC 8, DESIGN 8).
+
+use serde::Deserialize;
+
+use super::file::chosen;
+use crate::tracer::{ENDPOINT_VARIABLES, Tracer};
+
+/// `[telemetry]`
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Telemetry {
+    /// A collector that takes traces: the address of its OTLP receiver over HTTP, such as `http://127.0.0.1:4318`; none are sent when
+    /// it isn't given. The variables of OpenTelemetry win.
+    pub endpoint: Option<String>,
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // An address may hold a password.
+        f.debug_struct("Telemetry")
+            .field("is_on", &self.endpoint.is_some())
+            .finish()
+    }
+}
+
+impl Telemetry {
+    /// Where traces go, if anywhere.
+    pub(super) fn tracer(&self) -> anyhow::Result<Option<Tracer>> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+            || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
+        if off {
+            return Ok(None);
+        }
+        let named = ENDPOINT_VARIABLES
+            .iter()
+            .find_map(|name| variable(name).filter(|value| !value.is_empty()));
+        let Some(endpoint) = chosen(named, self.endpoint.as_deref()).filter(|address| !address.is_empty())
+        else {
+            return Ok(None);
+        };
+        let web = reqwest::Url::parse(&endpoint).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        anyhow::ensure!(
+            web,
+            "telemetry.endpoint (or OTEL_EXPORTER_OTLP_ENDPOINT) is no address; expected that of an OTLP receiver over HTTP, \
+             such as http://127.0.0.1:4318"
+        );
+        Tracer::new(&endpoint).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::config::Config;
+
+    #[test]
+    fn traces_are_off_without_an_address_and_an_address_must_be_one() {
+        let settings = |text: &str| Config::parse(text).unwrap().0.settings();
+        assert!(settings("").unwrap().tracer.is_none());
+        assert!(settings("[telemetry]\nendpoint = ''").unwrap().tracer.is_none());
+        let on = settings("[telemetry]\nendpoint = 'http://127.0.0.1:4318'");
+        assert!(on.unwrap().tracer.is_some());
+        let error = settings("[telemetry]\nendpoint = 'localhost:4317'").unwrap_err();
+        assert!(error.to_string().contains("http://127.0.0.1:4318"), "{error}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Traces of what ended are told to a collector, where one is configured (DESIGN 8). Nobody waits for this, and a collector that is
+//! away costs nothing but patience.
+
+use std::time::{Duration, Instant};
+
+use ralph_shared::ids::DispatchId;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::Deps;
+use crate::domain::trace::{self, Span};
+use crate::flow::recorded;
+use crate::store;
+use crate::tracer::{Ended, Tracer};
+
+/// What ends within this time is told together.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long the collector may take for one batch.
+const WITHIN: Duration = Duration::from_secs(10);
+/// How long it may take once the coordinator ends.
+const AT_THE_END: Duration = Duration::from_secs(2);
+/// From try to try.
+const PAUSE: Duration = Duration::from_secs(5);
+/// A batch that isn't taken for so long is given up: it might be what the collector minds.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// What is read of a transcript's beginning, and of its end. Bytes.
+const HALF_BYTES: usize = 4 * 1024 * 1024;
+
+/// Tells traces until `shutdown`, and then, once, of what is left.
+pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let Some(tracer) = &deps.settings.tracer else {
+        shutdown.cancelled().await;
+        return Ok(());
+    };
+    let mut failing: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            _ = tracer.next() => {}
+        }
+        let pause = if failing.is_some() { PAUSE } else { LINGER };
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            () = tokio::time::sleep(pause) => {}
+        }
+        let ended = tracer.next().await;
+        match tell(deps, tracer, &ended, WITHIN).await {
+            Ok(spans) => {
+                if failing.take().is_some() {
+                    tracing::info!("the collector takes traces again");
+                }
+                tracing::debug!(spans, "traces told");
+                tracer.told(&ended);
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                let since = failing.get_or_insert_with(|| {
+                    tracing::warn!(error, "traces can't be told; trying again");
+                    Instant::now()
+                });
+                if since.elapsed() > PATIENCE {
+                    let dispatches = ended.dispatches.len();
+                    tracing::warn!(error, dispatches, "traces were not taken and are given up");
+                    tracer.told(&ended);
+                    failing = Some(Instant::now());
+                }
+            }
+        }
+        let dropped = tracer.dropped();
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "too many traces wait to be told; the oldest are given up"
+            );
+        }
+    }
+    let last = async {
+        let ended = tracer.next().await;
+        tell(deps, tracer, &ended, AT_THE_END).await
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(AT_THE_END, last).await {
+        tracing::debug!(error = format!("{error:#}"), "the last traces are not told");
+    }
+    Ok(())
+}
+
+/// Builds the spans of what ended, and sends them. How many there were.
+async fn tell(deps: &Deps, tracer: &Tracer, ended: &Ended, within: Duration) -> anyhow::Result<usize> {
+    let ids: Vec<Uuid> = ended.dispatches.iter().map(|id| id.0).collect();
+    let runs: Vec<Uuid> = ended.runs.iter().map(|id| id.0).collect();
+    let mut conn = deps.db.acquire().await?;
+    let dispatches = store::trace::dispatches(&mut conn, &ids).await?;
+    let runs = store::trace::runs(&mut conn, &runs).await?;
+    drop(conn);
+    let mut spans: Vec<Span> = runs.iter().map(trace::of_run).collect();
+    for facts in &dispatches {
+        let transcript = match facts.kind.has_agent() {
+            true => transcript(deps, facts.dispatch).await,
+            false => Vec::new(),
+        };
+        spans.extend(trace::of_dispatch(facts, &transcript));
+    }
+    let n = spans.len();
+    if n > 0 {
+        tracer.send(spans, within).await?;
+    }
+    Ok(n)
+}
+
+/// What a session showed, as far as it can be read now: without it a trace lacks what the agent did.
+async fn transcript(deps: &Deps, dispatch: DispatchId) -> Vec<ralph_shared::wire::TranscriptEntry> {
+    recorded::entries(&deps.bus, &deps.db, dispatch, HALF_BYTES)
+        .await
+        .unwrap_or_else(|error| {
+            tracing::debug!(%dispatch, error = format!("{error:#}"), "a trace lacks its session");
+            Vec::new()
+        })
+}

@@ -1,0 +1,133 @@
+//! What ended and isn't told yet: ids, bounded.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ralph_shared::ids::{DispatchId, RunId};
+use tokio::sync::Notify;
+
+/// Most that waits; of more the oldest goes.
+const MAX_WAITING: usize = 100_000;
+/// Most that is told at once.
+const BATCH: usize = 50;
+
+/// Some of what ended, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Dispatches.
+    pub dispatches: Vec<DispatchId>,
+    /// Runs.
+    pub runs: Vec<RunId>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    dispatches: VecDeque<DispatchId>,
+    runs: VecDeque<RunId>,
+    dropped: u64,
+}
+
+impl Queue {
+    pub(super) fn push(&self, dispatches: Vec<DispatchId>, runs: Vec<RunId>) {
+        if dispatches.is_empty() && runs.is_empty() {
+            return;
+        }
+        let mut waiting = self.lock();
+        let waiting = &mut *waiting;
+        waiting.dispatches.extend(dispatches);
+        waiting.runs.extend(runs);
+        waiting.dropped += shorten(&mut waiting.dispatches) + shorten(&mut waiting.runs);
+        self.news.notify_one();
+    }
+
+    pub(super) async fn next(&self) -> Ended {
+        loop {
+            {
+                let waiting = self.lock();
+                let ended = Ended {
+                    dispatches: waiting.dispatches.iter().take(BATCH).copied().collect(),
+                    runs: waiting.runs.iter().take(BATCH).copied().collect(),
+                };
+                if ended != Ended::default() {
+                    return ended;
+                }
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// What was told goes. What was dropped meanwhile isn't there any more.
+    pub(super) fn forget(&self, ended: &Ended) {
+        let mut waiting = self.lock();
+        let among = ended.dispatches.len().min(waiting.dispatches.len());
+        let told = |id: &DispatchId| ended.dispatches.contains(id);
+        let gone = waiting
+            .dispatches
+            .iter()
+            .take(among)
+            .filter(|id| told(id))
+            .count();
+        waiting.dispatches.drain(..gone);
+        let among = ended.runs.len().min(waiting.runs.len());
+        let gone = waiting
+            .runs
+            .iter()
+            .take(among)
+            .filter(|id| ended.runs.contains(id))
+            .count();
+        waiting.runs.drain(..gone);
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        std::mem::take(&mut self.lock().dropped)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the oldest of what is too much. How many that were.
+fn shorten<T>(waiting: &mut VecDeque<T>) -> u64 {
+    let more = waiting.len().saturating_sub(MAX_WAITING);
+    waiting.drain(..more);
+    more as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_ended_stays_until_it_is_told() {
+        let queue = Queue::default();
+        let ids: Vec<DispatchId> = (0..BATCH + 1).map(|_| DispatchId::new()).collect();
+        queue.push(ids.clone(), vec![RunId::new()]);
+        let first = queue.next().await;
+        assert_eq!((first.dispatches.len(), first.runs.len()), (BATCH, 1));
+        assert_eq!(queue.next().await, first);
+        queue.forget(&first);
+        assert_eq!(queue.next().await.dispatches, [*ids.last().unwrap()]);
+    }
+
+    #[tokio::test]
+    async fn of_too_much_the_oldest_is_dropped_and_counted() {
+        let queue = Queue::default();
+        let ids: Vec<DispatchId> = (0..MAX_WAITING + 3).map(|_| DispatchId::new()).collect();
+        queue.push(ids[..2].to_vec(), Vec::new());
+        let told = queue.next().await;
+        queue.push(ids[2..].to_vec(), Vec::new());
+        assert_eq!((queue.dropped(), queue.dropped()), (3, 0));
+        // What was told was dropped meanwhile: nothing of the rest goes with it.
+        queue.forget(&told);
+        assert_eq!(queue.next().await.dispatches[0], ids[3]);
+    }
+}
