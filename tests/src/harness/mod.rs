@@ -9,6 +9,7 @@
 //! | `repository` | a git repository that a feature works on |
 //! | `servers` | faults of the servers |
 //! | `stub` | the worker's end of the protocol, to say what no worker would |
+//! | `template` | the database that each test begins with |
 //! | `terminal` | a command at a terminal of its own |
 //! | `verdict` | what must hold of a feature whatever happened |
 //! | `waits` | what a test waits for |
@@ -18,6 +19,7 @@ mod process;
 mod repository;
 mod servers;
 mod stub;
+mod template;
 mod terminal;
 mod verdict;
 mod waits;

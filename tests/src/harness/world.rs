@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::options::{Fault, FeatureOptions, WorkerOptions};
 use super::process::{self, Spawned};
 use super::repository::Repository;
+use super::template;
 
 /// The servers of one test, with everything that it starts on them.
 #[derive(Debug)]
@@ -93,6 +94,7 @@ impl World {
         std::fs::create_dir(dir.path().join("effects"))?;
         let data = DataDir::open(&dir.path().join("data"))?;
         let places = Places::from_env();
+        template::lay(&data, &places).await?;
         let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
         let nats = Nats::start(&places.nats()?, &data, Tuning::Tests).await?;
         let db = store::connect(&postgres.url(), 8).await?;
@@ -295,7 +297,7 @@ impl World {
 }
 
 /// The database server runs as another user when the test is root: it has to reach its folder.
-fn make_traversable(dir: &Path) -> anyhow::Result<()> {
+pub(super) fn make_traversable(dir: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))?;
     Ok(())

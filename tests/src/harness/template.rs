@@ -1,0 +1,89 @@
+//! A database as every test begins with one: made once for all of them, and copied. `initdb` and the migrations take more than
+//! most tests do themselves.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use ralph_coordinator::embedded::{DataDir, Places, Postgres, Tuning};
+use ralph_coordinator::store;
+use sha2::{Digest as _, Sha256};
+
+use super::world::{binary, make_traversable};
+
+/// What of a data folder is the database's.
+const PARTS: [&str; 2] = ["postgres", "secrets/postgres"];
+
+/// Lays a migrated, empty database into a data folder that has none.
+pub(super) async fn lay(data: &DataDir, places: &Places) -> anyhow::Result<()> {
+    let template = template(places).await?;
+    for part in PARTS {
+        copy(&template.join(part), &data.path(part))?;
+    }
+    Ok(())
+}
+
+/// The folder to copy from, made by the first test that asks for it, of whatever process.
+async fn template(places: &Places) -> anyhow::Result<PathBuf> {
+    let folder = binary(&format!("test-database-{}", key(places)?));
+    let lock = File::create(folder.with_extension("lock"))?;
+    let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
+    if !folder.exists() {
+        make(&folder, places).await?;
+    }
+    lock.unlock()?;
+    Ok(folder)
+}
+
+/// What a template depends on.
+fn key(places: &Places) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    for server in places.postgres()?.iter().take(1) {
+        hash.update(format!("{} {:?}", server.bin.display(), server.version));
+    }
+    let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
+    let mut files: Vec<PathBuf> = fs::read_dir(&migrations)
+        .with_context(|| format!("failed to read {}", migrations.display()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    files.sort();
+    for file in files {
+        hash.update(fs::read(file)?);
+    }
+    let hash = hash.finalize();
+    Ok(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+async fn make(folder: &Path, places: &Places) -> anyhow::Result<()> {
+    let dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
+    make_traversable(dir.path())?;
+    let data = DataDir::open(&dir.path().join("data"))?;
+    let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
+    let db = store::connect(&postgres.url(), 1).await?;
+    store::migrate(&db).await?;
+    db.close().await;
+    postgres.stop().await;
+    let unfinished = folder.with_extension("new");
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    fs::create_dir_all(unfinished.join("secrets"))?;
+    for part in PARTS {
+        copy(&data.path(part), &unfinished.join(part))?;
+    }
+    fs::rename(&unfinished, folder)?;
+    Ok(())
+}
+
+/// With owners and rights: Postgres is particular about those.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let status = Command::new("cp").arg("-a").args([from, to]).status()?;
+    ensure!(
+        status.success(),
+        "failed to copy {} to {}",
+        from.display(),
+        to.display()
+    );
+    Ok(())
+}
