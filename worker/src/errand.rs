@@ -129,7 +129,11 @@ fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
     match &assignment.work {
         Work::Session(_) => unstarted(Ended::Workspace { message, away: true }, Snapshot::default()),
         Work::Integrate(_) | Work::Git(_) => Finished::Integration(IntegrationReport {
-            end: IntegrationEnd::Failed { message, retry: true },
+            end: IntegrationEnd::Failed {
+                message,
+                retry: true,
+                away: true,
+            },
         }),
     }
 }

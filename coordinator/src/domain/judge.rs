@@ -296,10 +296,27 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
 const MAX_HUNK_CHARS: usize = 4_000;
 /// Attempts to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
+/// The same while the server is away: fifty minutes, as long as sessions wait for it (five times ten).
+pub const MAX_AWAY_TRIES: i32 = 60;
+/// The same while the repository lets a worker not in, or is gone: three minutes, in which any worker of the pool asks.
+pub const MAX_REFUSED_TRIES: i32 = 12;
 
-/// Judges an integration's report; `tries` counts dispatches for the same integration so far, `is_decided` tells whether one of
-/// them was allowed to push.
-pub fn integration(end: &IntegrationEnd, tries: i32, is_decided: bool) -> Judgement {
+/// Facts about the integration that a report belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IntegrationFacts {
+    /// Dispatches for it so far, this one too, but for those that could not get at the repository.
+    pub tries: i32,
+    /// Dispatches in a row, before this one, that could not.
+    pub away: i32,
+    /// One of them was allowed to push.
+    pub is_decided: bool,
+}
+
+/// Judges an integration's report.
+pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
+    let IntegrationFacts {
+        tries, is_decided, ..
+    } = facts;
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
         IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } => Judgement::new(
@@ -347,11 +364,17 @@ pub fn integration(end: &IntegrationEnd, tries: i32, is_decided: bool) -> Judgem
             format!("`{command}` failed on the rebased commit:\n{output}"),
         ),
         IntegrationEnd::Void { reason } => Judgement::new(Outcome::Void, Step::Repeat, reason.clone()),
-        IntegrationEnd::Failed { message, retry } if *retry && tries < MAX_INTEGRATION_TRIES => {
-            Judgement::new(Outcome::Error, Step::Repeat, message.clone())
-        }
-        IntegrationEnd::Failed { message, .. } => {
-            Judgement::new(Outcome::Error, Step::Retry, message.clone())
+        IntegrationEnd::Failed { message, retry, away } => {
+            let again = match (*retry, *away) {
+                (true, true) => facts.away + 1 < MAX_AWAY_TRIES,
+                (false, true) => facts.away + 1 < MAX_REFUSED_TRIES,
+                (retry, false) => retry && tries < MAX_INTEGRATION_TRIES,
+            };
+            let step = if again { Step::Repeat } else { Step::Retry };
+            Judgement {
+                away: *away,
+                ..Judgement::new(Outcome::Error, step, message.clone())
+            }
         }
         IntegrationEnd::Told { .. } => Judgement::new(
             Outcome::Interrupted,
@@ -373,15 +396,16 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             ..
         } => Judgement {
             step: Step::Resolve,
-            ..integration(end, 0, false)
+            ..integration(end, IntegrationFacts::default())
         },
         IntegrationEnd::Failed {
             message,
             retry: false,
+            away: false,
         } => Judgement::new(Outcome::Error, Step::Ask, message.clone()),
         IntegrationEnd::Conflict { .. } | IntegrationEnd::GateFailed { .. } => Judgement {
             step: Step::Ask,
-            ..integration(end, 0, false)
+            ..integration(end, IntegrationFacts::default())
         },
         IntegrationEnd::Rewritten { .. } => Judgement::new(
             Outcome::Error,
@@ -390,7 +414,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
         ),
         // Another dispatch does the same again.
         _ => {
-            let judged = integration(end, 0, false);
+            let judged = integration(end, IntegrationFacts::default());
             let step = match judged.step {
                 Step::Repeat => Step::Retry,
                 step => step,

@@ -36,7 +36,8 @@ pub async fn promote(
     }
     let open = store::integration::open_of_tasks(conn, &next).await?;
     let pause = |task: &Uuid| {
-        let tries = open.iter().find(|i| i.task.0 == *task).map_or(0, |i| i.tries);
+        let open = open.iter().find(|i| i.task.0 == *task);
+        let tries = open.map_or(0, |i| i.tries + i.away);
         i64::try_from(retry::pause(tries).as_millis()).unwrap_or(0)
     };
     let delays: Vec<i64> = next.iter().map(pause).collect();

@@ -43,7 +43,10 @@ pub struct Integration {
     pub old: Option<String>,
     pub new: Option<String>,
     pub new_ref: Option<String>,
+    /// Dispatches that tried to land it, but for those that could not get at the repository.
     pub tries: i32,
+    /// Dispatches in a row that could not.
+    pub away: i32,
     /// An agent judged exactly the source commit, and passed it.
     pub judged: bool,
     /// The model that made the attempt, if one was chosen.
@@ -79,6 +82,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     let rows = sqlx::query!(
         r#"select i.id, i.feature_id, i.task_id, i.attempt, i.source_commit, i.source_ref,
                   i.state as "state: IntegrationState", i.dispatch_id, i.old, i.new, i.new_ref, i.tries,
+                  i.away_tries,
                   coalesce((
                     select true from dispatches v
                     where v.task_id = i.task_id and v.kind = 'verify' and v.outcome = 'passed'
@@ -110,6 +114,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
             new: row.new,
             new_ref: row.new_ref,
             tries: row.tries,
+            away: row.away_tries,
             judged: row.judged,
             model: row.model,
         })
@@ -277,6 +282,21 @@ pub async fn requeue(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> 
          set state = 'waiting', dispatch_id = null, old = null, new = null, new_ref = null, decided_at = null
          where task_id = $1 and state in ('turn', 'decided')",
         task.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that a dispatch could not get at the repository, which is no try to land, or that one could again.
+pub async fn note_away(conn: &mut PgConnection, task: TaskId, is_away: bool) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update integrations
+         set tries = case when $2::bool then greatest(tries - 1, 0) else tries end,
+             away_tries = case when $2::bool then away_tries + 1 else 0 end
+         where task_id = $1 and state in ('waiting', 'turn', 'decided')",
+        task.0,
+        is_away,
     )
     .execute(conn)
     .await?;

@@ -320,6 +320,9 @@ pub enum IntegrationEnd {
         message: String,
         /// Whether trying again without a person can help.
         retry: bool,
+        /// The server, or what this worker lacks to get to what is there, not the attempt: later or elsewhere it lands.
+        #[serde(default)]
+        away: bool,
     },
     /// We ended it, for this reason.
     Told {

@@ -1,11 +1,15 @@
 //! Git servers that are away: what that costs a task, and work that reaches them late.
 
+use ralph_coordinator::domain::judge;
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::flow::approve;
 use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Assignment, Ended, WorkspaceOrder};
+use ralph_shared::wire::{Assignment, Ended, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 
 use super::pool::Pool;
+use super::scene::Scene;
 
 async fn steer(world: &World, task: TaskId, command: TaskCommand) -> Steered {
     steer::task(&world.db, task, command, "test", None)
@@ -157,5 +161,94 @@ async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
     assert_eq!(steer(&world, task, TaskCommand::Release).await, Steered::Done(1));
     let fourth = pool.claim(1).await.pop().unwrap();
     assert_eq!(start(&fourth), start(&third));
+    world.stop().await;
+}
+
+async fn reason(world: &World, task: TaskId) -> String {
+    let reason: Option<String> = sqlx::query_scalar("select reason from task_texts where task_id = $1")
+        .bind(task.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    reason.unwrap_or_default()
+}
+
+/// The next integration, which its repository doesn't let in.
+async fn is_not_let_in(scene: &Scene<'_>) {
+    scene.no_pauses().await;
+    let of = scene.claim().await;
+    assert!(Pool::is_integration(&of), "{} {}", of.task, of.kind);
+    let refused = IntegrationEnd::Failed {
+        message: "authentication failed".to_owned(),
+        retry: false,
+        away: true,
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, refused)])
+        .await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn integration_that_is_not_let_in_waits_with_its_turn_given_back() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
+    let a = scene.tasks[0];
+    scene.done(&scene.claim().await).await;
+    for times in 1..judge::MAX_REFUSED_TRIES {
+        is_not_let_in(&scene).await;
+        let stands: (String, i32, i32, i64) = sqlx::query_as(
+            "select i.state::text, i.tries, i.away_tries, (select count(*) from notices) from integrations i",
+        )
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+        assert_eq!(stands, ("waiting".to_owned(), 0, times, 0), "nobody is called");
+        assert_eq!(scene.state(a).await, TaskState::InProgress);
+        let reason = reason(&world, a).await;
+        assert!(
+            reason.contains("its work is pushed") && reason.contains("authentication failed"),
+            "{reason}"
+        );
+    }
+    scene.no_pauses().await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Done);
+    assert_eq!(reason(&world, a).await, "");
+    let attempt: i32 = sqlx::query_scalar("select attempt from tasks")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(attempt, 1);
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_worker_is_let_in_to_land_needs_a_person_whose_approval_lands_it() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
+    let a = scene.tasks[0];
+    scene.done(&scene.claim().await).await;
+    for _ in 0..judge::MAX_REFUSED_TRIES {
+        assert_eq!(scene.state(a).await, TaskState::InProgress);
+        is_not_let_in(&scene).await;
+    }
+    assert_eq!(scene.state(a).await, TaskState::NeedsReview);
+    let said = reason(&world, a).await;
+    assert!(said.contains(&format!("`task approve {a}` lands it")), "{said}");
+    let (steered, _) = approve::approve(&world.db, a, "test", None).await.unwrap();
+    assert_eq!(steered, Steered::Done(1));
+    scene.run_if_over().await;
+    let of = scene.claim().await;
+    assert!(Pool::is_integration(&of));
+    scene.done(&of).await;
+    assert_eq!(scene.state(a).await, TaskState::Done);
+    let attempt: i32 = sqlx::query_scalar("select attempt from tasks")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(attempt, 1);
     world.stop().await;
 }

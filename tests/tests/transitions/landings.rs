@@ -41,6 +41,7 @@ fn failed() -> IntegrationEnd {
     IntegrationEnd::Failed {
         message: "whether it arrived is not known".to_owned(),
         retry: true,
+        away: false,
     }
 }
 

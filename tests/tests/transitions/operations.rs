@@ -177,6 +177,7 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
     let unknown = |retry| IntegrationEnd::Failed {
         message: "failed to push; whether it arrived is not known".into(),
         retry,
+        away: false,
     };
     let is_refused = async |task, command| {
         let steered = landed.steer(task, command).await;

@@ -207,6 +207,7 @@ impl<'a> History<'a> {
                     IntegrationEnd::Failed {
                         message: "away".into(),
                         retry: true,
+                        away: self.random.random_range(0..2) == 0,
                     },
                     "failed",
                 ),

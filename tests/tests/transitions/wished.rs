@@ -238,6 +238,7 @@ async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
         let lacks = IntegrationEnd::Failed {
             message: "this worker has no command".to_owned(),
             retry: true,
+            away: true,
         };
         scene.pool.report(vec![scene.pool.integration(&of, lacks)]).await;
         assert_eq!(scene.state(tasks[0]).await, TaskState::Pending);

@@ -68,6 +68,7 @@ fn without_repository() -> Finished {
         end: IntegrationEnd::Failed {
             message,
             retry: false,
+            away: false,
         },
     })
 }

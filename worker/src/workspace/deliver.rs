@@ -137,7 +137,13 @@ impl Operation<'_> {
         D: Future<Output = Decision>,
     {
         let site = &self.site;
-        let fails = |message: String, retry: bool| Ok(IntegrationEnd::Failed { message, retry });
+        let fails = |message: String, retry: bool| {
+            Ok(IntegrationEnd::Failed {
+                message,
+                retry,
+                away: retry,
+            })
+        };
         let Some(script) = &site.settings.on_complete else {
             let message = "this worker has no command to hand a feature over with, another one may have it: set `[workspace] \
                            on_complete` in the .ralph.toml of one";

@@ -63,6 +63,7 @@ impl Workspaces {
     {
         let failed = |error: WorkspaceError| IntegrationEnd::Failed {
             retry: error.retry_can_help(),
+            away: error.is_elsewhere(),
             message: format!(
                 "failed to integrate {} into {} of {}: {error}",
                 order.commit,
@@ -166,7 +167,11 @@ impl Integration<'_> {
             }
             Decision::Unanswered { reason } => {
                 let message = format!("asked whether {new} may land, but there was no answer: {reason}");
-                Step::Ended(IntegrationEnd::Failed { message, retry: true })
+                Step::Ended(IntegrationEnd::Failed {
+                    message,
+                    retry: true,
+                    away: false,
+                })
             }
         })
     }
@@ -216,6 +221,7 @@ impl Integration<'_> {
             return Ok(Step::Ended(IntegrationEnd::Failed {
                 message,
                 retry: false,
+                away: false,
             }));
         }
         let Some(commit) = fetched.commit else {

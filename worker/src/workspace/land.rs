@@ -67,6 +67,8 @@ pub(super) async fn land(
                 .map(|error| format!("; whether it arrived is not known: {error}"));
             return Ok(IntegrationEnd::Failed {
                 retry: error.trouble.retry_can_help(),
+                // Whoever may read but not push is refused by what a person decided there.
+                away: error.trouble.is_away(),
                 message: format!(
                     "failed to push {} to {target}: {error}{}",
                     decided.new,

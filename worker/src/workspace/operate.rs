@@ -41,6 +41,7 @@ impl Workspaces {
     {
         let failed = |error: WorkspaceError| IntegrationEnd::Failed {
             retry: error.retry_can_help(),
+            away: error.is_elsewhere(),
             message: format!("failed in {}: {error}", address::public(&git.repository.address)),
         };
         let workspace = WorkspaceOrder::Git(git.clone());
@@ -93,6 +94,7 @@ pub(super) fn failed(message: String) -> Planned {
     Planned::Ended(IntegrationEnd::Failed {
         message,
         retry: false,
+        away: false,
     })
 }
 
@@ -107,7 +109,11 @@ pub(super) fn refused(decision: Decision) -> Option<IntegrationEnd> {
         }
         Decision::Unanswered { reason } => {
             let message = format!("asked whether it may be done, but there was no answer: {reason}");
-            Some(IntegrationEnd::Failed { message, retry: true })
+            Some(IntegrationEnd::Failed {
+                message,
+                retry: true,
+                away: false,
+            })
         }
     }
 }

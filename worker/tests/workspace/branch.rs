@@ -102,6 +102,7 @@ fn refused(ended: IntegrationEnd) -> String {
         IntegrationEnd::Failed {
             message,
             retry: false,
+            away: false,
         } => message,
         ended => panic!("{ended:?}"),
     }

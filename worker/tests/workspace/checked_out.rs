@@ -54,6 +54,7 @@ fn failure(ended: IntegrationEnd) -> String {
         IntegrationEnd::Failed {
             message,
             retry: false,
+            away: false,
         } => message,
         ended => panic!("{ended:?}"),
     }

@@ -177,10 +177,13 @@ async fn a_login_that_is_lost_before_the_push_onto_the_branch_is_said() {
     server.fault(Fault::Status(403), Service::Push, FEATURE, u32::MAX);
     let order = integrate_order("t-1", &commit);
     let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
-    let IntegrationEnd::Failed { message, retry } = ended else {
+    let IntegrationEnd::Failed { message, retry, away } = ended else {
         panic!("{ended:?}")
     };
-    assert!(!retry && message.contains("authentication failed"), "{message}");
+    assert!(
+        !retry && !away && message.contains("authentication failed"),
+        "{message}"
+    );
     server.heal();
     let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
@@ -199,7 +202,12 @@ async fn a_server_that_is_away_when_an_integration_fetches_is_asked_again_later(
     let order = integrate_order("t-1", &commit);
     server.fault(Fault::Status(503), Service::Fetch, "", u32::MAX);
     let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
-    let IntegrationEnd::Failed { message, retry: true } = ended else {
+    let IntegrationEnd::Failed {
+        message,
+        retry: true,
+        away: true,
+    } = ended
+    else {
         panic!("{ended:?}")
     };
     assert!(message.contains("could not be reached"), "{message}");
@@ -208,6 +216,31 @@ async fn a_server_that_is_away_when_an_integration_fetches_is_asked_again_later(
     let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
     assert_eq!(remote.landings("t-1"), 1);
+}
+
+#[tokio::test]
+async fn an_integration_that_is_not_let_in_says_nothing_of_the_attempt() {
+    let Some(scene) = Scene::of("an_integration_that_is_not_let_in_says_nothing_of_the_attempt").await else {
+        return;
+    };
+    let Scene { server, remote, .. } = &scene;
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let order = integrate_order("t-1", &commit);
+    server.let_in(Login::new("ann", "another one"));
+    let ended = remote.integrate(&workspaces, "t-1", "i-1", &order).await;
+    let IntegrationEnd::Failed {
+        message,
+        retry: false,
+        away: true,
+    } = ended
+    else {
+        panic!("{ended:?}")
+    };
+    assert!(message.contains("authentication failed"), "{message}");
+    server.let_in(Login::new("ann", PASSWORD));
+    let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
 /// What was decided may be pushed by anyone, so by two at once; and neither hears the server's answer.

@@ -98,10 +98,10 @@ async fn a_refusing_server_is_a_failure_that_says_why_and_what_to_do() {
     let ended = remote
         .integrate(&workspaces, "t-1", "i-1", &integrate_order("t-1", &commit))
         .await;
-    let IntegrationEnd::Failed { message, retry } = ended else {
+    let IntegrationEnd::Failed { message, retry, away } = ended else {
         panic!("{ended:?}")
     };
-    assert!(!retry);
+    assert!(!retry && !away);
     for part in [
         "the server declined it",
         "closed until Monday",
@@ -110,6 +110,32 @@ async fn a_refusing_server_is_a_failure_that_says_why_and_what_to_do() {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!(remote.head(FEATURE), None);
+}
+
+#[tokio::test]
+async fn a_repository_that_is_gone_for_a_while_says_nothing_of_the_attempt() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
+    let order = integrate_order("t-1", &commit);
+    let git = remote.integration_order("t-1", "i-1");
+    let aside = remote.data("aside.git");
+    std::fs::rename(remote.path(), &aside).unwrap();
+    let ended = remote.integrate_as(&workspaces, "i-1", &git, &order).await;
+    assert!(
+        matches!(
+            ended,
+            IntegrationEnd::Failed {
+                retry: false,
+                away: true,
+                ..
+            }
+        ),
+        "{ended:?}"
+    );
+    std::fs::rename(&aside, remote.path()).unwrap();
+    let ended = remote.integrate(&workspaces, "t-1", "i-2", &order).await;
+    assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
 #[tokio::test]

@@ -145,6 +145,7 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
         let IntegrationEnd::Failed {
             message,
             retry: false,
+            away: false,
         } = ended
         else {
             panic!("{how}: {ended:?}")
@@ -153,7 +154,12 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
     }
     let command = operate(&remote, "command", &order(merge(MergeHow::Command, &head), &[])).await;
     // Another worker may have one.
-    let IntegrationEnd::Failed { message, retry: true } = command else {
+    let IntegrationEnd::Failed {
+        message,
+        retry: true,
+        away: true,
+    } = command
+    else {
         panic!("{command:?}")
     };
     assert!(message.contains("[workspace] on_complete"), "{message}");
@@ -167,6 +173,7 @@ async fn merge_that_can_not_be_done_says_what_to_do_and_moves_nothing() {
     let IntegrationEnd::Failed {
         message,
         retry: false,
+        away: false,
     } = ended
     else {
         panic!("{ended:?}")

@@ -354,12 +354,17 @@ fn failure_beside_done_lands_and_ends_the_run() {
 #[test]
 fn integrations() {
     let step = |end, tries| {
-        let judged = integration(&end, tries, false);
+        let facts = IntegrationFacts {
+            tries,
+            ..IntegrationFacts::default()
+        };
+        let judged = integration(&end, facts);
         (judged.outcome, judged.step)
     };
     let failed = |retry| IntegrationEnd::Failed {
         message: "declined".into(),
         retry,
+        away: false,
     };
     assert_eq!(
         step(
@@ -389,7 +394,12 @@ fn integrations() {
         step(rewritten(), MAX_INTEGRATION_TRIES),
         (Outcome::Error, Step::Retry)
     );
-    let decided = integration(&rewritten(), 1, true);
+    let decided = IntegrationFacts {
+        tries: 1,
+        is_decided: true,
+        ..IntegrationFacts::default()
+    };
+    let decided = integration(&rewritten(), decided);
     assert_eq!((decided.outcome, decided.step), (Outcome::Error, Step::Repeat));
     assert_eq!(operation(&rewritten()).step, Step::Retry);
     assert_eq!(step(failed(true), 1), (Outcome::Error, Step::Repeat));
@@ -441,12 +451,44 @@ fn what_is_away_is_no_failure_and_no_verdict() {
 
 #[test]
 fn change_of_a_branch_that_may_go_well_elsewhere_counts_against_nobody() {
-    let failed = |retry| IntegrationEnd::Failed {
+    let failed = |retry, away| IntegrationEnd::Failed {
         message: "gone".into(),
         retry,
+        away,
     };
-    let judged = operation(&failed(true));
-    assert_eq!((judged.step, judged.away), (Step::Retry, true));
-    let judged = operation(&failed(false));
+    for (retry, away) in [(true, true), (true, false), (false, true)] {
+        let judged = operation(&failed(retry, away));
+        assert_eq!((judged.step, judged.away), (Step::Retry, true), "{retry} {away}");
+    }
+    let judged = operation(&failed(false, false));
     assert_eq!((judged.step, judged.away), (Step::Ask, false));
+}
+
+#[test]
+fn integration_waits_for_its_repository_until_a_person_has_to_look() {
+    for (retry, most, minutes) in [(true, MAX_AWAY_TRIES, 45..55), (false, MAX_REFUSED_TRIES, 2..5)] {
+        let end = IntegrationEnd::Failed {
+            message: "gone".into(),
+            retry,
+            away: true,
+        };
+        let mut waited = std::time::Duration::ZERO;
+        for away in 0..most {
+            let facts = IntegrationFacts {
+                // What it has been through otherwise doesn't matter.
+                tries: MAX_INTEGRATION_TRIES,
+                away,
+                is_decided: false,
+            };
+            let judged = integration(&end, facts);
+            let step = if away + 1 < most {
+                Step::Repeat
+            } else {
+                Step::Retry
+            };
+            assert_eq!((judged.step, judged.away), (step, true), "{retry} {away}");
+            waited += super::super::retry::pause(away);
+        }
+        assert!(minutes.contains(&(waited.as_secs() / 60)), "{waited:?}");
+    }
 }

@@ -19,7 +19,7 @@ use super::door::Doors;
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
-use crate::domain::judge::{self, AttemptFacts, Judgement, Step};
+use crate::domain::judge::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::strategy;
@@ -57,6 +57,8 @@ pub(super) struct Batch<'a> {
     /// Tasks that keep their turn for the next dispatch.
     pub turn_kept: Vec<Uuid>,
     pub explained: Vec<(TaskId, Option<String>)>,
+    /// Why attempts that are pushed can't land yet, which calls nobody; `None` where that is over.
+    pub waiting: Vec<(TaskId, Option<String>)>,
     /// Tasks that failed for good, and why.
     pub failed: Vec<(FeatureId, TaskId, String)>,
     pub split: Vec<(TaskId, String)>,
@@ -124,6 +126,7 @@ impl<'a> Batch<'a> {
             judged_again: Vec::new(),
             turn_kept: Vec::new(),
             explained: Vec::new(),
+            waiting: Vec::new(),
             failed: Vec::new(),
             split: Vec::new(),
             grown: Vec::new(),
@@ -358,14 +361,19 @@ impl Batch<'_> {
         integration: &IntegrationReport,
     ) {
         let open = self.integrations.get(&task.id).cloned();
-        let tries = open.as_ref().map_or(1, |i| i.tries);
         let state = open.as_ref().map(|i| i.state);
         let is_decided = state == Some(IntegrationState::Decided);
         let has_turn = state == Some(IntegrationState::Turn);
-        let judgement = judge::integration(&integration.end, tries, is_decided);
+        let facts = IntegrationFacts {
+            tries: open.as_ref().map_or(1, |i| i.tries),
+            away: open.as_ref().map_or(0, |i| i.away),
+            is_decided,
+        };
+        let judgement = judge::integration(&integration.end, facts);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
+        self.tell_wait(&task, facts.away, &judgement);
         match judgement.step {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {
@@ -405,11 +413,7 @@ impl Batch<'_> {
                     ..Closed::without_landing(task.id, state)
                 });
                 if judgement.outcome == Outcome::Error {
-                    let reason = judgement.reason.clone().unwrap_or_default();
-                    self.needs_person(
-                        task,
-                        format!("its work is pushed, but can't be brought onto the branch: {reason}"),
-                    );
+                    self.needs_person_to_land(task, &judgement);
                 } else {
                     self.retry(task, dispatch, &judgement, true);
                 }

@@ -179,6 +179,35 @@ impl Batch<'_> {
         self.tasks.insert(task.id, task);
     }
 
+    /// Says of a task why its attempt can't land yet, or takes that back; `away` tries before couldn't get at its repository.
+    pub(super) fn tell_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
+        let waits = judgement.away && judgement.step == Step::Repeat;
+        let why = waits.then(|| {
+            let why = judgement.reason.as_deref().unwrap_or_default();
+            bounded(format!(
+                "its work is pushed, and lands when its repository can be used again: {why}"
+            ))
+        });
+        if waits || away > 0 {
+            self.waiting.push((task.id, why));
+        }
+    }
+
+    /// An attempt that no further try lands.
+    pub(super) fn needs_person_to_land(&mut self, task: Task, judgement: &Judgement) {
+        let why = judgement.reason.as_deref().unwrap_or_default();
+        let mut reason = bounded(format!(
+            "its work is pushed, but can't be brought onto the branch: {why}"
+        ));
+        if judgement.away {
+            reason.push_str(&format!(
+                "\nOnce that is mended, `task approve {}` lands it",
+                task.id
+            ));
+        }
+        self.needs_person(task, reason);
+    }
+
     pub(super) fn land(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::Done);
         // Why it once failed or needed a person; what landed at once never did.
@@ -269,24 +298,22 @@ impl Batch<'_> {
     }
 
     /// Only a person could move it on: it waits for one, or fails for good where the run has no review.
-    pub(super) fn needs_person(&mut self, mut task: Task, mut reason: String) {
+    pub(super) fn needs_person(&mut self, mut task: Task, reason: String) {
         let review = self.current_run(&task).is_none_or(|run| run.settings.review);
         if retry::without_attempts(review) == TaskState::NeedsReview {
             return self.waits_for_person(task, reason);
         }
-        reason.truncate(reason.floor_char_boundary(REASON_BYTES));
         self.move_to(&mut task, TaskState::Failed);
         task.next_kind = Some(task.role);
-        self.failed.push((task.feature, task.id, reason));
+        self.failed.push((task.feature, task.id, bounded(reason)));
         self.tasks.insert(task.id, task);
     }
 
     /// A person is asked, whether the run has a review or not.
-    fn waits_for_person(&mut self, mut task: Task, mut reason: String) {
-        reason.truncate(reason.floor_char_boundary(REASON_BYTES));
+    fn waits_for_person(&mut self, mut task: Task, reason: String) {
         self.move_to(&mut task, TaskState::NeedsReview);
         task.next_kind = Some(task.role);
-        self.explained.push((task.id, Some(reason)));
+        self.explained.push((task.id, Some(bounded(reason))));
         self.tasks.insert(task.id, task);
     }
 
@@ -298,6 +325,11 @@ impl Batch<'_> {
     pub(super) fn backoff(&self, task: &Task) -> Duration {
         backoff(self.current_run(task))
     }
+}
+
+fn bounded(mut reason: String) -> String {
+    reason.truncate(reason.floor_char_boundary(REASON_BYTES));
+    reason
 }
 
 /// The pause after the first failure of a task.

@@ -243,7 +243,11 @@ pub async fn end_as_error(
 pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
     let finished = match dispatch.kind {
         SessionKind::Integrate | SessionKind::Git => Finished::Integration(IntegrationReport {
-            end: IntegrationEnd::Failed { message, retry: true },
+            end: IntegrationEnd::Failed {
+                message,
+                retry: true,
+                away: false,
+            },
         }),
         _ => Finished::Session(Box::new(SessionReport::new(Ended::Protocol { message }))),
     };

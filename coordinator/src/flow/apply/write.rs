@@ -60,6 +60,10 @@ impl Batch<'_> {
         for answer in self.distilled.iter().filter(|_| memory == Memory::Kept) {
             distill::take(conn, answer).await?;
         }
+        for (task, why) in &self.waiting {
+            store::integration::note_away(conn, *task, why.is_some()).await?;
+            store::task::explain(conn, *task, why.as_deref()).await?;
+        }
         for (task, reason) in &self.explained {
             store::task::explain(conn, *task, reason.as_deref()).await?;
             if let Some(reason) = reason {

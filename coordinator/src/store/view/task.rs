@@ -22,7 +22,7 @@ pub struct TaskView {
     pub key: String,
     pub title: String,
     pub status: TaskState,
-    /// Why it failed or needs a person.
+    /// Why it failed, needs a person or can't land yet.
     pub reason: Option<String>,
     pub priority: i32,
     pub pool: String,
