@@ -17,7 +17,7 @@ use ralph_shared::sigil;
 use ralph_shared::wire::{
     Access, Assignment, CheckAnswer, CheckRequest, Door, EndReason, Ended, Finished, IntegrationEnd,
     IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, TranscriptBatch,
-    WRITES, Work, WorkspaceOrder,
+    WRITES, Work,
 };
 use tokio::sync::watch;
 
@@ -201,11 +201,10 @@ async fn session(
         }
     };
     let mut waits = end.clone();
-    let is_shared = matches!(assignment.workspace, WorkspaceOrder::Dir(_));
     let prepared = tokio::select! {
         biased;
-        // A folder may be another session's for hours; a clone is there soon.
-        told = waits.wait_for(Option::is_some), if is_shared => {
+        // A folder may be another session's for hours, and a large repository is fetched for long; git ends with the try.
+        told = waits.wait_for(Option::is_some) => {
             let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
             return (unstarted(Ended::Told { reason }, Snapshot::default()), None);
         }

@@ -1,5 +1,7 @@
 //! SIGTERM of a worker: what runs may end, within a bound; then it is ended, pushed and reported.
 
+use std::os::unix::fs::PermissionsExt;
+
 use nix::sys::signal::Signal;
 use ralph_tests::harness::{WorkerOptions, World, until};
 
@@ -176,6 +178,58 @@ async fn a_drain_ends_a_session_that_is_still_set_up() {
     world.check_processes().await.unwrap();
     std::fs::write(&config, "[workspace]\nsetup = [\"true\"]\n").unwrap();
     let _next = world.worker(&options("next")).unwrap();
+    scene.completes().await;
+    world.stop().await;
+}
+
+/// Gives no object of a repository on this machine out until somebody says so.
+fn hold_fetches_up(world: &World) -> String {
+    let hook = world.dir().join("hook");
+    let (go, fetching) = (world.gate("go"), world.dir().join("fetching"));
+    let script = format!(
+        "#!/bin/sh\n[ -e {} ] && exec \"$@\"\ntouch {}\nexec sleep 600\n",
+        go.display(),
+        fetching.display()
+    );
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let config = world.dir().join("gitconfig");
+    let text = format!("[uploadpack]\n\tpackObjectsHook = {}\n", hook.display());
+    std::fs::write(&config, text).unwrap();
+    config.display().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_ends_a_session_whose_repository_is_still_fetched() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let config = hold_fetches_up(&world);
+    let options = |name: &str| {
+        let mut options = WorkerOptions {
+            drain_seconds: 0,
+            ..WorkerOptions::named(name).pool("fetch")
+        };
+        options.env.insert("GIT_CONFIG_GLOBAL".to_owned(), config.clone());
+        options
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let graph =
+        "- key: a\n  title: Work in what was fetched\n  description: |\n    @write a.txt a\n    @done\n";
+    let scene = Scene::submit(&world, "fetch", graph).await;
+    appears(&world, "fetching").await;
+    drained.signal(Signal::SIGTERM);
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    assert_eq!(
+        scene.attempts().await,
+        [(
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )]
+    );
+    std::fs::write(world.gate("go"), "").unwrap();
+    // In the same folder, with the mirror that was begun.
+    let _again = world.worker(&options("drained")).unwrap();
     scene.completes().await;
     world.stop().await;
 }

@@ -6,7 +6,8 @@
 //! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
 //! ```
 //!
-//! Until the decision, an end from outside ends it; afterwards the push is carried through.
+//! Until the decision, an end from outside ends it, and so it does one that somebody else decided before that is fetched; afterwards
+//! the push is carried through.
 
 use std::future::pending;
 
@@ -117,7 +118,7 @@ impl Integration<'_> {
     {
         self.site.make()?;
         if let Some(decided) = &self.order.resume {
-            return self.resume(decided).await;
+            return self.resume(decided, end).await;
         }
         let step = tokio::select! {
             biased;
@@ -284,8 +285,12 @@ impl Integration<'_> {
         Ok(Step::Next(Candidate { decided, empty }))
     }
 
-    /// Finishes what somebody else decided.
-    async fn resume(&self, decided: &Decided) -> Result<IntegrationEnd, WorkspaceError> {
+    /// Finishes what somebody else decided. Whoever is told to end while it is fetched leaves it to the next one.
+    async fn resume(
+        &self,
+        decided: &Decided,
+        end: &mut watch::Receiver<Option<EndReason>>,
+    ) -> Result<IntegrationEnd, WorkspaceError> {
         let Decided { old, new, new_ref } = decided;
         if !address::is_object_id(old) || !address::is_object_id(new) || !address::is_ref(new_ref) {
             return Err(WorkspaceError::Order(
@@ -297,7 +302,11 @@ impl Integration<'_> {
             base: &self.site.git_order.base,
             commit: Some(new),
         };
-        let fetched = self.site.fetch(&wanted).await?;
+        let fetched = tokio::select! {
+            biased;
+            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            fetched = self.site.fetch(&wanted) => fetched?,
+        };
         let head = fetched.refs.into_iter().next().flatten();
         if let Some(merged) = land::merged_already(&self.site.git, decided, head.as_deref()).await? {
             return Ok(merged);

@@ -236,7 +236,13 @@ impl Mirror {
     fn make_if_missing(&self) -> Result<(), WorkspaceError> {
         let dir = self.git.dir();
         if dir.join("HEAD").exists() {
-            gitdir::remove_halves(&dir.join("objects"), HALVES);
+            let objects = self.objects();
+            let older = if gitdir::is_partial(&objects) {
+                HALVES
+            } else {
+                Duration::ZERO
+            };
+            gitdir::remove_halves(&objects, older);
             return gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir));
         }
         // A life that died while it replaced the mirror had the new one ready, with the old one lent to it.
@@ -282,7 +288,8 @@ impl Mirror {
     }
 }
 
-/// What a git that was killed has begun to write is removed after so long: no other is at it any more.
+/// What a git that was killed has begun to write goes at once, since whoever writes has the mirror's lock; but after so long in a partial
+/// one, into which checkouts fetch without it.
 const HALVES: Duration = Duration::from_secs(60 * 60);
 
 /// Begin of the extension of broken mirrors.

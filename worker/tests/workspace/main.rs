@@ -5,6 +5,7 @@ mod branch;
 mod budget;
 mod caches;
 mod checked_out;
+mod ended;
 mod history;
 mod http;
 mod https;
