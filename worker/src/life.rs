@@ -25,7 +25,7 @@ use crate::reminder::Reminder;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
 use crate::workspace::{self, Workspace, Workspaces};
-use crate::{beat, errand, prune, session, slot};
+use crate::{beat, errand, prune, session, slot, upkeep};
 
 /// Pause between tries of what needs a coordinator.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -428,10 +428,12 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     }
     let pushing = tokio::spawn(errand::keep_pushing(life.clone()));
     let pruning = tokio::spawn(prune::run(life.clone()));
+    let packing = tokio::spawn(upkeep::run(life.clone()));
     life.draining.cancelled().await;
     drain(&life, &mut slots).await;
     pushing.abort();
     pruning.abort();
+    packing.abort();
     // What isn't pushed by then is left to the next life, as it was to this one.
     let abort = earlier.abort_handle();
     if tokio::time::timeout(END, earlier).await.is_err() {

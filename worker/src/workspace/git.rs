@@ -76,6 +76,7 @@ fn bounds(time: Duration) -> Bounds {
         time,
         stdout_bytes: STDOUT_BYTES,
         stderr_bytes: STDERR_BYTES,
+        gentle: false,
     }
 }
 
@@ -160,6 +161,7 @@ impl Git {
             variables: Vec::new(),
             configured: Vec::new(),
             remote: false,
+            gentle_within: None,
         }
     }
 
@@ -218,6 +220,7 @@ pub(super) struct Run<'a> {
     /// Settings of this run alone.
     configured: Vec<(String, String)>,
     remote: bool,
+    gentle_within: Option<Duration>,
 }
 
 impl<'a> Run<'a> {
@@ -260,15 +263,23 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// All else on this machine goes first, and it may take so long.
+    pub(super) fn gently_within(mut self, time: Duration) -> Self {
+        self.gentle_within = Some(time);
+        self
+    }
+
     /// Runs it.
     ///
     /// # Errors
     /// When git can't be started, takes too long or ends with a code that is no answer.
     pub(super) async fn output(self) -> Result<Output, GitError> {
         let time = self.git.environment.time;
+        let usual = if self.remote { time.remote } else { time.local };
         let bounds = Bounds {
             stdout_bytes: self.stdout_bytes,
-            ..bounds(if self.remote { time.remote } else { time.local })
+            gentle: self.gentle_within.is_some(),
+            ..bounds(self.gentle_within.unwrap_or(usual))
         };
         let name = self.arguments[0].to_string_lossy().into_owned();
         let name = if self.remote {

@@ -114,7 +114,9 @@ pub(super) fn lend(dir: &Path, objects: &Path) -> io::Result<()> {
 pub(super) fn remove_halves(objects: &Path, older: Duration) {
     for folder in fs::read_dir(objects).into_iter().flatten().flatten() {
         for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            let is_half = file.file_name().to_string_lossy().starts_with("tmp_");
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            let is_half = name.starts_with("tmp_") || name.starts_with(".tmp-");
             let modified = file.metadata().and_then(|metadata| metadata.modified());
             let age = modified.ok().and_then(|at| at.elapsed().ok());
             if is_half && age.is_some_and(|age| age > older) {
@@ -152,8 +154,13 @@ pub(super) fn quoted(value: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// Removes lock files that a killed git left, beside `HEAD` and among the refs; the caller is sure that none runs there.
+/// Removes lock files that a killed git left, beside `HEAD` and among the refs, and what it was to replace packed refs with; the caller is
+/// sure that none runs there.
 pub(super) fn remove_stale_locks(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join("packed-refs.new")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     remove_locks_in(dir, false)?;
     remove_locks_in(&dir.join("refs"), true)
 }

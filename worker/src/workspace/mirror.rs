@@ -1,6 +1,6 @@
 //! A bare copy of a repository on this machine, of which clones borrow objects.
 //!
-//! It only ever gains objects: nothing is collected or repacked while it exists. Its refs are a cache; its lock file
+//! It only ever gains objects: they are packed together (`pack`), never collected while it exists. Its refs are a cache; its lock file
 //! makes it safe to share between processes. A mirror that git can't use any more is put beside and fetched anew, and
 //! goes on lending what it still has.
 
@@ -213,7 +213,7 @@ impl Mirror {
     }
 
     pub(super) async fn lock(&self) -> Result<File, WorkspaceError> {
-        let path = self.git.dir().with_extension("lock");
+        let path = lock_of(self.git.dir());
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -236,14 +236,7 @@ impl Mirror {
     fn make_if_missing(&self) -> Result<(), WorkspaceError> {
         let dir = self.git.dir();
         if dir.join("HEAD").exists() {
-            let objects = self.objects();
-            let older = if gitdir::is_partial(&objects) {
-                HALVES
-            } else {
-                Duration::ZERO
-            };
-            gitdir::remove_halves(&objects, older);
-            return gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir));
+            return clean(dir);
         }
         // A life that died while it replaced the mirror had the new one ready, with the old one lent to it.
         let new = dir.with_extension("new");
@@ -286,6 +279,23 @@ impl Mirror {
         tracing::warn!(address = %address::public(&self.address), old = %beside.display(), "mirror made anew");
         Ok(fetched)
     }
+}
+
+/// The file by whose lock a mirror belongs to one process at a time. When it was changed last says when the mirror was used.
+pub(super) fn lock_of(mirror: &Path) -> PathBuf {
+    mirror.with_extension("lock")
+}
+
+/// Removes what a git that was killed has left in a mirror, whose lock the caller has.
+pub(super) fn clean(mirror: &Path) -> Result<(), WorkspaceError> {
+    let objects = mirror.join("objects");
+    let older = if gitdir::is_partial(&objects) {
+        HALVES
+    } else {
+        Duration::ZERO
+    };
+    gitdir::remove_halves(&objects, older);
+    gitdir::remove_stale_locks(mirror).map_err(WorkspaceError::io("clean", mirror))
 }
 
 /// What a git that was killed has begun to write goes at once, since whoever writes has the mirror's lock; but after so long in a partial

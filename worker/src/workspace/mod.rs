@@ -15,6 +15,7 @@
 //! | `modes`, `room` | folders are removed whatever an agent made of them; room on a disk that it filled |
 //! | `mirror`, `clone`, `gitdir` | the bare mirror, what borrows from it, git directories made by hand |
 //! | `history` | how much of a repository is fetched |
+//! | `pack` | mirrors are packed together, and nothing of them is collected |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `meant`, `commit` | the tree on disk as a commit, with ignored files that an agent committed on purpose |
 //! | `strays`, `stray_refs` | what an agent committed elsewhere: other branches, no branch, its stash |
@@ -60,6 +61,7 @@ mod meant;
 mod mirror;
 mod modes;
 mod operate;
+mod pack;
 mod patch;
 mod ports;
 mod prepare;
@@ -88,6 +90,7 @@ pub use error::{GitError, WorkspaceError};
 pub use folder::Workspace;
 pub use history::History;
 pub use integrate::{Decision, TASK_TRAILER};
+pub use pack::Untidy;
 pub use prune::Pruned;
 pub use trouble::Trouble;
 pub use workspaces::{KEEP_FILES_DAYS, Settings, Workspaces};

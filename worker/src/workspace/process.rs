@@ -28,6 +28,8 @@ pub(super) struct Bounds {
     pub stdout_bytes: usize,
     /// How much of the end of its standard error is kept.
     pub stderr_bytes: usize,
+    /// Whether all else on this machine goes first.
+    pub gentle: bool,
 }
 
 /// What came of it.
@@ -58,6 +60,9 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let (mut child, group) = grouped(command.process_group(0).kill_on_drop(true).spawn()?);
+    if bounds.gentle {
+        group.goes_last();
+    }
     let stdin = child.stdin.take();
     let mut stdout = Kept::head(bounds.stdout_bytes);
     let mut stderr = Kept::tail(bounds.stderr_bytes);
@@ -172,9 +177,23 @@ async fn wait_and(child: &mut Child, transfer: impl Future<Output = ()>) -> io::
 /// A process group that dies with this value, unless it is left alone.
 struct Group(Option<Pid>);
 
+/// The lowest priority that a process can have: nineteen steps below the usual one.
+const LAST: i32 = 19;
+
 impl Group {
     fn leave(mut self) {
         self.0 = None;
+    }
+
+    /// Lets all other processes of this machine go first.
+    fn goes_last(&self) {
+        let group = self
+            .0
+            .and_then(|group| rustix::process::Pid::from_raw(group.as_raw()));
+        if let Some(group) = group {
+            // Else it is as quick as the others.
+            let _ = rustix::process::setpriority_pgrp(Some(group), LAST);
+        }
     }
 }
 
@@ -248,6 +267,7 @@ mod tests {
             time,
             stdout_bytes: 4,
             stderr_bytes: 4,
+            gentle: false,
         }
     }
 
@@ -278,6 +298,18 @@ mod tests {
         // The pipe ends only when the last process that holds it is dead.
         let read = tokio::task::spawn_blocking(move || io::read_to_string(&mut reader));
         assert_eq!(read.await.unwrap().unwrap(), "started\n");
+    }
+
+    #[tokio::test]
+    async fn a_gentle_program_lets_others_go_first() {
+        let bounds = Bounds {
+            gentle: true,
+            ..bounds(Duration::from_secs(20))
+        };
+        // Started before it is told, so it has to look until it was.
+        let command = shell("until [ \"$(nice)\" = 19 ]; do :; done; nice");
+        let finished = run(command, b"", bounds).await.unwrap();
+        assert_eq!(finished.stdout, b"19\n");
     }
 
     #[tokio::test]

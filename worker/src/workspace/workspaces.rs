@@ -202,6 +202,11 @@ impl Workspaces {
         Mirror::new(git, format, address, &self.shared.settings.history)
     }
 
+    /// Git in a mirror of whatever repository, which it can't reach.
+    pub(super) fn git_in(&self, mirror: PathBuf) -> Git {
+        Git::new(self.shared.environment.clone(), mirror, "")
+    }
+
     fn mirror_dir(&self, address: &str) -> PathBuf {
         record::mirrors(&self.shared.data).join(address::mirror_name(address))
     }

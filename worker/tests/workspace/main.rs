@@ -17,6 +17,7 @@ mod lfs;
 mod merging;
 mod odd;
 mod operating;
+mod packing;
 mod preparing;
 mod printed;
 mod pruning;
