@@ -33,3 +33,33 @@ async fn files_of_a_task_without_a_repository_stay_where_its_attempt_says() {
     assert_eq!(answer.trim(), "42");
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_session_whose_worker_died_are_kept_by_its_next_life() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let options = WorkerOptions::named("w1").pool("died");
+    let mut worker = world.worker(&options).unwrap();
+    let graph = "- key: a\n  title: A\n  description: |\n    @on-attempt 1 @write half.txt 21\n    @effect begun\n    \
+                 @on-attempt 1 @hang\n    @done\n";
+    let scene = Scene::scratch(&world, "died", graph, FeatureOptions::default()).await;
+    world.effects_of("begun", 1).await.unwrap();
+    worker.kill();
+    let _again = world.worker(&options).unwrap();
+    scene.ends(RunOutcome::Complete).await;
+    let told: Option<String> =
+        sqlx::query_scalar("select reason from dispatches where task_id = $1 and attempt = 1")
+            .bind(scene.tasks[0].0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    let told = told.unwrap();
+    assert!(
+        told.contains("its worker died") && told.contains("half.txt") && told.contains("kept on w1"),
+        "{told}"
+    );
+    let (_, folder) = told.split_once("days, in ").unwrap();
+    let half = std::fs::read_to_string(std::path::Path::new(folder).join("half.txt")).unwrap();
+    assert_eq!(half.trim(), "21");
+    world.stop().await;
+}

@@ -117,6 +117,7 @@ async fn push_what_is_left(life: &Life) {
         }
         let snapshot = workspace.finish(&message).await;
         let name = workspace.dispatch().to_owned();
+        let kept = snapshot.left.as_ref().and_then(|left| left.path.clone());
         if let Some(error) = &snapshot.push_error {
             tracing::warn!(dispatch = name, error, "still can't push");
             life.unpushed.store(true, Ordering::Relaxed);
@@ -133,7 +134,10 @@ async fn push_what_is_left(life: &Life) {
             life.unpushed.store(true, Ordering::Relaxed);
             continue;
         }
-        tracing::info!(dispatch = name, "pushed what was left");
+        match kept {
+            Some(path) => tracing::info!(dispatch = name, path, "kept what was left"),
+            None => tracing::info!(dispatch = name, "pushed what was left"),
+        }
         if let Err(error) = workspace.remove().await {
             tracing::warn!(dispatch = name, %error, "a workspace could not be deleted");
         }
@@ -142,8 +146,12 @@ async fn push_what_is_left(life: &Life) {
 }
 
 /// Notes a push that came after its session's report, as a report of nothing else: from here on it is told until a coordinator
-/// knows it. Its dispatch is settled by then, so it changes nothing else. `false` when the disk doesn't take it now.
+/// knows it. Its dispatch is settled by then, so it changes nothing else. Where nothing was pushed, nothing is to be told. `false` when
+/// the disk doesn't take it now.
 fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
+    if snapshot.pushed_ref.is_none() && snapshot.strays.is_empty() {
+        return true;
+    }
     let ended = Ended::Workspace {
         message: "its work was pushed after its report".to_owned(),
         away: true,

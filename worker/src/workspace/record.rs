@@ -264,6 +264,14 @@ impl Record {
             _ => None,
         }
     }
+
+    /// Whether what lies in its folder is work that no branch will hold.
+    pub(super) fn holds_files(&self) -> bool {
+        matches!(
+            (&self.order, self.purpose),
+            (WorkspaceOrder::Scratch, Purpose::Work)
+        )
+    }
 }
 
 pub(super) fn make_private(folder: &Path) -> Result<(), WorkspaceError> {

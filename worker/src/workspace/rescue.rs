@@ -9,6 +9,7 @@ use super::commit::CommitMessage;
 use super::error::WorkspaceError;
 use super::folder::{Begun, Workspace};
 use super::held::Held;
+use super::record::Record;
 use super::workspaces::Workspaces;
 use super::{caches, mirror, record};
 
@@ -17,7 +18,7 @@ const UNRECORDED: Duration = Duration::from_secs(60);
 
 impl Workspaces {
     /// Workspaces with work that no living process holds: of an earlier life that was killed before it deleted them, or
-    /// whose push failed. What else lies in the data folder without an owner is deleted.
+    /// whose push failed; and those without a repository whose files nobody has kept yet. What else lies in the data folder without an owner is deleted.
     pub async fn unpushed(&self) -> Vec<Workspace> {
         let mut found = Vec::new();
         let records = record::records(self.data());
@@ -46,6 +47,10 @@ impl Workspaces {
         // Whatever can't be understood stays.
         let held = held.stay();
         let record = held.folders().read()?;
+        if record.as_ref().is_some_and(Record::holds_files) {
+            let workspace = Workspace::scratch(dispatch, held);
+            return Ok(Some(workspace.keeping(self.settings().keep_files_days)));
+        }
         let work = record
             .as_ref()
             .and_then(|record| Some((record, record.holds_work()?)));

@@ -22,6 +22,7 @@ mod preparing;
 mod printed;
 mod pruning;
 mod remote;
+mod scratch;
 mod snapshots;
 mod ssh;
 mod sshd;
