@@ -169,6 +169,8 @@ impl Mirror {
             "--no-tags",
             "--no-auto-maintenance",
             "--no-write-fetch-head",
+            // A remote may be a shallow clone itself: without this git leaves out where its history ends, and looks for what is beyond.
+            "--update-shallow",
         ];
         self.git
             .run("fetch")

@@ -31,6 +31,9 @@ pub enum Trouble {
     Moved,
     /// The repository keeps files in Git LFS, and this machine hasn't got it.
     NoLfs,
+    /// Two histories have nothing in common, or a repository would have to take one that ends too early: one of them may be a
+    /// shallow clone's.
+    Shallow,
     /// Git ran into its time bound.
     TimedOut,
     /// Anything else.
@@ -44,6 +47,8 @@ const WORDS: &[(&str, Trouble)] = &[
     ("git-lfs: not found", Trouble::NoLfs),
     ("git-lfs: command not found", Trouble::NoLfs),
     ("'lfs' is not a git command", Trouble::NoLfs),
+    ("refusing to merge unrelated histories", Trouble::Shallow),
+    ("shallow update not allowed", Trouble::Shallow),
     ("remote host identification has changed", Trouble::HostKeyChanged),
     ("host key verification failed", Trouble::HostKey),
     ("ssl certificate problem", Trouble::Certificate),
@@ -141,7 +146,10 @@ impl Trouble {
 
     /// Whether the remote itself was the trouble, rather than something on this side.
     pub fn is_remote(self) -> bool {
-        !matches!(self, Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs)
+        !matches!(
+            self,
+            Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs | Self::Shallow
+        )
     }
 
     /// What a person can do.
@@ -185,6 +193,10 @@ impl Trouble {
                  the owner"
             }
             Self::NoLfs => "install git-lfs on the worker's machine",
+            Self::Shallow => {
+                "where the repository is a shallow clone, run `git fetch --unshallow` in it, else bring in a commit that both \
+                 histories have; then retry"
+            }
             Self::Moved => "nothing: it is looked up and done again",
             Self::TimedOut => "check the network and the server's load; Ralph tries again by itself",
             Self::Other => "look at git's own words above",
@@ -207,6 +219,7 @@ impl fmt::Display for Trouble {
             Self::NotFound => "there is no such repository",
             Self::Ownership => "the repository on disk belongs to another user",
             Self::NoLfs => "the repository keeps files in Git LFS",
+            Self::Shallow => "the histories have nothing in common, as far as they are there",
             Self::Moved => "the ref has moved",
             Self::TimedOut => "it took too long",
             Self::Other => "git failed",
@@ -294,6 +307,11 @@ mod tests {
             (
                 "fatal: detected dubious ownership in repository at '/x'",
                 Trouble::Ownership,
+            ),
+            ("fatal: refusing to merge unrelated histories", Trouble::Shallow),
+            (
+                "! a:refs/heads/a [remote rejected] (shallow update not allowed)",
+                Trouble::Shallow,
             ),
             ("fatal: bad object", Trouble::Other),
         ];

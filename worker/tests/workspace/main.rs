@@ -23,6 +23,7 @@ mod printed;
 mod pruning;
 mod remote;
 mod scratch;
+mod shallow;
 mod snapshots;
 mod ssh;
 mod sshd;
