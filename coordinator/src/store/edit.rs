@@ -89,6 +89,16 @@ async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uui
     )
     .execute(&mut *conn)
     .await?;
+    // Each half has an index of its own.
+    sqlx::query!(
+        "with open as (
+           delete from integrations where task_id = any($1) and state in ('waiting', 'turn', 'decided')
+         )
+         delete from integrations where task_id = any($1) and state not in ('waiting', 'turn', 'decided')",
+        tasks,
+    )
+    .execute(&mut *conn)
+    .await?;
     sqlx::query!(
         "with own as materialized (
            select array(select id from dispatches where task_id = any($1)) as ids

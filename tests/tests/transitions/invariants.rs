@@ -182,6 +182,8 @@ const RULES: &[(&str, &str)] = &[
          union all
          select 'place of ' || task_id::text from ready_tasks q where not exists (select from tasks t where t.id = q.task_id)
          union all
+         select 'integration ' || i.id::text from integrations i where not exists (select from tasks t where t.id = i.task_id)
+         union all
          select 'edge from ' || task_id::text from dependencies d
          where not exists (select from tasks t where t.id = d.task_id) or not exists (select from tasks t where t.id = d.blocker_id)",
     ),

@@ -30,6 +30,39 @@ fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<S
     }
 }
 
+/// Whether a plan reads a table from its beginning.
+fn reads_whole(node: &Value, table: &str) -> bool {
+    (node["Node Type"] == "Seq Scan" && node["Relation Name"] == table)
+        || node["Plans"]
+            .as_array()
+            .is_some_and(|children| children.iter().any(|child| reads_whole(child, table)))
+}
+
+/// The queries of the cache.
+fn cached() -> Vec<String> {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.sqlx");
+    let query = |path: &Path| {
+        let cached: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        cached["query"].as_str().unwrap().to_owned()
+    };
+    std::fs::read_dir(cache)
+        .unwrap()
+        .map(|entry| query(&entry.unwrap().path()))
+        .collect()
+}
+
+/// Whether this server tells of plans for any parameters.
+async fn tells_generic_plans(conn: &mut PgConnection) -> bool {
+    let version: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
+        .fetch_one(conn)
+        .await
+        .unwrap();
+    if version < 160_000 {
+        println!("left out: Postgres {version} can't tell of plans for any parameters");
+    }
+    version >= 160_000
+}
+
 async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
     // Only the simple protocol takes a statement with parameters that nobody gives.
     let explain = format!("explain (generic_plan, format json) {query}");
@@ -41,22 +74,14 @@ async fn plan(conn: &mut PgConnection, query: &str) -> sqlx::Result<Value> {
 async fn no_query_gathers_rows_from_a_whole_table() {
     let world = World::start().await.unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    let version: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
-        .fetch_one(&mut *conn)
-        .await
-        .unwrap();
-    if version < 160_000 {
-        println!("left out: Postgres {version} can't tell of plans for any parameters");
+    if !tells_generic_plans(&mut conn).await {
         return;
     }
     // As bad as it gets: every table is known to be empty.
     sqlx::raw_sql("vacuum analyze").execute(&mut *conn).await.unwrap();
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.sqlx");
     let (mut planned, mut bad) = (0, Vec::new());
-    for entry in std::fs::read_dir(cache).unwrap() {
-        let cached: Value = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
-        let query = cached["query"].as_str().unwrap();
-        let plans = plan(&mut conn, query).await.unwrap();
+    for query in cached() {
+        let plans = plan(&mut conn, &query).await.unwrap();
         let mut found = Vec::new();
         repeated_scans(&plans[0]["Plan"], false, false, &mut found);
         planned += 1;
@@ -70,15 +95,50 @@ async fn no_query_gathers_rows_from_a_whole_table() {
     world.stop().await;
 }
 
+/// There are as many as tasks, of all features that ever were.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_query_reads_all_integrations() {
+    let world = World::start().await.unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    if !tells_generic_plans(&mut conn).await {
+        return;
+    }
+    sqlx::raw_sql(
+        "insert into integrations (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, ended_at)
+         select gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 1, 'c', 'refs/heads/c', 'merged', 'c', now()
+         from generate_series(1, 20000);
+         analyze integrations",
+    )
+    .execute(&mut *conn)
+    .await
+    .unwrap();
+    let (mut planned, mut bad) = (0, Vec::new());
+    for query in cached() {
+        if !query.contains("integrations") {
+            continue;
+        }
+        planned += 1;
+        if reads_whole(&plan(&mut conn, &query).await.unwrap()[0]["Plan"], "integrations") {
+            bad.push(query);
+        }
+    }
+    assert!(planned > 20, "{planned} queries");
+    assert!(bad.is_empty(), "{}", bad.join("\n\n"));
+    drop(conn);
+    world.stop().await;
+}
+
 /// Whoever deletes a row has the server look for those that refer to it, once a row.
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_that_refer_to_what_is_deleted_are_looked_up() {
+async fn what_refers_to_what_is_deleted_is_looked_up() {
     let world = World::start().await.unwrap();
     let bare: Vec<String> = sqlx::query_scalar(
         "select c.conname::text
          from pg_constraint c
          join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
-         where c.contype = 'f' and c.conrelid in ('learnings'::regclass, 'knowledge'::regclass)
+         where c.contype = 'f'
+           and (c.conrelid in ('learnings'::regclass, 'knowledge'::regclass)
+                or c.confrelid in ('tasks'::regclass, 'dispatches'::regclass))
            and not exists (
              select from pg_index i
              where i.indrelid = c.conrelid and i.indkey[0] = a.attnum
