@@ -39,9 +39,13 @@ pub async fn renew(
     else {
         return Ok(None);
     };
+    let anew = match &order.prompt {
+        Text::Inline(_) => None,
+        Text::Parts { sha256, .. } => Some(sha256.as_str()),
+    };
     // What was sent with the claim is never seen by an agent.
     let mut tx = db.begin().await?;
-    store::prompt::forget(&mut tx, dispatch.id).await?;
+    store::prompt::forget(&mut tx, dispatch.id, anew).await?;
     tx.commit().await?;
     sent.keep(db).await?;
     Ok(Some(order.prompt))

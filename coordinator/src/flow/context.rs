@@ -131,10 +131,10 @@ pub async fn build(
                     .or_default()
                     .insert(dispatch.dispatch.0, body);
             }
-            let text = parted(&mut conn, prompt.whole()).await?;
+            let text = parted(&mut conn, prompt.whole(), Some(dispatch.dispatch)).await?;
             let mut context = BTreeMap::new();
             for (name, text) in prompt::overlong(&task_context(&facts, task), &settings.budgets) {
-                context.insert(name.to_owned(), parted(&mut conn, text.to_owned()).await?);
+                context.insert(name.to_owned(), parted(&mut conn, text.to_owned(), None).await?);
             }
             Work::Session(SessionOrder {
                 context,
@@ -165,13 +165,13 @@ pub fn sections(account: &[prompt::SectionAccount]) -> Vec<store::prompt::SentSe
     kept.collect()
 }
 
-/// A text for a message: in parts when it is long.
-async fn parted(conn: &mut PgConnection, text: String) -> sqlx::Result<Text> {
+/// A text for a message: in parts when it is long, which name the dispatch whose prompt they are.
+async fn parted(conn: &mut PgConnection, text: String, prompt_of: Option<DispatchId>) -> sqlx::Result<Text> {
     if text.len() <= INLINE_PROMPT_BYTES {
         return Ok(Text::Inline(text));
     }
     Ok(Text::Parts {
-        sha256: store::blob::put_text(conn, &text).await?,
+        sha256: store::blob::put_text(conn, &text, prompt_of).await?,
         size_bytes: text.len() as u64,
     })
 }

@@ -74,6 +74,8 @@ impl Sent {
         if with_purged.is_empty() {
             return Ok(());
         }
+        let dispatches: Vec<Uuid> = with_purged.iter().copied().collect();
+        store::blob::forget_prompts(conn, &dispatches).await?;
         for prompts in self.prompts.values_mut() {
             prompts.retain(|dispatch, _| !with_purged.contains(dispatch));
         }

@@ -227,7 +227,7 @@ async fn blob(deps: &Deps, request: &BlobRequest) -> sqlx::Result<BlobAnswer> {
             let Ok(index) = i32::try_from(*index) else {
                 return Ok(failed("no such part".to_owned()));
             };
-            store::blob::put(&mut conn, sha256, index, &bytes).await?;
+            store::blob::put(&mut conn, sha256, index, &bytes, None).await?;
             Ok(BlobAnswer::Stored)
         }
         BlobRequest::Get { sha256, index } => {

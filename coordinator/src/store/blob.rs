@@ -3,16 +3,26 @@
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
-/// Stores one part; again only makes it stay longer.
-pub async fn put(conn: &mut PgConnection, sha256: &str, index: i32, bytes: &[u8]) -> sqlx::Result<()> {
+/// Stores one part; again only makes it stay longer. `prompt_of` names the dispatch whose prompt it is a part of.
+pub async fn put(
+    conn: &mut PgConnection,
+    sha256: &str,
+    index: i32,
+    bytes: &[u8],
+    prompt_of: Option<DispatchId>,
+) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into blob_parts (sha256, index, bytes) values ($1, $2, $3)
-         on conflict (sha256, index) do update set created_at = now()
-         where blob_parts.created_at < now() - interval '1 hour'",
+        "insert into blob_parts (sha256, index, bytes, prompt_of) values ($1, $2, $3, $4)
+         on conflict (sha256, index) do update
+         set created_at = now(), prompt_of = coalesce(excluded.prompt_of, blob_parts.prompt_of)
+         where blob_parts.created_at < now() - interval '1 hour'
+            or coalesce(excluded.prompt_of, blob_parts.prompt_of) is distinct from blob_parts.prompt_of",
         sha256,
         index,
         bytes,
+        prompt_of.map(|dispatch| dispatch.0),
     )
     .execute(conn)
     .await?;
@@ -20,12 +30,25 @@ pub async fn put(conn: &mut PgConnection, sha256: &str, index: i32, bytes: &[u8]
 }
 
 /// Stores a whole text in parts.
-pub async fn put_text(conn: &mut PgConnection, text: &str) -> sqlx::Result<String> {
+pub async fn put_text(
+    conn: &mut PgConnection,
+    text: &str,
+    prompt_of: Option<DispatchId>,
+) -> sqlx::Result<String> {
     let sha256 = sha256_hex(text.as_bytes());
     for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
-        put(conn, &sha256, i32::try_from(index).unwrap_or(i32::MAX), part).await?;
+        let index = i32::try_from(index).unwrap_or(i32::MAX);
+        put(conn, &sha256, index, part, prompt_of).await?;
     }
     Ok(sha256)
+}
+
+/// Forgets the parts of what these dispatches were sent. A worker that didn't fetch them yet gives its task back.
+pub async fn forget_prompts(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!("delete from blob_parts where prompt_of = any($1)", dispatches)
+        .execute(conn)
+        .await?;
+    Ok(())
 }
 
 /// One part.

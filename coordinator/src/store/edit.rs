@@ -138,7 +138,7 @@ pub async fn delete_task(
         .await?;
     for &dispatch in &dispatches {
         // Prompts of other tasks lie in one row with its own.
-        super::prompt::forget(conn, DispatchId(dispatch)).await?;
+        super::prompt::forget(conn, DispatchId(dispatch), None).await?;
     }
     sqlx::query!(
         "update features f

@@ -427,8 +427,8 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes entries, and the prompts that showed them, with those that lie in one row with them: a worker has what it was sent, and a
-/// claim that comes again gets a new one. Returns how many entries, and how many prompts showed them.
+/// Deletes entries, and the prompts that showed them, with those that lie in one row with them: a worker has what it was sent, or
+/// gives its task back, and a claim that comes again gets a new one. Returns how many entries, and how many prompts showed them.
 pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     // What stays behind them would else stand alone, as if it were live.
     sqlx::query!(
@@ -451,6 +451,8 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
              where u.entry = any($1) and u.left_out is null
            ), kept as (
              delete from prompts p using shown s where p.id in (s.prompts_id, s.id)
+           ), parts as (
+             delete from blob_parts b using shown s where b.prompt_of = s.id
            ), sources as (
              delete from memory_sources where entry = any($1)
            )

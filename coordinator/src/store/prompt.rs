@@ -79,9 +79,10 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
     Ok(())
 }
 
-/// Forgets what a dispatch was sent, and what that showed of other tasks' memory: it gets another prompt. What it was sent
-/// with others goes from their row, or what a purge is to take along would stay there.
-pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<()> {
+/// Forgets what a dispatch was sent, and what that showed of other tasks' memory: it gets another prompt, of which the parts stay
+/// that lie under the hash `anew`. What it was sent with others goes from their row, or what a purge is to take along would stay
+/// there.
+pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId, anew: Option<&str>) -> sqlx::Result<()> {
     let row = sqlx::query!(
         "select p.id, p.packed
          from dispatches d
@@ -107,9 +108,12 @@ pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
     sqlx::query!(
         "with uses as (
            delete from memory_uses where dispatch_id = $1
+         ), parts as (
+           delete from blob_parts where prompt_of = $1 and sha256 is distinct from $2
          )
          delete from prompts where id = $1",
         dispatch.0,
+        anew,
     )
     .execute(conn)
     .await?;

@@ -5,7 +5,8 @@ use ralph_coordinator::flow::claim::Connections;
 use ralph_coordinator::flow::steer::Steered;
 use ralph_coordinator::flow::{claim, distill, edit, finish, library, remove};
 use ralph_coordinator::store;
-use ralph_shared::wire::{Assignment, ClaimAnswer, EndReason, Ended};
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Assignment, ClaimAnswer, EndReason, Ended, Text, Work, sha256_hex};
 use ralph_tests::harness::World;
 use uuid::Uuid;
 
@@ -188,22 +189,86 @@ async fn a_prompt_that_shows_what_is_purged_goes_while_its_session_runs() {
     world.stop().await;
 }
 
+/// Two tasks, of which the second one is told more than fits a message, and shown what the first one learned.
+async fn learns_a_secret(world: &World, pool: &Pool<'_>) {
+    let graph = format!(
+        "- {{key: a, title: Boil a kettle}}\n- {{key: b, title: Boil a kettle again, after: [a], description: '{}'}}",
+        ". ".repeat(60_000)
+    );
+    scene::submit(world, "kettle", &graph).await;
+    scene::does(
+        pool,
+        "<knowledge tags='kettle' title='The kettle boils'>The code is 4711.</knowledge>",
+    )
+    .await;
+    scene::upkeep(world).await;
+}
+
+/// The prompt that a worker is to fetch in parts, while they are there.
+async fn parts(world: &World, of: &Assignment) -> Option<String> {
+    let Work::Session(order) = &of.work else {
+        panic!("no session: {of:?}");
+    };
+    let Text::Parts { sha256, .. } = &order.prompt else {
+        panic!("it fits a message");
+    };
+    let mut conn = world.db.acquire().await.unwrap();
+    store::blob::text(&mut conn, sha256).await.unwrap().ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_parts_of_a_long_prompt_that_shows_what_is_purged_go_with_it() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    learns_a_secret(&world, &pool).await;
+    let of = scene::claims(&pool).await;
+    let told = parts(&world, &of).await.unwrap();
+    assert!(told.contains("4711"));
+    let other = {
+        let mut conn = world.db.acquire().await.unwrap();
+        let other = Some(DispatchId::new());
+        store::blob::put_text(&mut conn, "another prompt", other)
+            .await
+            .unwrap()
+    };
+    let entry: Uuid = sqlx::query_scalar("select id from knowledge")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(library::purge(&world.db, &[entry]).await.unwrap(), (1, 1));
+    assert_eq!(parts(&world, &of).await, None);
+    let mut conn = world.db.acquire().await.unwrap();
+    let left = store::blob::text(&mut conn, &other).await.unwrap();
+    assert_eq!(left.as_deref(), Ok("another prompt"));
+    drop(conn);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_prompt_that_is_sent_anew_the_parts_stay() {
+    let world = World::calm().await.unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    let dispatch = DispatchId::new();
+    for text in ["before", "anew"] {
+        store::blob::put_text(&mut conn, text, Some(dispatch))
+            .await
+            .unwrap();
+    }
+    let [before, anew] = ["before", "anew"].map(|text| sha256_hex(text.as_bytes()));
+    store::prompt::forget(&mut conn, dispatch, Some(&anew))
+        .await
+        .unwrap();
+    assert!(store::blob::text(&mut conn, &before).await.unwrap().is_err());
+    assert!(store::blob::text(&mut conn, &anew).await.unwrap().is_ok());
+    drop(conn);
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
-    scene::submit(
-        &world,
-        "kettle",
-        "- {key: a, title: Boil a kettle}\n- {key: b, title: Boil a kettle again, after: [a]}",
-    )
-    .await;
-    scene::does(
-        &pool,
-        "<knowledge tags='kettle' title='The kettle boils'>The code is 4711.</knowledge>",
-    )
-    .await;
-    scene::upkeep(&world).await;
+    learns_a_secret(&world, &pool).await;
     let claims = pool.requests(&[["default"]]);
     let answered = claim::answer(&Connections::shared(&world.db), &world.settings, &claims, ())
         .await
@@ -211,7 +276,7 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
     let [ClaimAnswer::Assigned { assignment: of }] = answered.answers.as_slice() else {
         panic!("{:?}", answered.answers);
     };
-    assert!(scene::prompt(of).contains("4711"), "{}", scene::prompt(of));
+    assert!(parts(&world, of).await.unwrap().contains("4711"));
     let entry: Uuid = sqlx::query_scalar("select id from knowledge")
         .fetch_one(&world.db)
         .await
@@ -226,6 +291,7 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
     purge.commit().await.unwrap();
     keeping.await.unwrap();
     assert_eq!(prompt_of(&world, of).await, None);
+    assert_eq!(parts(&world, of).await, None);
     let uses: i64 = sqlx::query_scalar("select count(*) from memory_uses where entry = $1")
         .bind(entry)
         .fetch_one(&world.db)
