@@ -10,7 +10,8 @@ use crate::store;
 const TOGETHER: i64 = 32;
 /// A batch is held so long: more than twice what the model may take for it.
 const HELD_MS: i64 = 150_000;
-/// An entry's turn comes so long after it was indexed: by then every transaction that began before it has ended.
+/// An entry's turn comes so long after it was indexed: by then nearly every transaction that began before it has ended. What one that
+/// took longer brought is found when the entries are looked through again.
 const SETTLED_SECONDS: f64 = 10.0;
 
 /// What a step did.

@@ -24,8 +24,12 @@ pub struct Unembedded {
     pub text: String,
 }
 
+/// Entries below the mark that are looked at in one step.
+const LOOKED_BACK: i64 = 1_000;
+
 /// Takes the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`. `None` while another
-/// coordinator has them. With another model than before, or other dimensions, it starts with the first entry again.
+/// coordinator has them. With another model than before, or other dimensions, it starts with the first entry again. When all have their
+/// vectors, a few that stand before them are looked at again: one may have been committed late.
 pub async fn take(
     conn: &mut PgConnection,
     model: &str,
@@ -50,7 +54,7 @@ pub async fn take(
                limit 1
              )
          where e.held_until is null or e.held_until < now()
-         returning upto, dimensions",
+         returning upto, looked, dimensions",
         model,
         dimensions.and_then(|n| i32::try_from(n).ok()),
         holder,
@@ -61,17 +65,60 @@ pub async fn take(
     let Some(taken) = taken else {
         return Ok(None);
     };
-    let entries = sqlx::query_as!(
+    let mut wanted = Wanted {
+        model,
+        numbers: taken.dimensions.into_iter().collect(),
+        after: taken.upto,
+        upto: i64::MAX,
+        settled_seconds,
+    };
+    let mut entries = without_vector(conn, &wanted, most).await?;
+    if entries.is_empty() {
+        let looked = upto_of_next(conn, taken.looked, taken.upto).await?;
+        wanted.after = taken.looked;
+        wanted.upto = looked.unwrap_or(taken.looked);
+        // What was refused has none, and was asked for.
+        wanted.numbers.push(0);
+        entries = without_vector(conn, &wanted, most).await?;
+        if entries.is_empty() {
+            look_on(conn, holder, looked.unwrap_or(0)).await?;
+        }
+    }
+    Ok(Some(Batch {
+        holder,
+        model: model.to_owned(),
+        entries,
+    }))
+}
+
+/// Which entries are wanted.
+struct Wanted<'a> {
+    model: &'a str,
+    /// How many numbers a vector has that counts.
+    numbers: Vec<i32>,
+    /// Their numbers in the index are above this one,
+    after: i64,
+    /// and not above this one.
+    upto: i64,
+    settled_seconds: f64,
+}
+
+async fn without_vector(
+    conn: &mut PgConnection,
+    wanted: &Wanted<'_>,
+    most: i64,
+) -> sqlx::Result<Vec<Unembedded>> {
+    sqlx::query_as!(
         Unembedded,
         r#"select d.id as "doc!",
                   coalesce(l.title || E'\n' || l.body, k.title || E'\n' || k.body, x.title || E'\n' || j.journal, '') as "text!"
            from (
              select id, entry
              from memory_entries d
-             where id > $2 and indexed_at <= now() - $4 * interval '1 second'
+             where id > $2 and id <= $6 and indexed_at <= now() - $4 * interval '1 second'
                and not exists (
                  select from memory_vectors v
-                 where v.doc_id = d.id and v.model = $1 and cardinality(v.vector) = $5
+                 where v.doc_id = d.id and v.model = $1 and cardinality(v.vector) = any($5)
                )
              order by id
              limit $3
@@ -81,24 +128,46 @@ pub async fn take(
            left join dispatches j on j.id = d.entry
            left join task_texts x on x.task_id = j.task_id
            order by d.id"#,
-        model,
-        taken.upto,
+        wanted.model,
+        wanted.after,
         most,
-        settled_seconds,
-        taken.dimensions,
+        wanted.settled_seconds,
+        &wanted.numbers,
+        wanted.upto,
     )
     .fetch_all(conn)
-    .await?;
-    Ok(Some(Batch {
+    .await
+}
+
+/// The last of the next entries to look at again; `None` when there are no more.
+async fn upto_of_next(conn: &mut PgConnection, after: i64, upto: i64) -> sqlx::Result<Option<i64>> {
+    sqlx::query_scalar!(
+        "select max(id) from (
+           select id from memory_entries where id > $1 and id <= $2 order by id limit $3
+         ) next",
+        after,
+        upto,
+        LOOKED_BACK,
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// The next look begins behind this entry.
+async fn look_on(conn: &mut PgConnection, holder: Uuid, looked: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update memory_embedding set looked = $2 where held_by = $1",
         holder,
-        model: model.to_owned(),
-        entries,
-    }))
+        looked,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 impl Batch {
-    /// Keeps the vectors of its entries, in their order, and goes on behind them; an entry without one was refused. `false`, and
-    /// nothing is kept, when another coordinator has taken over meanwhile, which gets them itself.
+    /// Keeps the vectors of its entries, in their order, and goes on behind them; an entry without one was refused, and keeps a
+    /// vector of no numbers. `false`, and nothing is kept, when another coordinator has taken over meanwhile, which gets them itself.
     pub async fn keep(&self, conn: &mut PgConnection, vectors: &[Option<Vec<f32>>]) -> sqlx::Result<bool> {
         let Some(last) = self.entries.last() else {
             return self.release(conn).await;
@@ -109,10 +178,16 @@ impl Batch {
             .zip(vectors)
             .filter_map(|(entry, vector)| Some((entry.doc, vector.as_ref()?)))
             .collect();
+        let refused: Vec<i64> = self
+            .entries
+            .iter()
+            .zip(vectors)
+            .filter(|(_, vector)| vector.is_none())
+            .map(|(entry, _)| entry.doc)
+            .collect();
         let dimensions = made
             .first()
             .and_then(|(_, vector)| i32::try_from(vector.len()).ok());
-        let refused = i64::try_from(self.entries.len() - made.len()).unwrap_or(i64::MAX);
         let ours = sqlx::query!(
             "update memory_embedding
              set upto = case when dimensions <> $4 then 0 else greatest(upto, $2) end, made = made + $3,
@@ -122,7 +197,7 @@ impl Batch {
             last.doc,
             i64::try_from(made.len()).unwrap_or(i64::MAX),
             dimensions,
-            refused,
+            i64::try_from(refused.len()).unwrap_or(i64::MAX),
         )
         .execute(&mut *conn)
         .await?;
@@ -143,10 +218,11 @@ impl Batch {
                select * from others union all select * from learned
              )
              insert into memory_vectors (doc_id, model, vector)
+             -- Of those behind the last vector there is nothing.
              select id, $1, ($3::real[])[(number - 1) * $4::int + 1 : number * $4::int] from docs
              on conflict (doc_id) do update set model = excluded.model, vector = excluded.vector",
             self.model,
-            &made.iter().map(|(doc, _)| *doc).collect::<Vec<_>>(),
+            &made.iter().map(|(doc, _)| *doc).chain(refused).collect::<Vec<_>>(),
             &made
                 .iter()
                 .flat_map(|(_, vector)| vector.iter().copied())

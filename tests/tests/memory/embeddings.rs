@@ -220,6 +220,33 @@ async fn an_entry_that_the_model_refuses_keeps_no_other() {
     world.stop().await;
 }
 
+/// As one whose transaction ended after others had got theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_was_passed_over_gets_its_vector_later() {
+    let model = Model::serve().await;
+    let embedder = model.embedder("runs");
+    let world = World::start_with(settings()).await.unwrap();
+    learn_two(&world).await;
+    library::import(&world.db, "", &[learned("third", 3, "Third", REFUSED)])
+        .await
+        .unwrap();
+    let all = Embedded { made: 2, refused: 1 };
+    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), all);
+    sqlx::query("delete from memory_vectors where doc_id = (select min(doc_id) from memory_vectors)")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(1));
+    let requests = model.requests();
+    // The look goes round, and what was refused isn't asked for again.
+    for _ in 0..3 {
+        assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
+    }
+    assert_eq!(model.requests(), requests);
+    assert_eq!(vectors(&world, "runs").await, 3);
+    world.stop().await;
+}
+
 /// A claim whose model never answers gets its prompt, with what words alone find.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_does_not_need_the_model() {
