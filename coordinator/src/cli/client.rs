@@ -41,7 +41,7 @@ const PAGE: usize = 1000;
 pub struct Client {
     http: reqwest::Client,
     endpoint: Endpoint,
-    /// The repository that we are in, if any; looked up once a name turns out to need it.
+    /// The repository that we are in, if any; looked up once, for the requests whose names turn out to need it.
     here: Arc<OnceCell<Option<String>>>,
 }
 
@@ -249,15 +249,16 @@ impl Client {
         })
     }
 
-    /// Sends it, not sooner than the coordinator wants; with the repository that we are in where a name needs it.
+    /// Sends it, not sooner than the coordinator wants; with the repository that we are in where a name in it needs that, and only
+    /// then: a list would be one of that repository alone.
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
         let mut waited = Duration::ZERO;
+        let mut here: Option<&str> = None;
         loop {
             let again = request.try_clone().context("the request can't be sent")?;
             let mut again = again.build().context("the request can't be sent")?;
-            let here = self.here.get().and_then(Option::as_ref);
             let says_where = again.url().query_pairs().any(|(name, _)| name == "repo");
-            if let Some(repo) = here.filter(|_| !says_where) {
+            if let Some(repo) = here {
                 again.url_mut().query_pairs_mut().append_pair("repo", repo);
             }
             let response = self.http.execute(again).await;
@@ -268,9 +269,11 @@ impl Client {
             }
             if status.as_u16() != TOO_MANY || waited >= SLOW_WITHIN {
                 let refused = self.refusal(response).await;
-                let is_unclear = refused.0.kind == AMBIGUOUS && here.is_none();
-                if is_unclear && self.here.get_or_init(submit::here).await.is_some() {
-                    continue;
+                if refused.0.kind == AMBIGUOUS && here.is_none() && !says_where {
+                    here = self.here.get_or_init(submit::here).await.as_deref();
+                    if here.is_some() {
+                        continue;
+                    }
                 }
                 return Err(refused.into());
             }
@@ -325,4 +328,64 @@ pub fn escape(text: &str) -> String {
             byte => format!("%{byte:02X}"),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use axum::http::{StatusCode, Uri};
+    use axum::response::IntoResponse as _;
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_request_whose_name_is_unclear_says_where_it_is_asked() {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&asked);
+        let answer = move |uri: Uri| {
+            let path = uri.to_string();
+            noted.lock().unwrap().push(path.clone());
+            async move {
+                if path.ends_with("/features/todo") {
+                    let problem = json!({ "type": AMBIGUOUS, "title": "Ambiguous", "status": 409 });
+                    (StatusCode::CONFLICT, axum::Json(problem)).into_response()
+                } else {
+                    axum::Json(json!({})).into_response()
+                }
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = axum::Router::new().fallback(answer);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let client = Client {
+            here: Arc::new(OnceCell::from(Some("r".to_owned()))),
+            ..Client::new(Endpoint {
+                url,
+                token: "t".to_owned(),
+            })
+            .unwrap()
+        };
+        for path in [
+            "/features/todo",
+            "/memory?kind=knowledge",
+            "/features/todo?repo=s",
+        ] {
+            client.get::<Value>(path).await.unwrap();
+        }
+        let asked = asked.lock().unwrap().clone();
+        assert_eq!(
+            asked,
+            [
+                "/api/v1/features/todo",
+                "/api/v1/features/todo?repo=r",
+                "/api/v1/memory?kind=knowledge",
+                "/api/v1/features/todo?repo=s",
+            ]
+        );
+        serving.abort();
+    }
 }
