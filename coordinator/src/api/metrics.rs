@@ -205,6 +205,7 @@ mod tests {
             features: Vec::new(),
             needs_person: NeedsPerson::default(),
             cost_usd: 0.0,
+            total_cost_usd: 0.0,
             sessions: Vec::new(),
             live_sessions: 3,
             held: Vec::new(),

@@ -6,6 +6,9 @@ use super::table::Table;
 use super::task_page::indented;
 use crate::store::view::{FeatureView, NeedsPerson, Progress, cost_of};
 
+/// Less than this is not shown. US dollars.
+const CENT: f64 = 0.01;
+
 /// Features as a table.
 fn table(features: &[FeatureView], wide: bool) -> Table {
     let mut heads = vec![
@@ -53,17 +56,17 @@ pub fn list(features: &[FeatureView], wide: bool) -> String {
     at_a_glance(features, NeedsPerson::of(features), cost_of(features), wide)
 }
 
-/// The same, with what is known of others.
-pub fn at_a_glance(features: &[FeatureView], needs: NeedsPerson, cost_usd: f64, wide: bool) -> String {
+/// The same, with what is known of others: what needs a person of them, and what all features cost. US dollars.
+pub fn at_a_glance(features: &[FeatureView], needs: NeedsPerson, total_usd: f64, wide: bool) -> String {
     let mut text = table(features, wide).to_string();
     if !features.is_empty() {
-        text.push_str(&summary(needs, cost_usd));
+        text.push_str(&summary(needs, cost_of(features), total_usd));
     }
     text
 }
 
 /// What waits for a person and what was spent, in a line.
-fn summary(needs: NeedsPerson, cost_usd: f64) -> String {
+fn summary(needs: NeedsPerson, cost_usd: f64, total_usd: f64) -> String {
     let mut parts = Vec::new();
     if needs.tasks > 0 {
         let tasks = match needs.tasks {
@@ -82,7 +85,11 @@ fn summary(needs: NeedsPerson, cost_usd: f64) -> String {
     if parts.is_empty() {
         parts.push("nothing waits for you".to_owned());
     }
-    format!("\n{}, {cost_usd:.2} USD so far\n", parts.join(", "))
+    parts.push(format!("{cost_usd:.2} USD so far"));
+    if total_usd - cost_usd >= CENT {
+        parts.push(format!("{total_usd:.2} USD with all other features"));
+    }
+    format!("\n{}\n", parts.join(", "))
 }
 
 /// A feature and how far it is, for people.
@@ -181,7 +188,7 @@ mod tests {
     #[test]
     fn a_line_tells_what_waits_for_a_person_and_what_was_spent() {
         let check = |tasks, paused, expected: &str| {
-            let told = summary(NeedsPerson { tasks, paused }, 12.5);
+            let told = summary(NeedsPerson { tasks, paused }, 12.5, 12.5);
             assert_eq!(told, format!("\n{expected}, 12.50 USD so far\n"));
         };
         check(0, 0, "nothing waits for you");
@@ -196,5 +203,10 @@ mod tests {
             "2 tasks need you (`ralph-coordinator task list --status needs_review`), 1 feature is paused",
         );
         check(0, 3, "3 features are paused");
+        let told = summary(NeedsPerson::default(), 12.5, 40.25);
+        assert_eq!(
+            told,
+            "\nnothing waits for you, 12.50 USD so far, 40.25 USD with all other features\n"
+        );
     }
 }

@@ -46,6 +46,41 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
     stage.strike().await;
 }
 
+/// Of features that are over, the newest five are named.
+#[tokio::test(flavor = "multi_thread")]
+async fn features_that_are_not_named_are_paused_and_cost_something_too() {
+    let stage = Stage::set().await;
+    for n in 0..7 {
+        let graph = "- {key: a, title: A, pool: nowhere}\n";
+        stage.api.submit(&format!("g{n}"), graph).await;
+    }
+    sqlx::query("update runs set cost_usd = 0.5")
+        .execute(&stage.world.db)
+        .await
+        .unwrap();
+    for n in 0..7 {
+        let line = if n == 6 {
+            "feature pause g6".to_owned()
+        } else {
+            format!("feature cancel g{n} --yes")
+        };
+        said(&stage, &line).await;
+    }
+    let told = said(&stage, "status").await;
+    assert!(
+        told.contains("1 feature is paused, 3.00 USD so far, 3.50 USD with all other features"),
+        "{told}"
+    );
+    let told = said(&stage, "feature list").await;
+    assert!(told.contains("3.50 USD so far\n"), "{told}");
+    let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
+    assert_eq!(
+        (&status["cost_usd"], &status["total_cost_usd"]),
+        (&json!(3.0), &json!(3.5))
+    );
+    stage.strike().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn people_are_told_times_of_their_zone_and_programs_of_none() {
     let stage = Stage::set().await;

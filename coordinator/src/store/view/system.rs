@@ -22,6 +22,8 @@ const RECENT: i64 = 5;
 const LOOKED_AT: i64 = 10_000;
 /// Ready tasks are counted no further than this in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
+/// What these cost is told, the newest.
+const RUNS_ADDED_UP: i64 = 10_000;
 /// Notices are counted no further.
 const NOTICES_COUNTED: i64 = 1_000;
 
@@ -38,6 +40,9 @@ pub struct SystemView {
     /// What the features that are named cost so far, with all of their runs. US dollars.
     #[serde(default)]
     pub cost_usd: f64,
+    /// What all features that there are cost so far, by their 10,000 newest runs. US dollars.
+    #[serde(default)]
+    pub total_cost_usd: f64,
     /// What runs now, longest first.
     pub sessions: Vec<SessionView>,
     /// How many run now.
@@ -71,7 +76,7 @@ pub struct UndeliveredView {
 pub struct NeedsPerson {
     /// Tasks of all features that have the status `needs_review`.
     pub tasks: i64,
-    /// Features that are paused, of those that are named.
+    /// Features that are paused, of all; in a list of features, of those in it.
     pub paused: i64,
 }
 
@@ -151,15 +156,18 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
             .fetch_one(&mut *conn)
             .await?;
     let features = features(conn, &ids).await?;
+    let cost_usd = cost_of(&features);
+    let all = of_all_features(conn).await?;
     let needs_person = NeedsPerson {
         tasks: in_review(conn).await?,
-        ..NeedsPerson::of(&features)
+        paused: all.paused,
     };
     Ok(SystemView {
         live_sessions,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         needs_person,
-        cost_usd: cost_of(&features),
+        cost_usd,
+        total_cost_usd: all.cost_usd.max(cost_usd),
         features,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
@@ -168,6 +176,28 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         pools,
         undelivered: undelivered(conn).await?,
     })
+}
+
+/// What is told of features whether they are named or not.
+struct OfAllFeatures {
+    paused: i64,
+    cost_usd: f64,
+}
+
+async fn of_all_features(conn: &mut PgConnection) -> sqlx::Result<OfAllFeatures> {
+    // A paused feature has an open run, and those have an index.
+    sqlx::query_as!(
+        OfAllFeatures,
+        r#"select (select count(*)
+                   from runs r
+                   cross join lateral (select state from features where id = r.feature_id limit 1) f
+                   where r.ended_at is null and f.state = 'paused') as "paused!",
+                  (select coalesce(sum(newest.cost_usd), 0)
+                   from (select cost_usd from runs order by id desc limit $1) newest) as "cost_usd!""#,
+        RUNS_ADDED_UP,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// Tasks that need a person; those of them, and of the failed ones, that are no longer among the newest aren't counted.
