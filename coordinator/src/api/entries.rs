@@ -6,7 +6,9 @@ use ralph_shared::sigil::{TAG_CHARS, TITLE_CHARS};
 use uuid::Uuid;
 
 use super::app::App;
+use super::locate::{MAX_LOOKED_AT, meant};
 use super::problem::Problem;
+use crate::domain::ids;
 use crate::domain::recall::Kind;
 use crate::flow::capture::KEPT_CHARS;
 use crate::store::view;
@@ -29,11 +31,17 @@ pub(super) async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
              its task"
         )));
     }
-    match view::find_memory(&mut *app.db().await?, text).await?.as_slice() {
+    let mut conn = app.db().await?;
+    match view::find_memory(&mut conn, text).await?.as_slice() {
         [one] => Ok(*one),
-        [] => Err(Problem::not_found(format!(
-            "there is no entry `{text}`; `ralph-coordinator memory list --all` shows which there are"
-        ))),
+        [] => {
+            let newest = view::newest_memories(&mut conn, MAX_LOOKED_AT).await?;
+            let near = ids::nearest(text, newest.iter().map(String::as_str));
+            Err(Problem::not_found(format!(
+                "there is no entry `{text}`; {}`ralph-coordinator memory list --all` shows which there are",
+                meant(near)
+            )))
+        }
         _ => Err(Problem::conflict(format!(
             "`{text}` stands for several entries; give more of the id"
         ))),

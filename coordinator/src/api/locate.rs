@@ -13,10 +13,11 @@ use sqlx::PgConnection;
 use super::problem::Problem;
 use super::request::Asked;
 use crate::domain::graph::nearest;
+use crate::domain::ids;
 use crate::store::view::{self, Found};
 
-/// So many names are looked at, at most, for one that a wrong one may have meant.
-const MAX_LOOKED_AT: i64 = 1000;
+/// So many names or ids are looked at, at most, for one that a wrong one may have meant.
+pub(super) const MAX_LOOKED_AT: i64 = 1000;
 
 tokio::task_local! {
     /// The identity of the repository in which the request at hand asks.
@@ -74,7 +75,15 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
 /// A run by the beginning of its id.
 pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> {
     let prefix = RunId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
-    one("run", text, view::find_run(conn, &prefix).await?)
+    match view::find_run(conn, &prefix).await? {
+        Found::Nothing => {
+            let runs = view::newest_runs(conn, MAX_LOOKED_AT).await?;
+            let runs: Vec<String> = runs.iter().map(RunId::short).collect();
+            let near = ids::nearest(text, runs.iter().map(String::as_str));
+            Err(nothing("run", text, near))
+        }
+        found => one("run", text, found),
+    }
 }
 
 fn one<Id>(what: &str, text: &str, found: Found<Id>) -> Result<Id, Problem> {
@@ -90,8 +99,13 @@ fn one<Id>(what: &str, text: &str, found: Found<Id>) -> Result<Id, Problem> {
 
 /// Nothing has this name; one that is near is told.
 pub(super) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
-    let meant = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
     Problem::not_found(format!(
-        "there is no {what} `{text}`; {meant}`ralph-coordinator {what} list` shows which there are"
+        "there is no {what} `{text}`; {}`ralph-coordinator {what} list` shows which there are",
+        meant(near)
     ))
+}
+
+/// A question whether that is meant, before what is to be done else.
+pub(super) fn meant(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }

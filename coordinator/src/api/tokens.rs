@@ -8,9 +8,11 @@ use ralph_shared::subjects::is_label;
 use super::access::hash_token;
 use super::app::App;
 use super::body::{CreateToken, CreatedToken, Done};
+use super::locate::meant;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
+use crate::domain::graph::nearest;
 use crate::store::access::{self, TokenView};
 use crate::store::view::Page;
 
@@ -87,10 +89,15 @@ pub async fn create(
     responses((status = 200, body = Done))
 )]
 pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
-    if access::revoke(&mut *app.db().await?, &name).await? {
+    let mut conn = app.db().await?;
+    if access::revoke(&mut conn, &name).await? {
         return Ok(Json(Done { count: 1 }));
     }
+    let tokens = access::list(&mut conn).await?;
+    let standing = tokens.iter().filter(|token| token.revoked_at.is_none());
+    let near = nearest(&name, standing.map(|token| token.name.as_str()));
     Err(Problem::not_found(format!(
-        "there is no token `{name}` that could be revoked; `ralph-coordinator token list` shows which there are"
+        "there is no token `{name}` that could be revoked; {}`ralph-coordinator token list` shows which there are",
+        meant(near)
     )))
 }

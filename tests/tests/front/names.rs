@@ -156,6 +156,49 @@ async fn a_name_that_nothing_has_is_answered_with_the_one_that_is_near() {
     world.stop().await;
 }
 
+/// The id with another last digit.
+fn mistyped(id: &Value) -> String {
+    let id = id.as_str().unwrap();
+    let (beginning, last) = id.split_at(id.len() - 1);
+    format!("{beginning}{}", if last == "0" { "1" } else { "0" })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_or_a_token_that_there_is_not_is_answered_with_the_one_that_is_near() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let submitted = api.submit("f", "- {key: a, title: A, pool: nowhere}").await;
+    let entry = json!({"kind": "learning", "repo": "", "body": "The kettle boils over."});
+    let (_, entry) = api.post("/memory", &entry).await;
+    for name in ["nightly-build", "gone-build"] {
+        api.post("/tokens", &json!({"name": name, "role": "read"})).await;
+    }
+    let here = world.dir().join("here");
+    std::fs::create_dir(&here).unwrap();
+    said(&api, &here, "token revoke gone-build");
+    let meant = |line: &str, meant: &Value| {
+        let meant = format!("did you mean `{}`?", meant.as_str().unwrap());
+        refused(&api, &here, line, &["there is no", &meant, "list"]);
+    };
+    meant(
+        &format!("run show {}", mistyped(&submitted["run"])),
+        &submitted["run"],
+    );
+    meant(&format!("memory show {}", mistyped(&entry["id"])), &entry["id"]);
+    meant("token revoke nightly-biuld", &json!("nightly-build"));
+    for far in [
+        "run show run-0",
+        "memory show l-0",
+        "token revoke gone-biuld",
+        "token revoke gone-build",
+    ] {
+        let told = String::from_utf8_lossy(&ralph(&api, &here, far).stderr).into_owned();
+        assert!(!told.contains("did you mean"), "`{far}`: {told}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_is_added_has_a_key_of_its_own() {
     let world = World::start().await.unwrap();

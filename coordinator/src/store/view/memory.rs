@@ -130,6 +130,19 @@ pub async fn find_memory(conn: &mut PgConnection, text: &str) -> sqlx::Result<Ve
     .await
 }
 
+/// Short forms of the newest entries, at most `limit` of each kind.
+pub async fn newest_memories(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<String>> {
+    let rows = sqlx::query!(
+        r#"(select id as "id!", 'learning'::memory_kind as "kind!: Kind" from learnings order by id desc limit $1)
+           union all
+           (select id, 'knowledge' from knowledge order by id desc limit $1)"#,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| memory_id(row.kind, row.id)).collect())
+}
+
 /// Those of these texts that name entries by their whole ids, as [`memory_id`] writes them.
 pub async fn find_memories(
     conn: &mut PgConnection,

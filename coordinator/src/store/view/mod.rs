@@ -27,11 +27,11 @@ pub use door::{DoorView, WaitingView, lack_of};
 pub use examined::{ChangedLines, Examined, examined_page};
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{
-    Found, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features,
+    Found, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features, newest_runs,
 };
 pub use memory::{
     MemoryFilter, MemorySizes, MemoryView, UseView, find_memories, find_memory, memory_entries, memory_id,
-    memory_page, memory_sizes, most_weighed, trials, uses,
+    memory_page, memory_sizes, most_weighed, newest_memories, trials, uses,
 };
 pub use page::{Cursor, MAX_PAGE, Page};
 pub use progress::{Progress, progress};
