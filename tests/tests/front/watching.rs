@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ralph_tests::harness::{Terminal, binary};
 use serde_json::json;
 
@@ -57,5 +59,35 @@ async fn a_task_is_looked_at_and_sent_back_on_the_screen() {
     let rejected: Vec<_> = entries.iter().filter(|entry| entry["what"] == "reject").collect();
     assert_eq!(rejected.len(), 1, "{log}");
     assert_eq!(rejected[0]["why"], "elsewhere", "{log}");
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_that_ends_the_screen_leaves_the_terminal_as_it_was() {
+    let stage = Stage::set().await;
+    let shell = "stty rows 24 cols 120
+        before=$(stty -g)
+        sh -c 'echo $$ > pid; exec \"$PROGRAM\" status --watch'
+        echo \"left with $?\"
+        test \"$(stty -g)\" = \"$before\" && echo 'as before'
+        true";
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", shell])
+            .current_dir(stage.world.dir())
+            .env("PROGRAM", binary("ralph-coordinator"))
+            .env("RALPH_URL", &stage.api.url)
+            .env("RALPH_TOKEN", ADMIN);
+        let mut terminal = Terminal::open(&command);
+        terminal.until("workers ready");
+        let pid = std::fs::read_to_string(stage.world.dir().join("pid")).unwrap();
+        kill(Pid::from_raw(pid.trim().parse().unwrap()), signal).unwrap();
+        // Off the screen that the command had for itself.
+        terminal.until("\u{1b}[?1049l");
+        terminal.until(&format!("left with {code}"));
+        terminal.until("as before");
+        tokio::task::spawn_blocking(|| terminal.end()).await.unwrap();
+    }
     stage.strike().await;
 }

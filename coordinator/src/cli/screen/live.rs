@@ -1,10 +1,12 @@
 //! Takes keys and news as they come, and does what the state says. The coordinator is read aside, so that no key waits for it.
 
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -19,15 +21,50 @@ const WAITING_KEYS: usize = 64;
 /// News that wait; who brings them waits then, too.
 const WAITING_NEWS: usize = 256;
 
-/// Shows the screen until the person leaves.
+/// What a shell adds to the number of the signal that ended a command.
+const BY_SIGNAL: i32 = 128;
+
+/// Shows the screen until the person leaves, or a signal ends it.
 ///
 /// # Errors
 /// When the terminal can't be used, or the coordinator refuses us.
 pub async fn watch(client: &Client) -> anyhow::Result<ExitCode> {
+    let mut ends = Ends::listen().context("failed to wait for signals")?;
     let mut terminal = ratatui::try_init().context("failed to set the terminal up")?;
-    let watched = run(client, &mut terminal).await;
-    ratatui::restore();
-    watched.map(|()| ExitCode::SUCCESS)
+    let watched = tokio::select! {
+        watched = run(client, &mut terminal) => watched.map(|()| ExitCode::SUCCESS),
+        code = ends.next() => Ok(code),
+    };
+    // A terminal that is gone can't be restored, nor told about it.
+    let _ = ratatui::try_restore();
+    watched
+}
+
+/// The signals that end a command: by default they would leave the terminal as the screen has set it, for the shell.
+struct Ends {
+    terminate: Signal,
+    hangup: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one; gives the exit code of what it ends.
+    async fn next(&mut self) -> ExitCode {
+        let kind = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        };
+        u8::try_from(BY_SIGNAL + kind.as_raw_value()).map_or(ExitCode::FAILURE, ExitCode::from)
+    }
 }
 
 async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
