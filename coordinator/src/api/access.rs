@@ -14,6 +14,7 @@ use axum::response::Response;
 use futures::StreamExt as _;
 use ralph_shared::wire::sha256_hex;
 use sqlx::{PgConnection, PgPool};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::app::App;
 use super::problem::Problem;
@@ -46,7 +47,7 @@ pub async fn register_token(db: &PgPool, name: &str, token: &str) -> sqlx::Resul
     store::access::ensure(&mut conn, name, &hash_token(token), Role::Admin).await
 }
 
-/// Lets requests pass that may look. A stream ends soon after its token does.
+/// Lets requests pass that may look. A stream needs a place among the streams, and ends soon after its token does.
 pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     let hash = check(&app, request.headers(), Role::Read).await?;
     let response = next.run(request).await;
@@ -54,8 +55,11 @@ pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> R
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return Ok(response);
     }
+    let place = app.places.stream()?;
     let (parts, body) = response.into_parts();
-    let stream = body.into_data_stream().take_until(Box::pin(ended(app, hash)));
+    let stream = body
+        .into_data_stream()
+        .take_until(Box::pin(ended(app, hash, place)));
     Ok(Response::from_parts(parts, Body::from_stream(stream)))
 }
 
@@ -103,8 +107,8 @@ async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<Sta
     Ok(standing)
 }
 
-/// Comes when a token was revoked or has expired. One that can't be looked up lasts.
-async fn ended(app: App, hash: String) {
+/// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.
+async fn ended(app: App, hash: String, _place: OwnedSemaphorePermit) {
     loop {
         tokio::time::sleep(AGAIN).await;
         if !app.standings.lasts(&app.deps.db, &hash).await {

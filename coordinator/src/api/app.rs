@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::access::Standings;
 use super::feed::Feeds;
 use super::metrics::Counted;
+use super::places::Places;
 use super::problem::Problem;
 use super::rate::Rates;
 use crate::services::Deps;
@@ -20,6 +21,8 @@ pub struct App {
     pub standings: Standings,
     /// How fast tokens ask.
     pub rates: Rates,
+    /// How many connections and streams there are.
+    pub places: Places,
     /// What became of all that was learned.
     pub counted: Counted,
     /// Ends the streams.

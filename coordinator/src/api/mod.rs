@@ -24,6 +24,7 @@ mod metrics;
 mod once;
 mod openapi;
 mod operations;
+mod places;
 mod problem;
 mod rate;
 mod request;

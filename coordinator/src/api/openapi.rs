@@ -60,7 +60,7 @@ const PROBLEMS: [(&str, &str, &str); 10] = [
     (
         "503",
         "Unavailable",
-        "The database or the broker doesn't answer; try again in a moment",
+        "The database or the broker doesn't answer, or as much is followed as may be; try again in a moment",
     ),
 ];
 

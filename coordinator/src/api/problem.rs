@@ -10,6 +10,9 @@ use time::format_description::well_known::Rfc3339;
 
 use super::body::ProblemBody;
 
+/// How long until a stream may have ended that another waits for.
+const STREAM_ENDS: Duration = Duration::from_secs(4);
+
 /// An answer that is an error.
 #[derive(Debug)]
 pub struct Problem {
@@ -207,6 +210,16 @@ impl Problem {
             "this token asks faster than `[api] requests_per_second` of the coordinator allows; wait as `Retry-After` says",
         );
         problem.retry_after = Some(wait);
+        problem
+    }
+
+    /// 503: as much is followed as may be.
+    pub fn too_many_streams() -> Self {
+        let mut problem = Self::unavailable(
+            "as many streams are open as three quarters of `[api] max_connections` of the coordinator allow; end one, or wait as \
+             `Retry-After` says",
+        );
+        problem.retry_after = Some(STREAM_ENDS);
         problem
     }
 

@@ -90,6 +90,8 @@ pub struct Verify {
 pub struct Api {
     /// How often each token may ask a second in the long run; 500 when it isn't given, 0 is no limit.
     pub requests_per_second: Option<u32>,
+    /// Connections at once, of which streams may have three quarters; 800 when it isn't given, 0 is no limit.
+    pub max_connections: Option<u32>,
 }
 
 /// `[ceilings]`: what a run may have at most, whoever starts it.
@@ -306,6 +308,9 @@ impl Config {
         if let Some(most) = self.api.requests_per_second {
             settings.requests_per_second = most;
         }
+        if let Some(most) = self.api.max_connections {
+            settings.api_connections = usize::try_from(most).unwrap_or(usize::MAX);
+        }
         settings.ceilings = self.ceilings.checked()?;
         settings.notify = self.notify.checked()?;
         settings.tracer = self.telemetry.tracer()?;
@@ -370,6 +375,7 @@ mod tests {
             modle = \"large\"
             [api]
             requests_per_second = 0
+            max_connections = 9
             [ceilings]
             max_cost = 50
             max_time_hours = 2
@@ -395,6 +401,7 @@ mod tests {
         assert_eq!(settings.stuck_threshold, 5);
         assert_eq!(settings.keep_attempts, Some(Duration::from_secs(7 * 86_400)));
         assert_eq!(settings.requests_per_second, 0);
+        assert_eq!(settings.api_connections, 9);
         assert_eq!(settings.ceilings.cost_usd, Some(50.0));
         assert_eq!(settings.ceilings.time_ms, Some(7_200_000));
         assert_eq!(settings.budgets.total, 5_000);

@@ -17,6 +17,10 @@ use crate::tracer::Tracer;
 /// How long the branches of attempts of features that ended stay at the remote, where nothing else is said.
 const KEEP_ATTEMPTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// Connections to the API at once, where nothing else is said. Of the 1,024 descriptors that a process usually may have, some are left for
+/// the database, the broker and files.
+const API_CONNECTIONS: usize = 800;
+
 /// Times, limits and names that hold for the whole coordinator.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -45,6 +49,8 @@ pub struct Settings {
     /// How often each token may ask the API in the long run, and four times as often at once; 0 is no limit. A second, and by
     /// each coordinator.
     pub requests_per_second: u32,
+    /// Connections to the API at once, of which streams may have three quarters; 0 is no limit. Each coordinator has as many.
+    pub api_connections: usize,
     /// What a run may have at most, whoever starts it.
     pub ceilings: Ceilings,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
@@ -103,6 +109,7 @@ impl Default for Settings {
             budgets: Budgets::default(),
             templates: Templates::built_in(),
             requests_per_second: 500,
+            api_connections: API_CONNECTIONS,
             ceilings: Ceilings::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),

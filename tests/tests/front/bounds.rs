@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ralph_coordinator::api;
+use ralph_coordinator::flow::Settings;
 use ralph_coordinator::services::{Deps, Ways};
 use ralph_tests::harness::World;
 use reqwest::Method;
@@ -108,5 +109,85 @@ async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
     }
     shutdown.cancel();
     server.await.unwrap();
+    world.stop().await;
+}
+
+async fn bounded(connections: usize) -> World {
+    let settings = Settings {
+        api_connections: connections,
+        ..Settings::default()
+    };
+    World::start_with(settings).await.unwrap()
+}
+
+/// Asks, and reads until the connection is closed.
+async fn closing_answer(mut stream: TcpStream) -> String {
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut said = String::new();
+    let closed = stream.read_to_string(&mut said);
+    tokio::time::timeout(BOUND, closed)
+        .await
+        .expect("the connection is closed")
+        .unwrap();
+    said
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_wait_for_one_that_ends() {
+    let world = bounded(2).await;
+    let api = Api::start(&world).await;
+    let address = api.url.strip_prefix("http://").unwrap();
+    let connect = async || TcpStream::connect(address).await.unwrap();
+    // Two that say nothing; the third is not refused.
+    let idle = (connect().await, connect().await);
+    let third = tokio::spawn(closing_answer(connect().await));
+    drop(idle.0);
+    // It has the last place, which others may want.
+    let said = third.await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    assert!(said.contains("connection: close"), "{said}");
+    drop(idle.1);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn streams_leave_room_for_requests() {
+    let world = bounded(4).await;
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}").await;
+    let open = async || {
+        let path = "/api/v1/features/f/events";
+        api.send(Method::GET, path, Some(ADMIN), None).await
+    };
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = open().await;
+        assert!(stream.chunk().await.unwrap().is_some());
+        streams.push(stream);
+    }
+    let refused = open().await;
+    assert_eq!(refused.status().as_u16(), 503);
+    assert_eq!(refused.headers()["retry-after"], "5");
+    let problem: Value = refused.json().await.unwrap();
+    assert!(
+        problem["detail"].as_str().unwrap().contains("max_connections"),
+        "{problem}"
+    );
+    let (status, _) = api.get("/features/f").await;
+    assert_eq!(status.as_u16(), 200);
+    // One that ends leaves its place.
+    drop(streams.pop());
+    let again = async {
+        while open().await.status().as_u16() != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(BOUND, again).await.expect("a place is free");
+    drop(streams);
+    api.stop().await;
     world.stop().await;
 }

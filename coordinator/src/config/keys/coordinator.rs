@@ -153,6 +153,12 @@ pub(super) const KEYS: &[Key] = &[
         "How often each token may ask; 0 is no limit",
     ),
     key(
+        "api.max_connections",
+        Toml("800"),
+        Coordinator,
+        "Connections to the API at once, further ones wait; 0 is no limit",
+    ),
+    key(
         "ceilings.iterations",
         Words("no bound"),
         Coordinator,

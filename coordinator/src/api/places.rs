@@ -1,0 +1,105 @@
+//! How many connections there are at once, so that whoever opens more than that takes no descriptors from the database and the broker.
+//!
+//! Further ones wait in the system's queue until one ends: nobody is refused who comes in a rush. So that they don't wait for those
+//! that are only kept open, each answer closes its connection while all places are taken. Streams stay for hours, so a quarter of the
+//! places is never theirs.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::app::App;
+use super::problem::Problem;
+
+/// Of so many places, one is never a stream's.
+const ONE_IN: usize = 4;
+
+/// The places for connections, and those of them that streams may have.
+#[derive(Debug, Clone)]
+pub struct Places {
+    connections: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+}
+
+impl Places {
+    /// So many connections at most; 0 is no limit.
+    pub fn new(most: usize) -> Self {
+        let most = match most {
+            0 => Semaphore::MAX_PERMITS,
+            most => most.min(Semaphore::MAX_PERMITS),
+        };
+        let streams = (most - most / ONE_IN).max(1);
+        Self {
+            connections: Arc::new(Semaphore::new(most)),
+            streams: Arc::new(Semaphore::new(streams)),
+        }
+    }
+
+    /// Whether the next connection has to wait.
+    pub fn are_taken(&self) -> bool {
+        self.connections.available_permits() == 0
+    }
+
+    /// Comes when there is a place. It stays free for the one who accepts connections: nobody else takes any.
+    pub async fn free(&self) {
+        drop(self.connections.acquire().await);
+    }
+
+    /// A connection's place, which it has until it ends; `None` when all are taken.
+    pub fn connection(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.connections).try_acquire_owned().ok()
+    }
+
+    /// A stream's place, which it has until it ends.
+    ///
+    /// # Errors
+    /// When streams have all that they may.
+    pub fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.streams)
+            .try_acquire_owned()
+            .map_err(|_| Problem::too_many_streams())
+    }
+}
+
+/// Ends the connection with this answer if others wait for a place.
+pub async fn make_room(State(app): State<App>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if app.places.are_taken() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_leave_a_part_of_the_places() {
+        for (most, streams) in [(800, 600), (4, 3), (1, 1)] {
+            let places = Places::new(most);
+            let taken: Vec<_> = std::iter::from_fn(|| places.stream().ok()).collect();
+            assert_eq!(taken.len(), streams, "of {most}");
+            drop(taken);
+            assert!(places.stream().is_ok(), "what ended leaves its place");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_again_when_its_connection_ends() {
+        let places = Places::new(1);
+        places.free().await;
+        let taken = places.connection();
+        assert!(taken.is_some() && places.are_taken() && places.connection().is_none());
+        tokio::join!(places.free(), async { drop(taken) });
+        assert!(!places.are_taken());
+        let unbounded = Places::new(0);
+        let taken = (unbounded.connection(), unbounded.stream());
+        assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.are_taken());
+    }
+}
