@@ -18,6 +18,7 @@ const LINKS: &[(&str, &str, &str, &str, &str)] = &[
     ("submit_feature", "201", "show_texts", "id", FEATURE),
     ("submit_feature", "201", "run_feature", "id", FEATURE),
     ("submit_feature", "201", "build_feature", "id", FEATURE),
+    ("submit_feature", "201", "edit_feature", "id", FEATURE),
     ("submit_feature", "201", "pause_feature", "id", FEATURE),
     ("submit_feature", "201", "cancel_feature", "id", FEATURE),
     ("submit_feature", "201", "show_run", "id", RUN),

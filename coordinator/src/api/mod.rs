@@ -13,6 +13,7 @@ mod described;
 mod dirs;
 mod docs;
 mod entries;
+mod feature_edit;
 mod features;
 mod feed;
 mod follow;

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, deps, described, features, follow, health, locate, memory, metrics, once, operations, restore,
-    retention, submit, system, tasks, texts, tokens, transcript,
+    access, deps, described, feature_edit, features, follow, health, locate, memory, metrics, once,
+    operations, restore, retention, submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -90,6 +90,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::build))
         .routes(routes!(features::review))
         .routes(routes!(texts::store))
+        .routes(routes!(feature_edit::edit))
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
         .routes(routes!(features::stop))

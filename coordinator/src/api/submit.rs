@@ -61,8 +61,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     let review_rounds = match request.review_rounds {
         None if steps.is_empty() => 0,
         None => DEFAULT_REVIEW_ROUNDS,
-        Some(rounds @ 0..=MOST_REVIEW_ROUNDS) => rounds,
-        Some(_) => return Err(Problem::invalid("`review_rounds` is 0 to 20")),
+        Some(rounds) => checked_rounds(rounds)?,
     };
     let approve = approved(&request.approve)?;
     let tasks = graph.nodes.len();
@@ -471,10 +470,17 @@ fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
     Ok(())
 }
 
-fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
+pub(super) fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
     match wished.unwrap_or_else(|| TaskDefaults::default().max_retries) {
         n @ 0..=100 => Ok(n),
         _ => Err(Problem::invalid("`max_retries` is 0 to 100")),
+    }
+}
+
+pub(super) fn checked_rounds(wished: i32) -> Result<i32, Problem> {
+    match wished {
+        rounds @ 0..=MOST_REVIEW_ROUNDS => Ok(rounds),
+        _ => Err(Problem::invalid("`review_rounds` is 0 to 20")),
     }
 }
 

@@ -14,7 +14,7 @@ use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts};
-use super::{branch, diff, feature_page, feature_text, pager, prune, review, submit};
+use super::{branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
@@ -72,6 +72,7 @@ pub enum FeatureCommand {
   ralph-coordinator feature tasks todo --edit
   ralph-coordinator feature tasks todo --file tasks.yaml")]
     Tasks(TextArgs),
+    Edit(Box<feature_edit::EditArgs>),
     /// Start a run of a feature that doesn't run; what no flag says is as in its last run
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
@@ -261,6 +262,14 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Plan(args) => feature_text::run(globals, &client, "plan", args).await?,
         FeatureCommand::Tasks(args) => feature_text::run(globals, &client, "tasks", args).await?,
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
+        FeatureCommand::Edit(args) => {
+            let feature = args.feature.clone();
+            let done = feature_edit::run(&client, *args).await?;
+            match format {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("edited {feature}\n"))?,
+            }
+        }
         FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
         FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,
         FeatureCommand::Review { run, show: true } => {

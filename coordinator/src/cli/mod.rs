@@ -20,6 +20,7 @@ mod editor;
 mod endpoint;
 mod feature;
 mod feature_chat;
+mod feature_edit;
 mod feature_page;
 mod feature_text;
 mod git;

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use super::steer::{self, Steered, TaskCommand};
-use super::{Signals, agent_graph, cascade};
+use super::{Signals, agent_graph, cascade, submit};
+use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps;
 use crate::store;
-use crate::store::edit::TaskEdit;
-use crate::store::feature::Text;
+use crate::store::edit::{FeatureEdit, TaskEdit};
+use crate::store::feature::{Locked, Text};
 
 /// Changes a task. One that is worked on, or done, is refused: what runs was told something else.
 /// `before` is the description that the change started from: when it is another one by now, nothing is stored.
@@ -63,6 +64,110 @@ pub async fn task(
     tx.commit().await?;
     signals.features.insert(feature);
     Ok((Steered::Done(1), signals))
+}
+
+/// Makes the limits and choices that a run is to have of those that it has, or says why there are none such.
+pub type Wished<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
+
+/// Changes a feature: what sessions are told and given that begin from now on. `before` is the description that the change started
+/// from, as in [`task`]. Counts the tasks that changed with it.
+pub async fn feature(
+    db: &PgPool,
+    id: FeatureId,
+    edit: &FeatureEdit,
+    before: Option<&str>,
+    run: Option<Wished<'_>>,
+    actor: &str,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    let features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(held) = features.get(&id) else {
+        return Ok((Steered::NotFound, Signals::default()));
+    };
+    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    if held.state == FeatureState::Cancelled {
+        return refused(format!(
+            "`{}` is cancelled: no session will begin that a change could concern; submit another feature",
+            held.name
+        ));
+    }
+    if held.has_dir && edit.max_parallel.is_some_and(|most| most > 1) {
+        return refused(format!(
+            "`{}` works in a folder itself, where one session works at a time; `max_parallel` stays 1",
+            held.name
+        ));
+    }
+    if let Some(text) = &edit.description {
+        let texts = store::feature::texts(&mut tx, id).await?.unwrap_or_default();
+        if before.is_some_and(|before| before != texts.description) {
+            return refused(
+                "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
+                    .to_owned(),
+            );
+        }
+        store::edit::describe(&mut tx, id, text).await?;
+    }
+    if let Some(wished) = run
+        && let Err(why) = change_run(&mut tx, held, wished).await?
+    {
+        return refused(why);
+    }
+    store::edit::feature(&mut tx, id, edit).await?;
+    let mut changed = 0;
+    if edit.max_retries.is_some() || edit.verify.is_some() {
+        let why = words_of_feature(edit);
+        changed = store::edit::tasks_of_feature(&mut tx, id, edit, actor, &why).await?;
+    }
+    tx.commit().await?;
+    let signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
+    Ok((Steered::Done(usize::try_from(changed).unwrap_or(0)), signals))
+}
+
+/// Changes the run that is under way, or what a draft was given for its first one. The inner error says why it can't.
+async fn change_run(
+    conn: &mut PgConnection,
+    held: &Locked,
+    wished: Wished<'_>,
+) -> sqlx::Result<Result<(), String>> {
+    let last = store::run::last(conn, held.id).await?;
+    if let Some(run) = last.as_ref().filter(|run| run.ended_at.is_none()) {
+        let settings = match wished(&run.settings) {
+            Ok(settings) => settings,
+            Err(why) => return Ok(Err(why)),
+        };
+        store::run::change(conn, run.id, &settings).await?;
+        if settings.agent != run.settings.agent {
+            // The queue holds the agent that each task needs.
+            store::ready::follow_run(conn, held.id).await?;
+        }
+        return Ok(Ok(()));
+    }
+    let (_, defaults) = store::feature::draft(conn, held.id).await?;
+    let draft = submit::first_run(conn, held.id).await?;
+    let (Some(draft), Some(defaults), None) = (draft, defaults, last) else {
+        return Ok(Err(format!(
+            "`{0}` doesn't run, so there are no limits and choices to change; `feature run {0}` takes them, and has those of the last \
+             run where it is told nothing",
+            held.name
+        )));
+    };
+    let settings = match wished(&draft) {
+        Ok(settings) => submit::value(&settings)?,
+        Err(why) => return Ok(Err(why)),
+    };
+    store::feature::keep_draft(conn, held.id, &settings, &defaults).await?;
+    Ok(Ok(()))
+}
+
+/// What was changed of a feature's tasks, for their logs.
+fn words_of_feature(edit: &FeatureEdit) -> String {
+    let retries = edit.max_retries.map(|n| format!("max_retries to `{n}`"));
+    let verify = edit.verify.map(|verify| format!("verify to `{verify}`"));
+    let changes: Vec<String> = [retries, verify].into_iter().flatten().collect();
+    format!("changed {}, with all of its feature", changes.join(", "))
 }
 
 /// Stores the task graph that a person wants in the place of the one that waits for their approval. `before` is the text that

@@ -143,7 +143,7 @@ pub(super) async fn within(
 }
 
 /// As it is kept.
-fn value(of: &impl Serialize) -> sqlx::Result<Value> {
+pub(super) fn value(of: &impl Serialize) -> sqlx::Result<Value> {
     serde_json::to_value(of).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 

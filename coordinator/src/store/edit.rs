@@ -51,6 +51,96 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
     Ok(())
 }
 
+/// What is to change of a feature; `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FeatureEdit {
+    pub description: Option<String>,
+    pub max_parallel: Option<i32>,
+    pub review_rounds: Option<i32>,
+    /// Of its tasks that are not over and that nobody works on.
+    pub max_retries: Option<i32>,
+    /// The same.
+    pub verify: Option<bool>,
+}
+
+/// Changes a feature that the caller holds: what stands on its row, and what a draft gives its first tasks.
+pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update features
+         set max_parallel = coalesce($2, max_parallel), review_rounds = coalesce($3, review_rounds), updated_at = now(),
+             task_defaults = task_defaults
+               || jsonb_strip_nulls(jsonb_build_object('max_retries', $4::integer, 'verify', $5::boolean))
+         where id = $1",
+        id.0,
+        edit.max_parallel,
+        edit.review_rounds,
+        edit.max_retries,
+        edit.verify,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Tells sessions of a feature that the caller holds another description: those of its tasks, and its steps that nobody works on,
+/// as long as they are told the same.
+pub async fn describe(conn: &mut PgConnection, id: FeatureId, text: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with steps as (
+           update task_texts x
+           set description = $2
+           from tasks t, feature_texts f
+           where t.feature_id = $1 and f.feature_id = $1 and x.task_id = t.id and x.description = f.description
+             and t.role in ('spec', 'plan', 'build', 'review') and t.state in ('pending', 'blocked', 'failed', 'needs_review')
+         )
+         update feature_texts set description = $2 where feature_id = $1",
+        id.0,
+        text,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Changes what the tasks of a feature that the caller holds were given, where nobody works on them and they are not over. The log of
+/// each that changes tells `why`. Returns how many.
+pub async fn tasks_of_feature(
+    conn: &mut PgConnection,
+    id: FeatureId,
+    edit: &FeatureEdit,
+    actor: &str,
+    why: &str,
+) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"with others as materialized (
+             select id
+             from tasks
+             where feature_id = $1 and role not in ('git', 'distill') and state in ('pending', 'blocked', 'failed', 'needs_review')
+               and (max_retries <> coalesce($2, max_retries) or verify <> coalesce($3, verify))
+             order by id
+             for update
+           ), changed as (
+             update tasks t
+             set max_retries = coalesce($2, t.max_retries), verify = coalesce($3, t.verify)
+             from others
+             where t.id = others.id
+             returning t.id
+           ), told as (
+             insert into task_logs (task_id, actor, what, why)
+             select id, $4, 'edit', $5 from changed
+           )
+           select count(*) as "n!" from changed"#,
+        id.0,
+        edit.max_retries,
+        edit.verify,
+        actor,
+        why,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC 2.2). Returns what of it
 /// the memory may have indexed.
 pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Vec<Uuid>> {

@@ -102,6 +102,23 @@ pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
+/// Queued tasks of a feature need the agent that its run names by now, after claims under way are over: the second pass sees what those
+/// put back.
+pub async fn follow_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
+    for _pass in 0..2 {
+        sqlx::query!(
+            "update ready_tasks q
+             set agent = agent_needed(q.kind, x.agent, r.agent)
+             from task_texts x, runs r
+             where q.feature_id = $1 and x.task_id = q.task_id and r.feature_id = q.feature_id and r.ended_at is null",
+            feature.0,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
 /// How long a queued task still waits for its time; 0 when its time has come or it isn't queued.
 pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64> {
     let delay = sqlx::query_scalar!(

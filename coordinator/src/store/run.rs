@@ -124,6 +124,35 @@ pub async fn allow(
     Ok(())
 }
 
+/// Gives an open run other limits and choices.
+pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs
+         set max_iterations = $2, max_time_ms = $3, max_cost_usd = $4, max_tokens = $5, session_ms = $6, idle_ms = $7,
+             output_bytes = $8, backoff_ms = $9, model = $10, model_strategy = $11, agent = $12, gate = $13,
+             limit_grows = $14, review = $15
+         where id = $1 and ended_at is null",
+        id.0,
+        settings.max_iterations,
+        settings.max_time_ms,
+        settings.max_cost_usd,
+        settings.max_tokens,
+        settings.session_ms,
+        settings.idle_ms,
+        settings.output_bytes,
+        settings.backoff_ms,
+        settings.model,
+        settings.model_strategy.as_str(),
+        settings.agent,
+        &settings.gate,
+        settings.limit_grows,
+        settings.review,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Adds to what a run used.
 pub async fn spend(conn: &mut PgConnection, id: RunId, spent: &Spent) -> sqlx::Result<()> {
     sqlx::query!(

@@ -13,6 +13,7 @@ mod described;
 mod diffs;
 mod doors;
 mod edits;
+mod feature_edits;
 mod glance;
 mod graph;
 mod idea;

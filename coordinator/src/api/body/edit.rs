@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::RunWish;
+
 /// `PATCH /api/v1/tasks/{id}`: what isn't given stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,4 +41,34 @@ pub struct EditTask {
     /// Paths that it changes, such as `src/api/**`, instead of those that were declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
+}
+
+/// `PATCH /api/v1/features/{id}`: what isn't given stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditFeature {
+    /// What it is about, as agents are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The description that the change started from; when it isn't the stored one any more, nothing is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Sessions that may run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_parallel: Option<i32>,
+    /// How often the whole is reviewed at most when its tasks are done, with those reviews that it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 20)]
+    pub review_rounds: Option<i32>,
+    /// Retries of its tasks that are not over and that nobody works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub max_retries: Option<i32>,
+    /// Whether attempts at these tasks are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<bool>,
+    /// Limits and choices of the run that is under way, or of the first one where none was; what isn't given stays.
+    #[serde(default)]
+    pub run: RunWish,
 }

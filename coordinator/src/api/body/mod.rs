@@ -12,7 +12,7 @@ mod texts;
 mod token;
 mod transcript;
 
-pub use edit::EditTask;
+pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
