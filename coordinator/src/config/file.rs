@@ -361,7 +361,6 @@ mod tests {
             keep_attempts_days = 7
             [telemetry]
             endpont = \"http://127.0.0.1:4318\"
-            anything = 1
             [limits]
             max_time = \"2h\"
             [memory]
