@@ -5,6 +5,9 @@ use serde::Deserialize;
 use super::file::chosen;
 use crate::tracer::{ENDPOINT_VARIABLES, Tracer};
 
+/// Where collectors take OTLP over gRPC.
+const GRPC_PORT: u16 = 4317;
+
 /// `[telemetry]`
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -35,16 +38,29 @@ impl Telemetry {
         let named = ENDPOINT_VARIABLES
             .iter()
             .find_map(|name| variable(name).filter(|value| !value.is_empty()));
+        let is_by_variable = named.is_some();
         let Some(endpoint) = chosen(named, self.endpoint.as_deref()).filter(|address| !address.is_empty())
         else {
             return Ok(None);
         };
-        let web = reqwest::Url::parse(&endpoint).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        let url = reqwest::Url::parse(&endpoint).ok();
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+        if is_by_variable && url.is_none() {
+            // It may be meant for other programs, which speak gRPC: nothing should stand still for it.
+            tracing::warn!(
+                "no traces are sent: OTEL_EXPORTER_OTLP_ENDPOINT is no address of an OTLP receiver over HTTP"
+            );
+            return Ok(None);
+        }
         anyhow::ensure!(
-            web,
-            "telemetry.endpoint (or OTEL_EXPORTER_OTLP_ENDPOINT) is no address; expected that of an OTLP receiver over HTTP, \
-             such as http://127.0.0.1:4318"
+            url.is_some(),
+            "telemetry.endpoint is no address; expected that of an OTLP receiver over HTTP, such as http://127.0.0.1:4318"
         );
+        if url.and_then(|url| url.port()) == Some(GRPC_PORT) {
+            tracing::warn!(
+                "traces are sent over HTTP; port {GRPC_PORT} is usually for gRPC, and 4318 for HTTP"
+            );
+        }
         Tracer::new(&endpoint).map(Some)
     }
 }

@@ -7,7 +7,7 @@ use opentelemetry::trace::{
     Event, Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
 };
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{Protocol, RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 
@@ -40,6 +40,7 @@ impl Exporter {
         let mut builder = SpanExporter::builder()
             .with_http()
             .with_http_client(http)
+            .with_protocol(Protocol::HttpBinary)
             // Whoever calls tries again, after longer than this would.
             .with_retry_policy(RetryPolicy::disabled());
         // Its variables it reads itself.

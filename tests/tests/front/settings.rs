@@ -93,13 +93,13 @@ fn a_variable_that_is_empty_is_not_set() {
 #[test]
 fn a_table_that_does_nothing_says_so_once() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "[telemetry]\nendpoint = \"http://127.0.0.1:4317\"\n[limits]\nmax_cots = 1\n";
+    let text = "[sandbox]\nkind = \"none\"\n[limits]\nmax_cots = 1\n";
     std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
     let (_, said) = config(folder.path(), &[], &[]);
     let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
     assert_eq!(
         (
-            lines("telemetry"),
+            lines("this table"),
             lines("does nothing"),
             lines("limits.max_cots")
         ),
