@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_nats::connection::State as Connection;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -11,8 +12,10 @@ use sqlx::PgConnection;
 use tokio::sync::Mutex;
 
 use super::app::App;
+use super::load::{self, Counts, Now, Own};
 use super::problem::Problem;
 use crate::store;
+use crate::store::figures;
 use crate::store::upkeep::Fates;
 use crate::store::vectors::Progress;
 use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
@@ -20,25 +23,30 @@ use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 /// Prometheus' text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How long a count of all that was learned is told: each reads the whole memory, and those who ask do so all the time.
+/// How long a count is told that reads much: who asks does so all the time.
 const COUNTED: Duration = Duration::from_secs(60);
 
-/// What became of all that was learned, as it was counted last.
+/// What became of all that was learned, and of all the work, as it was counted last.
 #[derive(Debug, Clone, Default)]
-pub struct Counted(Arc<Mutex<Option<(Instant, Fates)>>>);
+pub struct Counted(Arc<Mutex<Option<(Instant, Fates, Counts)>>>);
 
 impl Counted {
     /// Counts it anew when that is long ago. Who asks meanwhile waits and gets the same.
-    async fn fates(&self, conn: &mut PgConnection) -> sqlx::Result<Fates> {
+    async fn counts(&self, conn: &mut PgConnection) -> sqlx::Result<(Fates, Counts)> {
         let mut last = self.0.lock().await;
-        if let Some((at, fates)) = &*last
+        if let Some((at, fates, counts)) = &*last
             && at.elapsed() < COUNTED
         {
-            return Ok(fates.clone());
+            return Ok((fates.clone(), counts.clone()));
         }
-        let fates = store::upkeep::fates(conn, None).await?;
-        *last = Some((Instant::now(), fates.clone()));
-        Ok(fates)
+        let fates = store::upkeep::fates(&mut *conn, None).await?;
+        let counts = Counts {
+            totals: figures::totals(&mut *conn).await?,
+            ended: figures::ended(&mut *conn).await?,
+            drifted: figures::drifted(&mut *conn).await?,
+        };
+        *last = Some((Instant::now(), fates.clone(), counts.clone()));
+        Ok((fates, counts))
     }
 }
 
@@ -55,8 +63,23 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
     let mut conn = app.db().await?;
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
-    let fates = app.counted.fates(&mut conn).await?;
+    let (fates, counts) = app.counted.counts(&mut conn).await?;
+    let now = Now {
+        loads: load::with_resting(figures::loads(&mut conn).await?, system.pools.keys()),
+        features: figures::features(&mut conn).await?,
+        sessions: system.live_sessions,
+        need_person: system.needs_person.tasks,
+        undelivered: system.undelivered.as_ref().map_or(0, |them| them.notices),
+        shut_out: system.waiting.clone(),
+    };
+    let own = Own {
+        version: env!("CARGO_PKG_VERSION"),
+        is_connected: app.deps.bus.client.connection_state() == Connection::Connected,
+        connections: app.deps.db.size(),
+        idle: app.deps.db.num_idle(),
+    };
     let mut text = render(&system, &memory, &fates);
+    text += &load::render(&now, &counts, &own);
     if let Some(embedder) = &app.deps.settings.embedder {
         let progress = store::vectors::progress(&mut conn, embedder.model()).await?;
         text += &embeddings(&progress, embedder.trouble().is_some());
@@ -106,17 +129,7 @@ fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
             let _ = writeln!(text, "ralph_{name}{labels} {value}");
         }
     };
-    let running = system
-        .features
-        .iter()
-        .filter(|f| f.status.as_str() == "running")
-        .count();
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    gauge(
-        "features_running",
-        "Features that run.",
-        &[(String::new(), count(running))],
-    );
     let pools = |value: fn(&view::Pool) -> i64| -> Vec<(String, i64)> {
         system
             .pools
@@ -198,8 +211,7 @@ mod tests {
     use crate::domain::recall::Kind;
     use crate::store::view::{NeedsPerson, Pool};
 
-    #[test]
-    fn figures_have_prometheus_form() {
+    fn rendered() -> String {
         let system = SystemView {
             version: String::new(),
             features: Vec::new(),
@@ -225,7 +237,12 @@ mod tests {
             merged: 9,
             made: 2,
         };
-        let text = render(&system, &memory, &fates);
+        render(&system, &memory, &fates)
+    }
+
+    #[test]
+    fn figures_have_prometheus_form() {
+        let text = rendered();
         for line in [
             "ralph_tasks_ready{pool=\"gpu\"} 7",
             "ralph_slots{pool=\"gpu\"} 4",

@@ -19,6 +19,7 @@ mod feed;
 mod follow;
 mod health;
 mod links;
+mod load;
 mod locate;
 mod memory;
 mod metrics;

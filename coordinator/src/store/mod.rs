@@ -13,6 +13,7 @@ pub mod door;
 pub mod earlier;
 pub mod edit;
 pub mod feature;
+pub mod figures;
 pub mod hold;
 pub mod idempotency;
 pub mod import;

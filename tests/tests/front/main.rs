@@ -14,6 +14,7 @@ mod diffs;
 mod doors;
 mod edits;
 mod feature_edits;
+mod figures;
 mod glance;
 mod graph;
 mod idea;

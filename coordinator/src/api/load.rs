@@ -1,0 +1,368 @@
+//! What `/metrics` says of the work: how much there is, what came of it, what it cost, and how the coordinator is that answers.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write as _};
+
+use crate::domain::states::FeatureState;
+use crate::store::figures::{Ended, Features, Load, Totals};
+use crate::store::view::WaitingView;
+
+/// What is read anew for everybody who asks.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Now {
+    pub loads: Vec<Load>,
+    pub features: Vec<Features>,
+    /// Sessions and integrations under way.
+    pub sessions: i64,
+    /// What no worker can start now.
+    pub shut_out: Vec<WaitingView>,
+    pub need_person: i64,
+    pub undelivered: i64,
+}
+
+/// What is counted once a minute.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub totals: Totals,
+    pub ended: Vec<Ended>,
+    pub drifted: i64,
+}
+
+/// What a coordinator knows of itself alone.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Own {
+    pub version: &'static str,
+    pub is_connected: bool,
+    pub connections: u32,
+    pub idle: usize,
+}
+
+/// The same with the pools that have nothing to do: who takes workers away must be told that, rather than nothing.
+pub fn with_resting<'a>(mut loads: Vec<Load>, pools: impl IntoIterator<Item = &'a String>) -> Vec<Load> {
+    for pool in pools {
+        if loads.iter().all(|load| load.pool != *pool) {
+            loads.push(Load {
+                pool: pool.clone(),
+                ..Load::default()
+            });
+        }
+    }
+    loads
+}
+
+/// Tells all of it.
+pub fn render(now: &Now, counts: &Counts, own: &Own) -> String {
+    let mut text = String::new();
+    pools(&mut text, now);
+    work(&mut text, now);
+    outcomes(&mut text, counts);
+    health(&mut text, now, counts, own);
+    text
+}
+
+fn pools(text: &mut String, now: &Now) {
+    let pool = |load: &Load| label("pool", &load.pool);
+    family(
+        text,
+        "gauge",
+        "slots_busy",
+        "Sessions and integrations under way.",
+        now.loads.iter().map(|load| (pool(load), load.busy)),
+    );
+    family(
+        text,
+        "gauge",
+        "slots_wanted",
+        "Those, and tasks that could start now as far as their features have room: as many slots would be busy.",
+        now.loads.iter().map(|load| (pool(load), load.wanted)),
+    );
+    family(
+        text,
+        "gauge",
+        "ready_oldest_seconds",
+        "How long the one waits that waits longest, of the tasks that are next.",
+        now.loads.iter().map(|load| (pool(load), load.waits_s)),
+    );
+    let mut shut_out: BTreeMap<&str, i64> = BTreeMap::new();
+    for waiting in &now.shut_out {
+        *shut_out.entry(&waiting.pool).or_default() += waiting.tasks;
+    }
+    family(
+        text,
+        "gauge",
+        "tasks_shut_out",
+        "Tasks that could start, but that no worker can start now.",
+        shut_out
+            .into_iter()
+            .map(|(pool, tasks)| (label("pool", pool), tasks)),
+    );
+}
+
+fn work(text: &mut String, now: &Now) {
+    family(
+        text,
+        "gauge",
+        "features",
+        "Features by status.",
+        now.features
+            .iter()
+            .map(|row| (label("status", row.state.as_str()), row.features)),
+    );
+    let sum = |of: fn(&Features) -> i64| -> i64 {
+        let under_way = |row: &&Features| matches!(row.state, FeatureState::Running | FeatureState::Paused);
+        now.features.iter().filter(under_way).map(of).sum()
+    };
+    let pending = sum(|row| row.pending);
+    // The two are of slightly different moments.
+    let in_progress = now.sessions.min(pending);
+    let tasks = [
+        ("pending", pending - in_progress),
+        ("in_progress", in_progress),
+        ("blocked", sum(|row| row.blocked)),
+        ("done", sum(|row| row.done)),
+        ("failed", sum(|row| row.failed)),
+        ("cancelled", sum(|row| row.cancelled)),
+        ("skipped", sum(|row| row.skipped)),
+        ("needs_review", sum(|row| row.needs_review)),
+    ];
+    family(
+        text,
+        "gauge",
+        "tasks",
+        "Tasks of features that run or are paused, by status.",
+        tasks.map(|(status, n)| (label("status", status), n)),
+    );
+    family(
+        text,
+        "gauge",
+        "tasks_need_person",
+        "Tasks of all features that wait for a person.",
+        [(String::new(), now.need_person)],
+    );
+}
+
+fn outcomes(text: &mut String, counts: &Counts) {
+    let ended = counts.ended.iter().map(|row| {
+        let labels = format!(
+            "{{kind=\"{}\",outcome=\"{}\"}}",
+            row.kind.as_str(),
+            row.outcome.as_str()
+        );
+        (labels, row.sessions)
+    });
+    family(
+        text,
+        "gauge",
+        "sessions_ended",
+        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
+        ended,
+    );
+    let totals = &counts.totals;
+    let tokens = [("input", totals.input_tokens), ("output", totals.output_tokens)];
+    // Gauges: they fall when a feature is deleted.
+    family(
+        text,
+        "gauge",
+        "tokens",
+        "Tokens that all runs used.",
+        tokens.map(|(direction, n)| (label("direction", direction), n)),
+    );
+    family(
+        text,
+        "gauge",
+        "cost_usd",
+        "What all runs cost. US dollars.",
+        [(String::new(), totals.cost_usd)],
+    );
+    family(
+        text,
+        "gauge",
+        "iterations",
+        "Iterations of all runs.",
+        [(String::new(), totals.iterations)],
+    );
+    family(
+        text,
+        "gauge",
+        "iterations_succeeded",
+        "Those that succeeded.",
+        [(String::new(), totals.succeeded)],
+    );
+}
+
+fn health(text: &mut String, now: &Now, counts: &Counts, own: &Own) {
+    family(
+        text,
+        "counter",
+        "bad_reports_total",
+        "Reports that could not be applied and were set aside.",
+        [(String::new(), counts.totals.bad_reports)],
+    );
+    family(
+        text,
+        "gauge",
+        "counters_drifted",
+        "Running features whose counters a recount of their tasks doesn't give, of the newest 20.",
+        [(String::new(), counts.drifted)],
+    );
+    family(
+        text,
+        "gauge",
+        "notices_undelivered",
+        "Notices of the last day that did not reach whoever is to be told, up to 1,000.",
+        [(String::new(), now.undelivered)],
+    );
+    family(
+        text,
+        "gauge",
+        "database_bytes",
+        "Size of the database.",
+        [(String::new(), counts.totals.database_bytes)],
+    );
+    family(
+        text,
+        "gauge",
+        "broker_connected",
+        "Whether this coordinator is connected to NATS.",
+        [(String::new(), u8::from(own.is_connected))],
+    );
+    let idle = u32::try_from(own.idle).unwrap_or(u32::MAX);
+    let connections = [("idle", idle), ("busy", own.connections.saturating_sub(idle))];
+    family(
+        text,
+        "gauge",
+        "database_connections",
+        "Connections to Postgres of this coordinator, those for claims and reports left out.",
+        connections.map(|(state, n)| (label("state", state), n)),
+    );
+    family(
+        text,
+        "gauge",
+        "build_info",
+        "Release of this coordinator.",
+        [(label("version", own.version), 1)],
+    );
+}
+
+fn label(name: &str, value: &str) -> String {
+    format!("{{{name}=\"{value}\"}}")
+}
+
+/// One family in Prometheus' form.
+fn family<V: Display>(
+    text: &mut String,
+    kind: &str,
+    name: &str,
+    help: &str,
+    rows: impl IntoIterator<Item = (String, V)>,
+) {
+    let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} {kind}");
+    for (labels, value) in rows {
+        let _ = writeln!(text, "ralph_{name}{labels} {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::kind::SessionKind;
+
+    use super::*;
+    use crate::domain::states::Outcome;
+
+    fn features(state: FeatureState, pending: i64, done: i64) -> Features {
+        Features {
+            state,
+            features: 2,
+            pending,
+            blocked: 0,
+            done,
+            failed: 0,
+            cancelled: 0,
+            skipped: 0,
+            needs_review: 0,
+        }
+    }
+
+    #[test]
+    fn pools_that_rest_are_told_of_once() {
+        let busy = Load {
+            pool: "gpu".to_owned(),
+            busy: 1,
+            wanted: 1,
+            waits_s: 0.0,
+        };
+        let pools = ["cpu".to_owned(), "gpu".to_owned()];
+        let loads = with_resting(vec![busy], &pools);
+        let told: Vec<(&str, i64)> = loads
+            .iter()
+            .map(|load| (load.pool.as_str(), load.wanted))
+            .collect();
+        assert_eq!(told, [("gpu", 1), ("cpu", 0)]);
+    }
+
+    #[test]
+    fn what_there_is_to_do_and_what_came_of_it_is_told() {
+        let now = Now {
+            loads: vec![Load {
+                pool: "gpu".to_owned(),
+                busy: 3,
+                wanted: 7,
+                waits_s: 1.5,
+            }],
+            features: vec![
+                features(FeatureState::Running, 10, 4),
+                features(FeatureState::Paused, 1, 1),
+                features(FeatureState::Done, 0, 100),
+            ],
+            sessions: 3,
+            shut_out: Vec::new(),
+            need_person: 2,
+            undelivered: 1,
+        };
+        let counts = Counts {
+            totals: Totals {
+                cost_usd: 12.25,
+                input_tokens: 4_000_000_000,
+                bad_reports: 1,
+                ..Totals::default()
+            },
+            ended: vec![Ended {
+                kind: SessionKind::Work,
+                outcome: Outcome::Done,
+                sessions: 9,
+            }],
+            drifted: 0,
+        };
+        let own = Own {
+            version: "1.2.3",
+            is_connected: true,
+            connections: 9,
+            idle: 4,
+        };
+        let text = render(&now, &counts, &own);
+        for line in [
+            "ralph_slots_busy{pool=\"gpu\"} 3",
+            "ralph_slots_wanted{pool=\"gpu\"} 7",
+            "ralph_ready_oldest_seconds{pool=\"gpu\"} 1.5",
+            "ralph_features{status=\"done\"} 2",
+            "ralph_tasks{status=\"pending\"} 8",
+            "ralph_tasks{status=\"in_progress\"} 3",
+            "ralph_tasks{status=\"done\"} 5",
+            "ralph_tasks_need_person 2",
+            "ralph_sessions_ended{kind=\"work\",outcome=\"done\"} 9",
+            "ralph_tokens{direction=\"input\"} 4000000000",
+            "ralph_cost_usd 12.25",
+            "ralph_bad_reports_total 1",
+            "ralph_counters_drifted 0",
+            "ralph_notices_undelivered 1",
+            "ralph_broker_connected 1",
+            "ralph_database_connections{state=\"busy\"} 5",
+            "ralph_build_info{version=\"1.2.3\"} 1",
+        ] {
+            assert!(text.lines().any(|has| has == line), "{line} in {text}");
+        }
+    }
+}

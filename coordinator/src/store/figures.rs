@@ -1,0 +1,215 @@
+//! Figures for who watches and who scales (DESIGN 4, 8): the same whichever coordinator is asked, and each look is bounded
+//! or reads a row a run or a feature.
+
+use ralph_shared::kind::SessionKind;
+use sqlx::PgConnection;
+
+use crate::domain::states::{FeatureState, Outcome};
+
+/// Entries of a feature that are looked at in a pool, beside as many as it may have sessions: verifications and integrations
+/// need no room.
+const FOLLOW_UPS: i32 = 32;
+/// Of all sessions that ended, those are counted that are among so many that began last.
+const BEGAN_LAST: i64 = 10_000;
+/// Running features that are recounted, the newest ones.
+const RECOUNTED: i64 = 20;
+/// Tasks that each of them may have: a recount reads them all.
+const RECOUNTED_TASKS: i32 = 20_000;
+
+/// What a pool has to do.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Load {
+    pub pool: String,
+    /// Sessions and integrations under way.
+    pub busy: i64,
+    /// These, and what could start now as far as features have room for it.
+    pub wanted: i64,
+    /// How long the one of them waits that waits longest. Seconds.
+    pub waits_s: f64,
+}
+
+/// What each pool has to do that has something to do. A run's limits are left to claims. A feature whose tasks wait in several
+/// pools has its room in each of them, since nobody knows which will take it.
+pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
+    sqlx::query_as!(
+        Load,
+        r#"with recursive pairs as (
+             (select pool, agent from ready_tasks order by pool, agent limit 1)
+             union all
+             select next.pool, next.agent
+             from pairs
+             cross join lateral (
+               select pool, agent
+               from ready_tasks
+               where (pool, agent) > (pairs.pool, pairs.agent)
+               order by pool, agent
+               limit 1
+             ) next
+           ), live as materialized (
+             select d.feature_id, x.pool, count(*) as sessions, count(*) filter (where d.kind <> 'integrate') as running
+             from dispatches d
+             cross join lateral (select pool from task_texts where task_id = d.task_id limit 1) x
+             where d.state = 'live'
+             group by d.feature_id, x.pool
+           ), with_room as materialized (
+             -- In a folder one session works at a time.
+             select f.id, case when f.dir is null then f.max_parallel else 1 end as max_parallel,
+                    case when f.dir is null then f.max_parallel else 1 end - coalesce(sum(live.running), 0) as room
+             from features f
+             left join live on live.feature_id = f.id
+             where f.state = 'running'
+             group by f.id
+           ), next as (
+             select p.pool, least(sum(q.begins), greatest(f.room, 0)) + sum(q.follows) as startable, max(q.waits) as waits
+             from with_room f
+             cross join pairs p
+             cross join lateral (
+               select count(*) filter (where b.priority > -2147483647) as begins,
+                      count(*) filter (where b.priority <= -2147483647) as follows,
+                      extract(epoch from now() - min(b.not_before)) as waits
+               from (
+                 select priority, not_before
+                 from ready_tasks
+                 where pool = p.pool and agent = p.agent and feature_id = f.id and not_before <= now()
+                 order by priority, task_id
+                 limit f.max_parallel + $1
+               ) b
+             ) q
+             group by p.pool, f.id, f.room
+           )
+           select pool as "pool!", sum(busy)::bigint as "busy!", (sum(busy) + sum(startable))::bigint as "wanted!",
+                  coalesce(max(waits), 0)::float8 as "waits_s!"
+           from (
+             select pool, sessions as busy, 0 as startable, null as waits from live
+             union all
+             select pool, 0, startable, waits from next
+           ) p
+           group by pool
+           order by pool"#,
+        FOLLOW_UPS,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Features in one state, and their counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Features {
+    pub state: FeatureState,
+    pub features: i64,
+    /// What is in progress among them.
+    pub pending: i64,
+    pub blocked: i64,
+    pub done: i64,
+    pub failed: i64,
+    pub cancelled: i64,
+    pub skipped: i64,
+    pub needs_review: i64,
+}
+
+/// All features, by state.
+pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
+    sqlx::query_as!(
+        Features,
+        r#"select state as "state!: FeatureState", count(*) as "features!", sum(pending)::bigint as "pending!",
+                  sum(blocked)::bigint as "blocked!", sum(done)::bigint as "done!", sum(failed)::bigint as "failed!",
+                  sum(cancelled)::bigint as "cancelled!", sum(skipped)::bigint as "skipped!", sum(needs_review)::bigint as "needs_review!"
+           from features
+           group by state
+           order by state"#
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// What was used and left so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Totals {
+    /// Of the runs of all features that were not deleted. US dollars.
+    pub cost_usd: f64,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub iterations: i64,
+    pub succeeded: i64,
+    /// Reports that were set aside, ever.
+    pub bad_reports: i64,
+    pub database_bytes: i64,
+}
+
+/// Adds it up.
+pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
+    sqlx::query_as!(
+        Totals,
+        r#"select coalesce(sum(cost_usd), 0) as "cost_usd!", coalesce(sum(input_tokens), 0)::bigint as "input_tokens!",
+                  coalesce(sum(output_tokens), 0)::bigint as "output_tokens!", coalesce(sum(iterations), 0)::bigint as "iterations!",
+                  coalesce(sum(succeeded), 0)::bigint as "succeeded!",
+                  (select coalesce(max(id), 0) from bad_reports) as "bad_reports!",
+                  pg_database_size(current_database()) as "database_bytes!"
+           from runs"#
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Sessions of a kind that ended in one way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Ended {
+    pub kind: SessionKind,
+    pub outcome: Outcome,
+    pub sessions: i64,
+}
+
+/// What ended in the last ten minutes, of the sessions that began last.
+pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<Ended>> {
+    sqlx::query_as!(
+        Ended,
+        r#"select kind as "kind!: SessionKind", outcome as "outcome!: Outcome", count(*) as "sessions!"
+           from (
+             select kind, outcome, settled_at from dispatches order by id desc limit $1
+           ) d
+           where settled_at > now() - interval '10 minutes' and outcome is not null
+           group by kind, outcome
+           order by kind, outcome"#,
+        BEGAN_LAST,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Of the newest running features, as far as they are of a usual size, how many have counters that a recount doesn't give. One
+/// statement sees counters and tasks of the same moment.
+pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar!(
+        r#"with chosen as materialized (
+             select id, pending, blocked, done, failed, cancelled, skipped, needs_review
+             from features
+             where state = 'running' and pending + blocked + done + failed + cancelled + skipped + needs_review <= $1
+             order by id desc
+             limit $2
+           ), counted as materialized (
+             select feature_id, count(*) filter (where state in ('pending', 'in_progress')) as pending,
+                    count(*) filter (where state = 'blocked') as blocked, count(*) filter (where state = 'done') as done,
+                    count(*) filter (where state = 'failed') as failed, count(*) filter (where state = 'cancelled') as cancelled,
+                    count(*) filter (where state = 'skipped') as skipped,
+                    count(*) filter (where state = 'needs_review') as needs_review
+             from tasks
+             where feature_id = any(array(select id from chosen))
+             group by feature_id
+           )
+           select count(*) as "n!"
+           from chosen f
+           left join counted c on c.feature_id = f.id
+           where (f.pending, f.blocked, f.done, f.failed, f.cancelled, f.skipped, f.needs_review)
+                 is distinct from
+                 (coalesce(c.pending, 0), coalesce(c.blocked, 0), coalesce(c.done, 0), coalesce(c.failed, 0), coalesce(c.cancelled, 0),
+                  coalesce(c.skipped, 0), coalesce(c.needs_review, 0))"#,
+        RECOUNTED_TASKS,
+        RECOUNTED,
+    )
+    .fetch_one(conn)
+    .await
+}

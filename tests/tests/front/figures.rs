@@ -1,0 +1,70 @@
+//! What `/metrics` tells who scales workers, and who watches.
+
+use ralph_tests::harness::World;
+use reqwest::Method;
+
+use crate::caller::{ADMIN, Api};
+
+async fn figures(api: &Api) -> String {
+    let figures = api.send(Method::GET, "/metrics", Some(ADMIN), None).await;
+    figures.text().await.unwrap()
+}
+
+fn has(figures: &str, line: &str) {
+    assert!(figures.lines().any(|has| has == line), "{line} in {figures}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_slots_are_wanted_as_features_have_room_for() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let list = |n: usize, pool: &str| -> String {
+        (0..n)
+            .map(|n| format!("- {{key: t{n}, title: Task {n}, pool: {pool}}}\n"))
+            .collect()
+    };
+    // A feature has room for four sessions where nobody says otherwise.
+    api.submit("large", &list(6, "gpu")).await;
+    api.submit("small", &list(2, "gpu")).await;
+    api.submit("other", &list(1, "cpu")).await;
+    let told = figures(&api).await;
+    for line in [
+        "ralph_tasks_ready{pool=\"gpu\"} 8",
+        "ralph_slots_wanted{pool=\"gpu\"} 6",
+        "ralph_slots_wanted{pool=\"cpu\"} 1",
+        "ralph_slots_busy{pool=\"gpu\"} 0",
+        "ralph_features{status=\"running\"} 3",
+        "ralph_tasks{status=\"pending\"} 9",
+        "ralph_broker_connected 1",
+    ] {
+        has(&told, line);
+    }
+    let paused = api
+        .send(Method::POST, "/api/v1/features/large/pause", Some(ADMIN), None)
+        .await;
+    assert!(paused.status().is_success(), "{}", paused.status());
+    let told = figures(&api).await;
+    has(&told, "ralph_slots_wanted{pool=\"gpu\"} 2");
+    has(&told, "ralph_features{status=\"paused\"} 1");
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_that_a_recount_does_not_give_are_told() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n")
+        .await;
+    has(&figures(&api).await, "ralph_counters_drifted 0");
+    api.stop().await;
+    sqlx::query("update features set pending = pending + 1")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    // Each coordinator counts once a minute; this one didn't yet.
+    let api = Api::start(&world).await;
+    has(&figures(&api).await, "ralph_counters_drifted 1");
+    api.stop().await;
+    world.stop().await;
+}
