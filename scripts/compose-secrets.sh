@@ -12,6 +12,7 @@ set -eu
 umask 077
 
 cd "$(dirname "$0")/.."
+. scripts/secret.sh
 folder=${1:-${RALPH_COMPOSE_DIR:-.ralph/compose}}
 url=http://127.0.0.1:${RALPH_PORT:-7226}
 
@@ -29,11 +30,6 @@ if [ -e "$folder" ]; then
     echo "compose-secrets: the secrets are there already: $folder" >&2
     exit 0
 fi
-
-# 192 bits; a letter first, since nats-server reads what looks like a number as one.
-secret() {
-    printf 's%s' "$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')"
-}
 
 mkdir -p "$(dirname "$folder")"
 new=$(mktemp -d "$folder.XXXXXX")
