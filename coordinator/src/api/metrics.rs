@@ -205,7 +205,10 @@ fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::domain::recall::Kind;
@@ -256,5 +259,45 @@ mod tests {
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in {text}");
         }
+    }
+
+    /// Every file below a folder.
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        entries
+            .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
+            .collect()
+    }
+
+    #[test]
+    fn dashboards_alarms_and_autoscaling_name_figures_that_are_told() {
+        let mut text = rendered() + &embeddings(&Progress::default(), false);
+        text += &load::render(&Now::default(), &Counts::default(), &Own::default());
+        let told: BTreeSet<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .filter_map(|family| family.split(' ').next())
+            .collect();
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+        let (mut named, mut unknown) = (BTreeSet::new(), Vec::new());
+        for file in ["observability", "kubernetes"]
+            .map(|folder| files(&deploy.join(folder)))
+            .concat()
+        {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+                if !word.starts_with("ralph_") {
+                    continue;
+                }
+                if !told.contains(word) {
+                    unknown.push(format!("{word} in {}", file.display()));
+                }
+                named.insert(word.to_owned());
+            }
+        }
+        assert!(unknown.is_empty(), "{unknown:#?} of {told:#?}");
+        assert!(named.len() > 20, "{named:?}");
     }
 }
