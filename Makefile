@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test man test-agents fuzz-api bench bench-peers bench-memory fuzz soak compose-test lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build demo test man test-agents fuzz-api bench bench-peers bench-memory fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -51,6 +51,9 @@ soak: setup build ## Kill and halt workers 60 times while they do a feature of 3
 
 compose-test: setup ## Run docker-compose.yml in containers, from submit to Complete, with killed workers (Linux, root)
 	@scripts/compose-test.sh
+
+check-deploy: ## Check Compose files, Kubernetes manifests, rules and dashboards, with tools from PyPI, npm and Debian (no cluster)
+	@scripts/check-deploy.sh
 
 lint: setup ## Check format, lints, documentation, licences and the query cache
 	cargo fmt --all --check
