@@ -8,6 +8,7 @@
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`machine`] | which machine this is |
+//! | [`nearest`] | files that are found by walking up, and whose they have to be |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
 //! | [`wire`] | the messages, one file a message |
@@ -21,6 +22,7 @@ pub mod ids;
 pub mod kind;
 pub mod logging;
 pub mod machine;
+pub mod nearest;
 pub mod requires;
 pub mod sigil;
 pub mod subjects;

@@ -277,7 +277,7 @@ fn config() -> Finding {
         Err(error) => Finding::other(
             "configuration",
             Status::Missing,
-            "not found",
+            "not usable",
             format!("{error:#}"),
         ),
     }
@@ -338,15 +338,10 @@ async fn running(globals: &Globals) -> Finding {
     let check = "coordinator";
     let endpoint = match endpoint::find(globals) {
         Ok(endpoint) => endpoint,
-        Err(_) => {
+        Err(error) => {
             let folder = globals.data.clone().unwrap_or_else(|| PathBuf::from(".ralph"));
             let found = format!("none runs (data folder {})", folder.display());
-            return Finding::other(
-                check,
-                Status::Note,
-                found,
-                "`ralph-coordinator up` starts everything",
-            );
+            return Finding::other(check, Status::Note, found, format!("{error:#}"));
         }
     };
     let url = endpoint.url.clone();

@@ -16,7 +16,7 @@ pub struct Endpoint {
     pub token: String,
 }
 
-/// Finds it.
+/// Finds it. A token that was told is sent only to an address, or to the `up` of a folder, that was told as well.
 ///
 /// # Errors
 /// When nothing was told and no `up` runs; the message says what to do.
@@ -25,6 +25,13 @@ pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
     let (url, token) = (told(&globals.url), told(&globals.token));
     if let (Some(url), Some(token)) = (&url, &token) {
         return Ok(endpoint(url, token.clone()));
+    }
+    if url.is_none() && token.is_some() && globals.data.is_none() {
+        // Whoever could put a file in the way would be sent the token.
+        bail!(
+            "there is a token (RALPH_TOKEN or --token), but no address that it is for: set RALPH_URL, or unset RALPH_TOKEN to \
+             use the `up` that runs here"
+        );
     }
     let published = published(globals.data.as_deref())?;
     match (url, token, published) {
@@ -38,7 +45,7 @@ pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
             ),
             None => bail!(
                 "found no running coordinator: start one with `ralph-coordinator up`, or name one with --url and RALPH_TOKEN \
-                 (looked for .ralph/ here and in the folders above)"
+                 (looked for the .ralph/ of a running one here and in the folders above)"
             ),
         },
     }

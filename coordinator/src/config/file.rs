@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::nearest::nearest;
 use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
 
@@ -250,13 +251,10 @@ impl Config {
     /// The nearest file at or above the current folder.
     ///
     /// # Errors
-    /// When there is no current folder.
+    /// When there is no current folder, or the file is another user's.
     pub fn locate() -> anyhow::Result<Option<PathBuf>> {
         let here = std::env::current_dir().context("failed to find the current folder")?;
-        Ok(here
-            .ancestors()
-            .map(|folder| folder.join(NAME))
-            .find(|path| path.is_file()))
+        Ok(nearest(&here, NAME)?)
     }
 
     /// Reads a file and warns of keys that nobody reads.

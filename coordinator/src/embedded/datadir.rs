@@ -13,6 +13,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use ralph_shared::nearest::{NotTaken, ours};
 use serde::{Deserialize, Serialize};
 
 /// The folder's name where no `--data` is given.
@@ -58,6 +59,19 @@ pub enum DataDirError {
     )]
     NotOurs {
         /// The folder.
+        path: PathBuf,
+    },
+    /// Another user left it.
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
+    /// Others can read what a running `up` keeps to its owner.
+    #[error(
+        "{} can be read by other users, so no `up` wrote it; it may have come with the repository: remove it, or name the \
+         coordinator with --url and RALPH_TOKEN",
+        path.display()
+    )]
+    Open {
+        /// The file.
         path: PathBuf,
     },
     /// The system refused something.
@@ -215,15 +229,36 @@ impl Published {
         }
     }
 
-    /// The same from the nearest `.ralph/` at or above `start` that has one.
+    /// The same from the nearest `.ralph/` at or above `start` that an `up` holds. Commands send to that address what they are
+    /// told, so it has to be one that this user's `up` wrote: not another user's, nor a file that came with a repository.
     pub fn find(start: &Path) -> Result<Option<Self>, DataDirError> {
         for folder in start.ancestors() {
-            if let Some(found) = Self::read(&folder.join(DEFAULT_NAME))? {
+            let data = folder.join(DEFAULT_NAME);
+            let path = data.join(PUBLISHED);
+            let mode = match fs::metadata(&path) {
+                Ok(metadata) => metadata.permissions().mode(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(io_error("read", &path)(error)),
+            };
+            ours(&data)?;
+            ours(&path)?;
+            if mode & 0o077 != 0 {
+                return Err(DataDirError::Open { path });
+            }
+            if is_held(&data)
+                && let Some(found) = Self::read(&data)?
+            {
                 return Ok(Some(found));
             }
         }
         Ok(None)
     }
+}
+
+/// Whether an `up` runs there: its lock goes with its process, and neither a commit nor an archive can bring a held one along.
+fn is_held(data: &Path) -> bool {
+    File::open(data.join("lock"))
+        .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Writes a file that only its owner can read, so that a reader sees the old content or the new, never a part.

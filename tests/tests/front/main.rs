@@ -15,6 +15,7 @@ mod doors;
 mod edits;
 mod feature_edits;
 mod figures;
+mod found;
 mod glance;
 mod graph;
 mod idea;

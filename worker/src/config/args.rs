@@ -48,7 +48,7 @@ pub struct MachineArgs {
     )]
     pub sandbox_network: Option<Network>,
     /// Configuration file [default: .ralph.toml here or in a folder above]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "RALPH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 

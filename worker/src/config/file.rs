@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use ralph_shared::nearest::nearest;
 use serde::Deserialize;
+
+/// Agents and commands run with the worker's rights, so they are nobody else's to name.
+const NAME_IT: &str =
+    "the configuration that was found can't be used (--config FILE names one that is, whoever owns it)";
 
 /// The tables that a worker reads; the others are somebody else's.
 #[derive(Debug, Default, Deserialize)]
@@ -185,15 +190,14 @@ impl File {
     /// Reads the given file, or the first `.ralph.toml` here or in a folder above; without one everything is default.
     ///
     /// # Errors
-    /// When it can't be read, with its line.
+    /// When it can't be read, with its line, or was found and is another user's.
     pub fn read(given: Option<&Path>) -> anyhow::Result<Self> {
         let path = match given {
             Some(path) => Some(path.to_owned()),
-            None => std::env::current_dir().ok().and_then(|here| {
-                here.ancestors()
-                    .map(|dir| dir.join(".ralph.toml"))
-                    .find(|path| path.is_file())
-            }),
+            None => match std::env::current_dir() {
+                Ok(here) => nearest(&here, ".ralph.toml").context(NAME_IT)?,
+                Err(_) => None,
+            },
         };
         let Some(path) = path else {
             return Ok(Self::default());
