@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`address`] | what of a repository's address may be shown |
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
 //! | [`faults`] | points at which a test may kill or stop a process |
@@ -14,6 +15,7 @@
 //! | [`wire`] | the messages, one file a message |
 //! | [`logging`] | how every binary sets up its log |
 
+pub mod address;
 pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;

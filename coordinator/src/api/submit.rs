@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use ralph_shared::address::public;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::subjects::is_label;
@@ -461,7 +462,7 @@ fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
     if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {
         return Err(Problem::invalid(format!(
             "`{}` is no address that git could take",
-            repo.address
+            public(&repo.address)
         )));
     }
     if let Some(branch) = &repo.branch {

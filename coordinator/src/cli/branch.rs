@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::client::{Client, escape};
-use super::git::{fetch, git, git_shown, within_repository};
+use super::git::{fetch, git, git_shown, source, within_repository};
 use crate::store::view::{FeatureView, Landing, Page};
 
 /// Checks the feature's branch out, here. In the feature's own repository it is its head that is checked out: the branch
@@ -58,7 +58,7 @@ pub(super) async fn fetch_feature(client: &Client, feature: &str) -> anyhow::Res
     let (Some(address), Some(branch), Some(base)) = (view.repo, view.branch, view.base_commit) else {
         anyhow::bail!("the feature `{}` has no repository", view.name);
     };
-    let head = fetch(&address, &format!("refs/heads/{branch}"))
+    let head = fetch(&source(None, &address).await, &format!("refs/heads/{branch}"))
         .await
         .map_err(|error| {
             error.context(format!(

@@ -6,7 +6,7 @@ use clap::Args;
 use super::args::Globals;
 use super::branch::fetch_feature;
 use super::client::{Client, escape};
-use super::git::{fetch, git, git_paged, has_commit, within_repository};
+use super::git::{fetch, git, git_paged, has_commit, source, within_repository};
 use super::local_time::when;
 use crate::store::view::{DispatchView, FeatureView, TaskDetail};
 
@@ -48,6 +48,7 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
     else {
         anyhow::bail!("the feature `{}` has no repository", feature.name);
     };
+    let address = &source(None, address).await;
     let branch = format!("refs/heads/{branch}");
     if let (None, Some(landed)) = (args.attempt, &detail.landed_commit) {
         if !has_commit(landed).await {
@@ -57,16 +58,16 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
     }
     let (dispatch, commit) = attempt(&detail, args.attempt)?;
     if !has_commit(commit).await {
-        let source = dispatch.pushed_ref.as_deref().unwrap_or_default();
+        let pushed = dispatch.pushed_ref.as_deref().unwrap_or_default();
         if let Some(at) = dispatch.pruned_at {
             anyhow::bail!(
-                "the branch `{source}` was removed {}; nothing else has its commit",
+                "the branch `{pushed}` was removed {}; nothing else has its commit",
                 when(at)
             );
         }
-        fetch(address, source)
+        fetch(address, pushed)
             .await
-            .with_context(|| format!("the branch `{source}` can't be fetched"))?;
+            .with_context(|| format!("the branch `{pushed}` can't be fetched"))?;
     }
     match (args.attempt, &dispatch.start_commit) {
         (Some(_), Some(start)) => show(globals, args.stat, &[start, commit]).await,

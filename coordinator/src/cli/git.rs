@@ -12,6 +12,7 @@ use tokio::process::Command;
 use super::args::Globals;
 use super::pager::{self, GitPager};
 use super::start::Usage;
+use super::submit::{is_address, normalised};
 
 /// How long git may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -94,6 +95,23 @@ pub async fn fetch(address: &str, source: &str) -> anyhow::Result<String> {
     git(None, &["rev-parse", "FETCH_HEAD"]).await
 }
 
+/// What `address` is fetched from in the clone in `folder`, else in the one that we are in: the clone's own remote of that
+/// repository, if it has one. A coordinator tells no login, and the user's may stand with the remote, or take another way.
+pub async fn source(folder: Option<&Path>, address: &str) -> String {
+    let remotes = ["config", "--get-regexp", r"^remote\..*\.url$"];
+    let listed = match is_address(address) {
+        true => git(folder, &remotes).await.unwrap_or_default(),
+        false => String::new(),
+    };
+    let wanted = normalised(address);
+    let own = listed.lines().find_map(|line| {
+        let (key, url) = line.split_once(' ')?;
+        let name = key.strip_prefix("remote.")?.strip_suffix(".url")?;
+        (is_address(url) && normalised(url) == wanted).then_some(name)
+    });
+    own.unwrap_or(address).to_owned()
+}
+
 /// Whether the repository that we are in has this commit.
 pub async fn has_commit(commit: &str) -> bool {
     git(None, &["cat-file", "-e", &format!("{commit}^{{commit}}")])
@@ -127,4 +145,25 @@ fn prepare(folder: Option<&Path>, args: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clone_fetches_by_its_own_remote() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = Some(folder.path());
+        git(at, &["init", "--quiet"]).await.unwrap();
+        let address = "https://h/team/todo.git";
+        assert_eq!(source(at, address).await, address);
+        for (name, url) in [("fork", "https://h/me/todo"), ("main", "git@h:team/todo.git")] {
+            git(at, &["remote", "add", name, url]).await.unwrap();
+        }
+        assert_eq!(source(at, address).await, "main");
+        for other in ["https://h/team/other.git", "/team/todo"] {
+            assert_eq!(source(at, other).await, other);
+        }
+    }
 }

@@ -25,6 +25,7 @@ mod invariants;
 mod killed;
 mod large;
 mod leaving;
+mod logins;
 mod logs;
 mod machine;
 mod memory;

@@ -1,7 +1,9 @@
-//! Addresses of repositories and names of refs: what they are called here, and what of them may be shown.
+//! Addresses of repositories and names of refs: what they are called here, and what of git's words about them may be shown.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ralph_shared::address::login_of;
+pub(super) use ralph_shared::address::public;
 use ralph_shared::wire::sha256_hex;
 
 /// Hex digits of a mirror's folder name: 96 bits.
@@ -59,14 +61,6 @@ pub(super) fn is_local(address: &str) -> bool {
     address.starts_with('/') || address.starts_with("file://")
 }
 
-/// The address without a login that http carries in it, as an agent or a log may see it.
-pub(super) fn public(address: &str) -> String {
-    match login_of(address) {
-        Some(login) => address.replacen(&format!("{login}@"), "", 1),
-        None => address.to_owned(),
-    }
-}
-
 /// `text` without the login that `address` carries.
 pub(super) fn redacted(text: &str, address: &str) -> String {
     let Some(login) = login_of(address) else {
@@ -77,13 +71,6 @@ pub(super) fn redacted(text: &str, address: &str) -> String {
         Some((_, password)) if !password.is_empty() => text.replace(password, "***"),
         _ => text,
     }
-}
-
-fn login_of(address: &str) -> Option<&str> {
-    let (scheme, rest) = address.split_once("://")?;
-    let authority = rest.split('/').next()?;
-    let (login, _) = authority.rsplit_once('@')?;
-    scheme.to_ascii_lowercase().starts_with("http").then_some(login)
 }
 
 /// The setting by which git sends the login that an http address carries, password and all. In the address git would hand it on to programs
@@ -172,10 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn logins_are_not_shown() {
+    fn logins_do_not_stand_in_what_git_said() {
         let address = "https://me:s3cret@h/a.git";
-        assert_eq!(public(address), "https://h/a.git");
-        assert_eq!(public("ssh://git@h/a"), "ssh://git@h/a");
         let words = "fatal: unable to access 'https://me:s3cret@h/a.git/': s3cret";
         assert_eq!(
             redacted(words, address),

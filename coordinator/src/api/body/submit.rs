@@ -12,7 +12,7 @@ use crate::store::view::FeatureView;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepoRef {
-    /// Address or path, as git takes it.
+    /// Address or path, as git takes it. A login in it is for workers; nobody is shown it.
     #[schema(pattern = r"^[^-\n\x00][^\n\x00]*$")]
     pub address: String,
     /// Normalised identity: memory and names are scoped to it.

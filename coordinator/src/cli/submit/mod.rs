@@ -16,6 +16,7 @@ use clap::Subcommand;
 pub use feature::{CheckedGraph, FeatureArgs};
 pub use limits::RunFlags;
 pub use repo::{RepoFlags, checked_out, here, identity};
+pub use repo_id::{is_address, normalised};
 pub use task::{TaskArgs, submit as task};
 
 use super::args::Globals;

@@ -1,5 +1,6 @@
 //! Features.
 
+use ralph_shared::address::public;
 use ralph_shared::ids::{FeatureId, RunId};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -17,7 +18,7 @@ pub struct FeatureView {
     pub id: String,
     pub name: String,
     pub status: FeatureState,
-    /// Address or path that workers hand to git.
+    /// Address or path that workers hand to git, without the login that may stand in it.
     pub repo: Option<String>,
     pub repo_id: String,
     /// The folder that its tasks work in themselves, on one machine.
@@ -132,7 +133,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 id: FeatureId(row.id).short(),
                 name: row.name,
                 status: row.state,
-                repo: row.repo_address,
+                repo: row.repo_address.as_deref().map(public),
                 repo_id: row.repo_id,
                 dir: row.dir,
                 base_ref: row.base_ref,
