@@ -19,6 +19,10 @@ impl Default for Subjects {
 /// Queue group that all coordinators join, so that each request reaches one of them.
 pub const COORDINATORS: &str = "coordinators";
 
+/// What the subjects begin with on which clients get their answers: the default of their library, which nobody changes here, and
+/// all that workers may listen on besides orders (deploy/nats.conf).
+const INBOX: &str = "_INBOX.";
+
 /// No message on the wire is larger; what is goes in parts through [`Subjects::blob`]. Bytes.
 pub const MAX_MESSAGE_BYTES: usize = 512 * 1024;
 
@@ -148,6 +152,12 @@ impl Subjects {
     }
 }
 
+/// Whether an answer may go to `subject`. Who asks names it, so a coordinator, which may say everything, would else say for a worker
+/// what the worker may not: orders to others, or that a stream be emptied.
+pub fn is_inbox(subject: &str) -> bool {
+    subject.starts_with(INBOX)
+}
+
 /// Whether `text` can name a pool or a worker: it becomes a token of a subject (DESIGN 3).
 pub fn is_label(text: &str) -> bool {
     (1..=40).contains(&text.len())
@@ -165,6 +175,20 @@ mod tests {
         let subjects = Subjects::new("team-a").unwrap();
         assert_eq!(subjects.tickets("gpu"), "team-a.tickets.gpu");
         assert_eq!(subjects.reports_stream(), "TEAM-A_REPORTS");
+    }
+
+    #[test]
+    fn answers_go_to_inboxes_alone() {
+        assert!(is_inbox("_INBOX.xyz.1"));
+        for other in [
+            "_INBOX",
+            "ralph.control.w",
+            "$JS.API.STREAM.PURGE.RALPH_REPORTS",
+            "x._INBOX.y",
+            "",
+        ] {
+            assert!(!is_inbox(other), "{other}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use futures::stream::select_all;
-use ralph_shared::subjects::COORDINATORS;
+use ralph_shared::subjects::{COORDINATORS, is_inbox};
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Heartbeat, Hello,
     HelloAnswer, PART_BYTES, PruneRequest, Text,
@@ -257,11 +257,15 @@ pub fn read<T: DeserializeOwned>(message: &Message) -> Option<T> {
     }
 }
 
-/// Answers a request.
+/// Answers a request, where answers go and nowhere else.
 pub async fn answer(bus: &Bus, message: &Message, answer: &impl Serialize) {
     let Some(reply) = message.reply.clone() else {
         return;
     };
+    if !is_inbox(&reply) {
+        tracing::warn!(subject = %message.subject, %reply, "a request wants its answer where none belongs; it gets none");
+        return;
+    }
     match serde_json::to_vec(answer) {
         Ok(body) => {
             if let Err(error) = bus.client.publish(reply, body.into()).await {

@@ -10,6 +10,7 @@ mod dirs;
 mod disk;
 mod doors;
 mod drain;
+mod forged;
 mod git_server;
 mod growth;
 mod idle;
