@@ -5,6 +5,8 @@ use std::time::Duration;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 
+use crate::subjects::worker_inbox;
+
 /// Longest pause between tries to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// A connection that is silent for longer is asked whether it lives.
@@ -54,8 +56,23 @@ pub async fn refusal(url: &str, name: &str) -> Option<String> {
 /// When the address is none. A broker that can't be reached is waited for.
 pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
     let (options, servers) = options(url)?;
+    for_ever(options.name(name), servers).await
+}
+
+/// Connects as the worker of that name, which hears its answers on inboxes of its own.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_worker(url: &str, worker: &str) -> Result<Client, BrokerError> {
+    let (options, servers) = options(url)?;
+    let options = options
+        .name(format!("ralph-worker {worker}"))
+        .custom_inbox_prefix(worker_inbox(worker));
+    for_ever(options, servers).await
+}
+
+async fn for_ever(options: ConnectOptions, servers: Vec<ServerAddr>) -> Result<Client, BrokerError> {
     options
-        .name(name)
         .retry_on_initial_connect()
         .max_reconnects(None)
         .reconnect_delay_callback(|tries| {

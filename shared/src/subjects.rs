@@ -152,6 +152,11 @@ impl Subjects {
     }
 }
 
+/// What a worker's inboxes begin with, so that a broker which gives each worker a user of its own can let it hear its answers alone.
+pub fn worker_inbox(worker: &str) -> String {
+    format!("{INBOX}{worker}")
+}
+
 /// Whether an answer may go to `subject`. Who asks names it, so a coordinator, which may say everything, would else say for a worker
 /// what the worker may not: orders to others, or that a stream be emptied.
 pub fn is_inbox(subject: &str) -> bool {
@@ -179,7 +184,7 @@ mod tests {
 
     #[test]
     fn answers_go_to_inboxes_alone() {
-        assert!(is_inbox("_INBOX.xyz.1"));
+        assert!(is_inbox("_INBOX.xyz.1") && is_inbox(&worker_inbox("w")));
         for other in [
             "_INBOX",
             "ralph.control.w",

@@ -53,7 +53,7 @@ impl Link {
     /// # Errors
     /// When the address is none.
     pub async fn connect(url: &str, subjects: Subjects, name: &str) -> anyhow::Result<Self> {
-        let client = broker::connect(url, &format!("ralph-worker {name}")).await?;
+        let client = broker::connect_worker(url, name).await?;
         let jetstream = jetstream::new(client.clone());
         Ok(Self {
             client,

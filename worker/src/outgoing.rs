@@ -5,7 +5,9 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use ralph_shared::ids::Incarnation;
 use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Stray, Text};
+use serde_json::Value;
 
 use crate::life::Life;
 use crate::session::Redactor;
@@ -26,9 +28,15 @@ pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
     let mut report: Report = match serde_json::from_slice(spooled) {
         Ok(report) => report,
         // Another release spooled it: whoever reads it judges it. Kept here it would hold its task as long as this worker lives.
-        Err(_) if spooled.len() <= life.link.most_bytes() => return Ok(Bytes::copy_from_slice(spooled)),
+        Err(_) if spooled.len() <= life.link.most_bytes() => {
+            return Ok(told_by(&life.config.name, life.incarnation, spooled));
+        }
         Err(error) => return Err(error).context("failed to read a spooled report"),
     };
+    // Coordinators hear the life that has the worker's name: what an earlier one left is this one's to tell.
+    if report.worker == life.config.name {
+        report.incarnation = life.incarnation;
+    }
     if let Finished::Session(session) = &mut report.finished
         && let Text::Inline(text) = &mut session.text
     {
@@ -43,6 +51,17 @@ pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
             return Ok(body.into());
         }
         room /= 4;
+    }
+}
+
+/// A worker's report that can't be read here, as this life tells it.
+fn told_by(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> Bytes {
+    match serde_json::from_slice::<Value>(spooled) {
+        Ok(mut report) if report["worker"] == worker => {
+            report["incarnation"] = Value::String(incarnation.0.to_string());
+            report.to_string().into()
+        }
+        Ok(_) | Err(_) => Bytes::copy_from_slice(spooled),
     }
 }
 
@@ -190,6 +209,23 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
 mod tests {
     use super::*;
     use ralph_shared::wire::{IntegrationEnd, IntegrationReport, TestChange, TestChangeKind};
+
+    #[test]
+    fn what_an_earlier_life_left_is_told_by_this_one() {
+        let (earlier, now) = (Incarnation::new(), Incarnation::new());
+        let spooled = format!(
+            r#"{{"v":99,"worker":"w","incarnation":"{}","later":1}}"#,
+            earlier.0
+        );
+        let told: Value = serde_json::from_slice(&told_by("w", now, spooled.as_bytes())).unwrap();
+        assert_eq!(
+            told,
+            serde_json::json!({"v": 99, "worker": "w", "incarnation": now, "later": 1})
+        );
+        // Under the name that it had then, only the earlier life is known.
+        assert_eq!(told_by("x", now, spooled.as_bytes()), spooled.as_bytes());
+        assert_eq!(told_by("w", now, b"no report"), &b"no report"[..]);
+    }
 
     #[test]
     fn of_a_change_the_beginning_and_the_gravest_are_told() {

@@ -56,7 +56,7 @@ impl Life {
     /// # Errors
     /// When it is refused.
     pub async fn begin(args: &StubArgs, subjects: Subjects) -> anyhow::Result<Self> {
-        let client = broker::connect(&args.nats, &format!("ralph-worker {}", args.name)).await?;
+        let client = broker::connect_worker(&args.nats, &args.name).await?;
         let mut life = Self {
             jetstream: jetstream::new(client.clone()),
             client,

@@ -57,8 +57,8 @@ pub(super) fn render(config: &Config) -> String {
     format!("{text:#}\n")
 }
 
-/// A worker asks, reports and acknowledges tickets; it may not speak as a coordinator, make streams, or read what other
-/// workers report.
+/// A worker asks, reports and acknowledges tickets; it may not speak as a coordinator, make streams, or read what other workers
+/// ask and report. What they are answered it can hear, since all of them have one user: they are this machine's.
 fn worker_permissions(subjects: &Subjects) -> Value {
     let tickets = subjects.tickets_stream();
     json!({

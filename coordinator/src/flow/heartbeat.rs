@@ -33,7 +33,8 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             drain,
         });
     }
-    store::lease::renew(&mut tx, beat.incarnation, &all, settings.lease_ms()).await?;
+    let life = (beat.worker.as_str(), beat.incarnation);
+    store::lease::renew(&mut tx, life, &all, settings.lease_ms()).await?;
     let standings = store::lease::standing(&mut tx, &all).await?;
     faults::point("heartbeat.before_commit");
     tx.commit().await?;

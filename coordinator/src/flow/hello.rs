@@ -48,7 +48,8 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
     let ended =
         store::lease::end_leases_of_earlier_lives(&mut tx, &hello.worker, hello.incarnation, &spooled)
             .await?;
-    store::lease::renew(&mut tx, hello.incarnation, &spooled, lease_ms).await?;
+    let life = (hello.worker.as_str(), hello.incarnation);
+    store::lease::renew(&mut tx, life, &spooled, lease_ms).await?;
     faults::point("hello.before_commit");
     tx.commit().await?;
     faults::point("hello.after_commit");

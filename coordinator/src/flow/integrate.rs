@@ -61,6 +61,9 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     let Some(dispatch) = store::dispatch::read(&mut tx, &[request.dispatch.0]).await?.pop() else {
         return refused("no such dispatch");
     };
+    if dispatch.incarnation != request.incarnation {
+        return refused("another worker holds the dispatch");
+    }
     let is_operation = dispatch.kind == SessionKind::Git;
     if is_operation {
         // Its end takes no turn that a cancelled feature would not give: the feature's row decides between the two.

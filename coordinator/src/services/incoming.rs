@@ -5,7 +5,7 @@ use ralph_shared::wire::{Finished, READS, Report, Text};
 use serde::Deserialize as _;
 use sqlx::PgPool;
 
-use crate::flow::apply::Incoming;
+use crate::flow::apply::{Incoming, Sender};
 use crate::store;
 
 /// What a message on the reports' subject is.
@@ -24,6 +24,8 @@ pub enum Read {
     Never {
         /// The dispatch that it names all the same.
         dispatch: Option<DispatchId>,
+        /// Who sent it, as far as it says that.
+        sender: Option<Sender>,
         /// Why.
         reason: String,
     },
@@ -37,11 +39,12 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
     let text = String::from_utf8_lossy(payload);
     let mut value: serde_json::Value = match serde_json::from_str(&text) {
         Ok(value) => value,
-        Err(error) => return Ok(never(None, format!("it is no JSON: {error}"))),
+        Err(error) => return Ok(never(None, None, format!("it is no JSON: {error}"))),
     };
     let dispatch = value
         .get("dispatch")
         .and_then(|id| DispatchId::deserialize(id).ok());
+    let sender = Sender::deserialize(&value).ok();
     let version = value.get("v").and_then(serde_json::Value::as_u64);
     match version {
         Some(v) if READS.iter().any(|&known| u64::from(known) == v) => {}
@@ -49,12 +52,12 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
             let reason = format!("its version {v} is not one of {READS:?}");
             return Ok(Read::Later { dispatch, reason });
         }
-        None => return Ok(never(dispatch, "it has no version".to_owned())),
+        None => return Ok(never(dispatch, sender, "it has no version".to_owned())),
     }
     replace_nul(&mut value);
     let report: Report = match serde_json::from_value(value) {
         Ok(report) => report,
-        Err(error) => return Ok(never(dispatch, format!("it is no report: {error}"))),
+        Err(error) => return Ok(never(dispatch, sender, format!("it is no report: {error}"))),
     };
     with_text(db, report, last_try).await
 }
@@ -95,8 +98,12 @@ async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<
     Ok(Read::Report(Box::new(Incoming::new(report, text))))
 }
 
-fn never(dispatch: Option<DispatchId>, reason: String) -> Read {
-    Read::Never { dispatch, reason }
+fn never(dispatch: Option<DispatchId>, sender: Option<Sender>, reason: String) -> Read {
+    Read::Never {
+        dispatch,
+        sender,
+        reason,
+    }
 }
 
 /// Postgres takes no NUL in a text.

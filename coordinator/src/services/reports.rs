@@ -18,7 +18,7 @@ use super::incoming::{self, Read};
 use super::unread::Unread;
 use crate::faults;
 use crate::flow::Signals;
-use crate::flow::apply::{self, Fate, Incoming};
+use crate::flow::apply::{self, Fate, Incoming, Sender};
 use crate::store;
 
 /// Reports of one transaction.
@@ -117,7 +117,11 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken
                     ack(&message).await;
                 }
             }
-            Ok(Read::Never { dispatch, reason }) => set_aside(deps, &message, dispatch, &reason).await,
+            Ok(Read::Never {
+                dispatch,
+                sender,
+                reason,
+            }) => set_aside(deps, &message, dispatch, sender, &reason).await,
             Err(error) => {
                 tracing::warn!(%error, "report handed back");
                 hand_back(&message).await;
@@ -143,7 +147,11 @@ async fn settle(deps: &Deps, Taken { reports, messages }: Taken) {
                 match fate {
                     Fate::Unknown => {
                         let reason = "its dispatch is not known here";
-                        set_aside(deps, message, Some(report.report.dispatch), reason).await;
+                        set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
+                    }
+                    Fate::Foreign => {
+                        let reason = "its sender does not hold its dispatch";
+                        set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
                     }
                     Fate::Stuck => hand_back(message).await,
                     Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
@@ -168,7 +176,8 @@ fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[Fate]) {
             Fate::Applied | Fate::Poisoned => Settlement::Applied,
             Fate::Superseded => Settlement::Superseded,
             Fate::Unknown => Settlement::UnknownDispatch,
-            Fate::Stuck => continue,
+            // Who holds the dispatch must not be told what became of another's report.
+            Fate::Stuck | Fate::Foreign => continue,
         };
         let report = &incoming.report;
         if is_label(&report.worker) {
@@ -194,11 +203,17 @@ async fn hand_back(message: &Message) {
     let _ = message.ack_with(AckKind::Nak(Some(HAND_BACK))).await;
 }
 
-/// Keeps a message raw that is no report of ours, ends the attempt that it names, and takes it from the stream; if that
-/// fails it comes again.
-async fn set_aside(deps: &Deps, message: &Message, dispatch: Option<DispatchId>, reason: &str) {
+/// Keeps a message raw that is no report of ours, ends the attempt that it names if the sender holds it, and takes it from the
+/// stream; if that fails it comes again.
+async fn set_aside(
+    deps: &Deps,
+    message: &Message,
+    dispatch: Option<DispatchId>,
+    sender: Option<Sender>,
+    reason: &str,
+) {
     tracing::error!(reason, ?dispatch, "report set aside in bad_reports");
-    match keep_bad(deps, message, dispatch, reason).await {
+    match keep_bad(deps, message, dispatch, sender.as_ref(), reason).await {
         Ok(()) => ack(message).await,
         Err(error) => {
             tracing::warn!(%error, "report handed back");
@@ -211,12 +226,17 @@ async fn keep_bad(
     deps: &Deps,
     message: &Message,
     dispatch: Option<DispatchId>,
+    sender: Option<&Sender>,
     reason: &str,
 ) -> sqlx::Result<()> {
     let mut conn = deps.db.acquire().await?;
     store::blob::keep_bad_report(&mut conn, dispatch, reason, &message.payload).await?;
+    let (Some(dispatch), Some(sender)) = (dispatch, sender) else {
+        return Ok(());
+    };
+    let holds = apply::may_report(&mut conn, sender, dispatch).await?;
     drop(conn);
-    if let Some(dispatch) = dispatch {
+    if holds {
         let message = format!("its report can't be read: {reason}");
         let signals = apply::end_as_error(&deps.db, &deps.settings, dispatch, message).await?;
         deps.bus.emit(signals).await;

@@ -8,18 +8,18 @@ use uuid::Uuid;
 
 use super::dispatch::DispatchState;
 
-/// Renews the leases of what an incarnation holds; the database's clock counts. One that was given within the last tenth
-/// of a lease stays as it is: writing it again would gain less than that.
+/// Renews the leases of what a worker holds, for its life that names them; the database's clock counts. One that was given within
+/// the last tenth of a lease stays as it is: writing it again would gain less than that. What another worker holds stays with it.
 pub async fn renew(
     conn: &mut PgConnection,
-    incarnation: Incarnation,
+    (worker, incarnation): (&str, Incarnation),
     ids: &[Uuid],
     lease_ms: i64,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with mine as (
            select id from dispatches
-           where id = any($2) and state = 'live'
+           where id = any($2) and state = 'live' and worker = $4
              and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
            order by id
            for no key update
@@ -31,6 +31,7 @@ pub async fn renew(
         incarnation.0,
         ids,
         lease_ms as f64,
+        worker,
     )
     .execute(conn)
     .await?;

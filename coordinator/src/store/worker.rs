@@ -86,6 +86,14 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
         .collect())
 }
 
+/// The life that has a worker's name now.
+pub async fn life(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<Incarnation>> {
+    let life = sqlx::query_scalar!("select incarnation from workers where name = $1", name)
+        .fetch_optional(conn)
+        .await?;
+    Ok(life.map(Incarnation))
+}
+
 /// Who holds a worker's name now.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]

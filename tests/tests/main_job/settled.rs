@@ -57,10 +57,10 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     // Whose order is lost is sent again after half a lease.
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
-    let stub = Stub::hello(&world, "late").await.unwrap();
+    let stub = Stub::hello(&world, "w1").await.unwrap();
     let one = "- key: only\n  title: Only one\n";
-    let _scene = Scene::scratch(&world, "late", one, FeatureOptions::default()).await;
-    let mut orders = stub.link.control("late").await.unwrap();
+    let _scene = Scene::scratch(&world, "w1", one, FeatureOptions::default()).await;
+    let mut orders = stub.link.control("w1").await.unwrap();
     let claimed = stub.claim().await.unwrap();
     let mut report = stub.done(&claimed);
     session(&mut report).snapshot.push_error = Some("declined".to_owned());
@@ -75,7 +75,6 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     );
 
     let mut late = stub.done(&claimed);
-    late.worker = "w1".to_owned();
     let snapshot = &mut session(&mut late).snapshot;
     snapshot.commit = Some("c".repeat(40));
     snapshot.pushed_ref = Some("refs/heads/ralph-attempts/late".to_owned());
@@ -83,6 +82,11 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     std::fs::create_dir_all(&noted).unwrap();
     let file = noted.join(format!("{}.json", claimed.dispatch.0));
     std::fs::write(&file, serde_json::to_vec(&late).unwrap()).unwrap();
+    // As if it had been silent for a lease: its name is free for the same worker's next life.
+    sqlx::query("delete from workers")
+        .execute(&world.db)
+        .await
+        .unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
     let known = "select pushed_ref = 'refs/heads/ralph-attempts/late' from dispatches where id = $1";
     world.until(known, claimed.dispatch.0).await.unwrap();

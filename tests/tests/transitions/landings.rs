@@ -16,15 +16,22 @@ use super::scene::{Scene, turn};
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 
-async fn decide(world: &World, of: &Assignment) {
+async fn decide(scene: &Scene<'_>, of: &Assignment) {
+    assert_eq!(
+        asked_by(scene, of, scene.pool.incarnation).await,
+        DecideAnswer::Decided
+    );
+}
+
+/// What a worker's life is answered that asks whether it may push.
+async fn asked_by(scene: &Scene<'_>, of: &Assignment, incarnation: Incarnation) -> DecideAnswer {
     let request = DecideRequest {
         dispatch: of.dispatch,
-        incarnation: Incarnation::new(),
+        incarnation,
         old: format!("{:040x}", 1),
         new: format!("{:040x}", 2),
     };
-    let answer = integrate::decide(&world.db, &request).await.unwrap();
-    assert_eq!(answer, DecideAnswer::Decided);
+    integrate::decide(&scene.world.db, &request).await.unwrap()
 }
 
 async fn integration(world: &World, task: TaskId) -> String {
@@ -53,7 +60,9 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
     scene.done(&scene.claim().await).await;
     let of = scene.claim().await;
     assert!(of.task == a && Pool::is_integration(&of));
-    decide(&world, &of).await;
+    let strangers = asked_by(&scene, &of, Incarnation::new()).await;
+    assert!(matches!(strangers, DecideAnswer::Refused { .. }), "{strangers:?}");
+    decide(&scene, &of).await;
     scene
         .pool
         .report(vec![scene.pool.integration(&of, failed())])
@@ -92,7 +101,7 @@ async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
     let [a, _] = scene.tasks[..] else { panic!() };
     scene.done(&scene.claim().await).await;
     let of = scene.claim().await;
-    decide(&world, &of).await;
+    decide(&scene, &of).await;
     scene.feature(FeatureCommand::Cancel).await;
     let steered = scene.steer(a, TaskCommand::Cancel).await;
     assert!(

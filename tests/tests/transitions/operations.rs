@@ -5,7 +5,7 @@ use ralph_coordinator::flow::integrate;
 use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::store;
-use ralph_shared::ids::{FeatureId, Incarnation, TaskId};
+use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{
     Assignment, DecideAnswer, DecideRequest, Ended, GitOperation, IntegrationEnd, MergeHow, Work,
     WorkspaceOrder,
@@ -99,7 +99,7 @@ impl<'a> Landed<'a> {
     async fn decide(&self, of: &Assignment) -> DecideAnswer {
         let request = DecideRequest {
             dispatch: of.dispatch,
-            incarnation: Incarnation::new(),
+            incarnation: self.pool.incarnation,
             old: format!("{:040x}", 1),
             new: format!("{:040x}", 2),
         };

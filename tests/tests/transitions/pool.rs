@@ -12,7 +12,8 @@ use ralph_tests::harness::World;
 
 pub struct Pool<'a> {
     world: &'a World,
-    incarnation: Incarnation,
+    /// Its life, as all that it asks names it.
+    pub incarnation: Incarnation,
     /// The agents that its slots can start now.
     pub open: Vec<String>,
 }

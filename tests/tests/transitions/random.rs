@@ -304,7 +304,7 @@ impl<'a> History<'a> {
         };
         let request = DecideRequest {
             dispatch: of.dispatch,
-            incarnation: ralph_shared::ids::Incarnation::new(),
+            incarnation: self.pool.incarnation,
             old: format!("{:040x}", 1),
             new: format!("{:040x}", 2),
         };

@@ -7,7 +7,7 @@ use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{Steered, TaskCommand};
 use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::{finish, integrate, rescue};
-use ralph_shared::ids::{Incarnation, TaskId};
+use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{DecideAnswer, DecideRequest, IntegrationEnd, MergeHow};
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -125,7 +125,7 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
     let of = scene.claim().await;
     let request = DecideRequest {
         dispatch: of.dispatch,
-        incarnation: Incarnation::new(),
+        incarnation: scene.pool.incarnation,
         old: format!("{:040x}", 1),
         new: format!("{:040x}", 2),
     };

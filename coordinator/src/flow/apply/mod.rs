@@ -20,9 +20,11 @@ mod door;
 mod late;
 mod moves;
 mod operate;
+mod origin;
 mod record;
 mod settle;
 mod write;
 
+pub use origin::{Sender, may_report};
 pub use settle::{Fate, Incoming, apply, end_as_error, prepare};
 pub(super) use settle::{Memory, within};

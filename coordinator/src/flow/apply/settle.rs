@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::super::guard::{guarded, is_away};
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
+use super::origin::{Sender, may_report, strangers};
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -96,6 +97,8 @@ pub enum Fate {
     Superseded,
     /// Its dispatch is not known here.
     Unknown,
+    /// Its sender doesn't hold its dispatch: it counts for nothing.
+    Foreign,
     /// It could not be applied even alone; kept raw, its attempt ended as an error.
     Poisoned,
     /// Not even that could be written; it comes again.
@@ -208,6 +211,10 @@ async fn set_aside(
     let dispatch = poisoned.report.dispatch;
     tracing::error!(%cause, %dispatch, "report could not be applied; kept in bad_reports");
     keep_raw(db, poisoned, &cause.to_string()).await?;
+    let sender = Sender::from(&poisoned.report);
+    if !may_report(&mut *db.acquire().await?, &sender, dispatch).await? {
+        return Ok(Signals::default());
+    }
     end_as_error(
         db,
         settings,
@@ -329,11 +336,13 @@ pub(in super::super) async fn within(
     } else {
         store::operation::of_tasks(tx, &operating).await?
     };
+    let strangers = strangers(tx, incoming, &dispatches).await?;
     let mut batch = Batch::new(settings, features, runs, tasks, integrations, operations);
     let mut fates = Vec::with_capacity(incoming.len());
-    for one in incoming {
+    for (at, one) in incoming.iter().enumerate() {
         let fate = match dispatches.get_mut(&one.report.dispatch) {
             None => Fate::Unknown,
+            Some(_) if strangers.contains(&at) => Fate::Foreign,
             Some(dispatch) => {
                 let fate = batch.take(dispatch, one);
                 // The same report twice in one batch: the second finds it over.

@@ -1,0 +1,78 @@
+//! Whose a report is. Every worker may publish reports, and all of them may share one user of the broker: without this, one could
+//! settle what the others work on. What knows a life's number is that life and the coordinators, who tell nobody.
+
+use std::collections::{HashMap, HashSet};
+
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::wire::Report;
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use super::settle::Incoming;
+use crate::store;
+use crate::store::dispatch::Dispatch;
+
+/// Who says that a report is theirs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Sender {
+    worker: String,
+    incarnation: Incarnation,
+}
+
+impl From<&Report> for Sender {
+    fn from(report: &Report) -> Self {
+        Self {
+            worker: report.worker.clone(),
+            incarnation: report.incarnation,
+        }
+    }
+}
+
+/// Whether a dispatch is known and its worker the sender.
+///
+/// # Errors
+/// When the database fails.
+pub async fn may_report(
+    conn: &mut PgConnection,
+    sender: &Sender,
+    dispatch: DispatchId,
+) -> sqlx::Result<bool> {
+    match store::dispatch::read(conn, &[dispatch.0]).await?.pop() {
+        Some(dispatch) => holds(conn, (&sender.worker, sender.incarnation), &dispatch).await,
+        None => Ok(false),
+    }
+}
+
+/// The places of reports that don't come from who holds their dispatch.
+pub(super) async fn strangers(
+    conn: &mut PgConnection,
+    incoming: &[Incoming],
+    dispatches: &HashMap<DispatchId, Dispatch>,
+) -> sqlx::Result<HashSet<usize>> {
+    let mut strangers = HashSet::new();
+    for (at, Incoming { report, .. }) in incoming.iter().enumerate() {
+        if let Some(dispatch) = dispatches.get(&report.dispatch)
+            && !holds(conn, (&report.worker, report.incarnation), dispatch).await?
+        {
+            strangers.insert(at);
+        }
+    }
+    Ok(strangers)
+}
+
+/// A dispatch is its worker's: the life's that holds it, or the one's that has the worker's name by now, which reports for earlier
+/// ones.
+async fn holds(
+    conn: &mut PgConnection,
+    (worker, incarnation): (&str, Incarnation),
+    dispatch: &Dispatch,
+) -> sqlx::Result<bool> {
+    if worker != dispatch.worker {
+        return Ok(false);
+    }
+    // As it nearly always is.
+    if incarnation == dispatch.incarnation {
+        return Ok(true);
+    }
+    Ok(store::worker::life(conn, worker).await? == Some(incarnation))
+}
