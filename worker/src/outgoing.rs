@@ -6,7 +6,7 @@
 use anyhow::Context as _;
 use bytes::Bytes;
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Stray, Text};
+use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, Report, Stray, Text};
 use serde_json::Value;
 
 use crate::life::Life;
@@ -40,6 +40,9 @@ pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
     if let Finished::Session(session) = &mut report.finished
         && let Text::Inline(text) = &mut session.text
     {
+        // Where a run's limit lets a session say more. Its end tells what came of it.
+        session.text_truncated |= text.len() > MAX_TEXT_BYTES;
+        cut_front(text, MAX_TEXT_BYTES);
         session.text = life.link.put_text(std::mem::take(text)).await?;
     }
     let most = life.link.most_bytes();
@@ -154,7 +157,7 @@ fn cut(text: &mut String, bytes: usize) {
     }
 }
 
-/// Of a command's output the end says most.
+/// Of a command's output, or a session's text, the end says most.
 fn cut_front(text: &mut String, bytes: usize) {
     if text.len() > bytes {
         text.drain(..text.ceil_char_boundary(text.len() - bytes));

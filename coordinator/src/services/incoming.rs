@@ -1,7 +1,7 @@
 //! A report as it came: made readable, or handed back, or set aside.
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Finished, READS, Report, Text};
+use ralph_shared::wire::{Finished, READS, Report, Text, TextError};
 use serde::Deserialize as _;
 use sqlx::PgPool;
 
@@ -79,7 +79,12 @@ async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<
             Text::Parts { sha256, .. } => {
                 let mut conn = db.acquire().await?;
                 match store::blob::text(&mut conn, sha256).await? {
-                    Ok(text) => text.replace('\0', "\u{fffd}"),
+                    Ok(text) if text.contains('\0') => text.replace('\0', "\u{fffd}"),
+                    Ok(text) => text,
+                    Err(error @ TextError::TooLong { .. }) => {
+                        let sender = Sender::from(&report);
+                        return Ok(never(Some(report.dispatch), Some(sender), error.to_string()));
+                    }
                     Err(error) if last_try => {
                         tracing::warn!(%error, dispatch = %report.dispatch, "applied without its text");
                         String::new()

@@ -8,7 +8,7 @@ use async_nats::jetstream::{AckKind, Message};
 use futures::StreamExt as _;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::subjects::is_label;
-use ralph_shared::wire::{Control, Settled, Settlement};
+use ralph_shared::wire::{Control, MAX_TEXT_BYTES, Settled, Settlement};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ use crate::store;
 
 /// Reports of one transaction.
 const MAX_BATCH: usize = 128;
+/// Text of one batch, beyond which further reports wait for another: each may have as much. Bytes.
+const MAX_BATCH_BYTES: usize = MAX_TEXT_BYTES;
 /// How long a report rests that can't be read or applied now.
 const HAND_BACK: Duration = Duration::from_secs(2);
 /// After so many deliveries a report whose text never came is applied without it.
@@ -101,10 +103,16 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Taken>, shutdown: &CancellationT
 /// Reads messages. What can't be applied now is handed back, what never can is set aside.
 async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken {
     let mut taken = Taken::default();
+    let mut bytes = 0;
     for message in messages {
+        if bytes > MAX_BATCH_BYTES {
+            hand_back(&message).await;
+            continue;
+        }
         let last_try = message.info().is_ok_and(|info| info.delivered >= MAX_DELIVERIES);
         match incoming::read(&deps.db, &message.payload, last_try).await {
             Ok(Read::Report(report)) => {
+                bytes += report.text.len();
                 taken.reports.push(*report);
                 taken.messages.push(message);
             }

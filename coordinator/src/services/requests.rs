@@ -10,7 +10,7 @@ use futures::stream::select_all;
 use ralph_shared::subjects::{COORDINATORS, is_inbox};
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Heartbeat, Hello,
-    HelloAnswer, PART_BYTES, PruneRequest, Text,
+    HelloAnswer, MAX_TEXT_BYTES, PART_BYTES, PruneRequest, Text,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +29,9 @@ const BEATS_IN_FLIGHT: usize = 8;
 
 /// How long the answer to a hello waits for the consumers of its pools: claims need none, and heartbeats wait behind it.
 const CONSUMERS: Duration = Duration::from_secs(1);
+
+/// Parts of a text.
+const MAX_PARTS: i32 = (MAX_TEXT_BYTES / PART_BYTES) as i32;
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -224,8 +227,11 @@ async fn blob(deps: &Deps, request: &BlobRequest) -> sqlx::Result<BlobAnswer> {
                 }
                 Err(error) => return Ok(failed(format!("the part is no base64: {error}"))),
             };
-            let Ok(index) = i32::try_from(*index) else {
-                return Ok(failed("no such part".to_owned()));
+            let index = match i32::try_from(*index) {
+                Ok(index) if index < MAX_PARTS => index,
+                Ok(_) | Err(_) => {
+                    return Ok(failed(format!("a text has at most {MAX_PARTS} parts")));
+                }
             };
             store::blob::put(&mut conn, sha256, index, &bytes, None).await?;
             Ok(BlobAnswer::Stored)

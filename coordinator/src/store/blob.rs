@@ -1,7 +1,7 @@
 //! Texts in parts (DESIGN 3).
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{PART_BYTES, TextError, sha256_hex};
+use ralph_shared::wire::{MAX_TEXT_BYTES, PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -62,8 +62,22 @@ pub async fn get(conn: &mut PgConnection, sha256: &str, index: i32) -> sqlx::Res
     .await
 }
 
-/// A whole text, checked against its hash; invalid UTF-8 is replaced.
+/// A whole text, checked against its hash; invalid UTF-8 is replaced. One that is too long is not even fetched: whoever named it had
+/// else every coordinator run out of memory, one after the other.
 pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<String, TextError>> {
+    let size = sqlx::query_scalar!(
+        r#"select coalesce(sum(length(bytes)), 0) as "size!" from blob_parts where sha256 = $1"#,
+        sha256
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    let size_bytes = u64::try_from(size).unwrap_or(0);
+    if size_bytes > MAX_TEXT_BYTES as u64 {
+        return Ok(Err(TextError::TooLong {
+            sha256: sha256.to_owned(),
+            size_bytes,
+        }));
+    }
     let parts = sqlx::query_scalar!(
         "select bytes from blob_parts where sha256 = $1 order by index",
         sha256
@@ -78,7 +92,8 @@ pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<
     let whole = parts.concat();
     let actual = sha256_hex(&whole);
     Ok(if actual == sha256 {
-        Ok(String::from_utf8_lossy(&whole).into_owned())
+        let valid = String::from_utf8(whole);
+        Ok(valid.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     } else {
         Err(TextError::WrongHash {
             sha256: sha256.to_owned(),

@@ -51,7 +51,7 @@ pub use stray::{STRAYS, Stray, stray_refs};
 pub use survey::{
     KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
 };
-pub use text::{PART_BYTES, Text, TextError, sha256_hex};
+pub use text::{MAX_TEXT_BYTES, PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
 pub use transcript::{TranscriptBatch, TranscriptEntry, TranscriptUpdate};
 pub use version::{READS, WRITES, common_version};

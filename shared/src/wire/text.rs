@@ -7,6 +7,9 @@ use sha2::{Digest, Sha256};
 /// Size of one part; with its base64 frame it stays below [`crate::subjects::MAX_MESSAGE_BYTES`]. Bytes.
 pub const PART_BYTES: usize = 256 * 1024;
 
+/// Longest text that comes in parts: more than a session says with the limits that hold where nobody chose others. Bytes.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024 * 1024;
+
 /// A text inside a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -48,6 +51,14 @@ pub enum TextError {
     Missing {
         /// The hash that was asked for.
         sha256: String,
+    },
+    /// What came is more than a text may be.
+    #[error("the text {sha256} has {size_bytes} bytes, and at most {MAX_TEXT_BYTES} are read")]
+    TooLong {
+        /// The hash that was asked for.
+        sha256: String,
+        /// What the parts have together.
+        size_bytes: u64,
     },
     /// The parts came, but hash to something else.
     #[error("the parts of the text {sha256} hash to {actual}")]

@@ -94,3 +94,24 @@ async fn what_one_worker_holds_no_other_renews_or_settles() {
     );
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_has_only_so_many_parts() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _stub = Stub::hello(&world, "endless").await.unwrap();
+    let url = world.nats_url(Role::Worker).unwrap();
+    let worker = broker::connect_worker(&url, "endless").await.unwrap();
+    for (index, fits) in [(255, true), (256, false), (u32::MAX, false)] {
+        let put = BlobRequest::Put {
+            sha256: "ab".to_owned(),
+            index,
+            base64: String::new(),
+        };
+        let body = serde_json::to_vec(&put).unwrap();
+        let answer = worker.request("ralph.blob", body.into()).await.unwrap();
+        let answer: BlobAnswer = serde_json::from_slice(&answer.payload).unwrap();
+        assert_eq!(matches!(answer, BlobAnswer::Stored), fits, "{index}: {answer:?}");
+    }
+    world.stop().await;
+}

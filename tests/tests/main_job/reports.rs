@@ -4,7 +4,7 @@
 use nix::unistd::getpid;
 use ralph_coordinator::flow::steer::{self, TaskCommand};
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Assignment, Finished, IntegrationEnd, IntegrationReport, Report, Settlement};
+use ralph_shared::wire::{Assignment, Finished, IntegrationEnd, IntegrationReport, Report, Settlement, Text};
 use ralph_tests::harness::{FeatureOptions, Stub, World};
 
 use super::scene::Scene;
@@ -285,6 +285,29 @@ async fn report_that_cannot_be_read_waits_or_ends_its_attempt_but_never_vanishes
         };
         serde_json::to_vec(&report).unwrap()
     })
+    .await;
+    sqlx::query(
+        "insert into blob_parts (sha256, index, bytes)
+         select repeat('a', 64), n, decode(repeat('00', 40 * 1024 * 1024), 'hex') from generate_series(0, 1) n",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    ends_as_error(
+        &world,
+        "too-long",
+        "at most 67108864 are read",
+        |stub, claimed| {
+            let mut report = stub.done(claimed);
+            if let Finished::Session(session) = &mut report.finished {
+                session.text = Text::Parts {
+                    sha256: "a".repeat(64),
+                    size_bytes: 1,
+                };
+            }
+            serde_json::to_vec(&report).unwrap()
+        },
+    )
     .await;
     of_an_unknown_version(&world).await;
     world.stop().await;
