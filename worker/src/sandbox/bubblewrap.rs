@@ -89,7 +89,7 @@ pub(super) fn restraint(network: &Network) -> io::Result<Restraint> {
     };
     Ok(Restraint {
         rules,
-        calls: Some(filter::program(sockets)?),
+        calls: Some(filter::program(Some(sockets))?),
         capabilities: false,
     })
 }

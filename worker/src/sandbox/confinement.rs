@@ -83,9 +83,11 @@ fn restraint(policy: &Policy, network: &Network) -> io::Result<Restraint> {
         Network::None => Some(Sockets::Local),
         Network::Proxy(_) => Some(Sockets::Tcp),
     };
+    // A policy for the network is enforced or refused before; without one, a kernel that filters nothing will do.
+    let filters = sockets.is_some() || filter::works();
     Ok(Restraint {
         rules: Some(rules(policy, network).map_err(io::Error::other)?),
-        calls: sockets.map(filter::program).transpose()?,
+        calls: filters.then(|| filter::program(sockets)).transpose()?,
         capabilities: true,
     })
 }

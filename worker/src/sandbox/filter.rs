@@ -1,5 +1,5 @@
-//! System calls that a session with a network policy may not make (seccomp): Landlock knows TCP alone, and only in its
-//! plain form.
+//! System calls that a session may not make (seccomp). The kernel's keys are the user's, whatever of the files is out of reach;
+//! and where the network has a policy, Landlock knows TCP alone, and only in its plain form.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,6 +9,8 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
 };
+
+use super::narrow;
 
 /// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,28 +32,37 @@ const X32: i64 = 0x4000_0000;
 /// Numbers of `sendmsg` and `sendmmsg` there.
 const X32_SENDMSG: [i64; 2] = [518, 538];
 
+/// What concerns the kernel's keys: those of the user's logins and encrypted folders.
+const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
+
 /// Whether this machine filters system calls; asked once.
 pub fn works() -> bool {
     static WORKS: LazyLock<bool> = LazyLock::new(|| {
-        let tried = std::thread::spawn(|| program(Sockets::Local).and_then(|program| apply(&program)));
+        let tried = std::thread::spawn(|| program(Some(Sockets::Local)).and_then(|program| apply(&program)));
         matches!(tried.join(), Ok(Ok(())))
     });
     *WORKS
 }
 
-/// What the kernel is told.
+/// What the kernel is told: of sockets only where the network has a policy.
 ///
 /// # Errors
 /// On a processor for which no filter can be written.
-pub fn program(sockets: Sockets) -> io::Result<BpfProgram> {
+pub fn program(sockets: Option<Sockets>) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter = rules(sockets)
         .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refused, arch))
         .map_err(io::Error::other)?;
-    filter
+    let own: BpfProgram = filter
         .try_into()
-        .map_err(|error: seccompiler::BackendError| io::Error::other(error))
+        .map_err(|error: seccompiler::BackendError| io::Error::other(error))?;
+    // What isn't of this processor's own kind is killed by it; without a policy for sockets, programs of 32 bits go on.
+    let others = match sockets {
+        Some(_) => BpfProgram::new(),
+        None => narrow::program(),
+    };
+    Ok(others.into_iter().chain(own).collect())
 }
 
 /// Filters this thread's system calls from now on, and those of everything that it starts.
@@ -66,12 +77,14 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Refusal<T> = Result<T, seccompiler::BackendError>;
 
 /// What is refused, by system call; each rule is a case.
-fn rules(sockets: Sockets) -> Refusal<Rules> {
-    let mut rules = Rules::new();
-    rules.insert(libc::SYS_socket, socket(sockets)?);
-    // Makes sockets, and connects them, without further calls.
-    rules.insert(libc::SYS_io_uring_setup, Vec::new());
-    if sockets == Sockets::Tcp {
+fn rules(sockets: Option<Sockets>) -> Refusal<Rules> {
+    let mut rules: Rules = KEYS.iter().map(|call| (*call, Vec::new())).collect();
+    if let Some(sockets) = sockets {
+        rules.insert(libc::SYS_socket, socket(sockets)?);
+        // Makes sockets, and connects them, without further calls.
+        rules.insert(libc::SYS_io_uring_setup, Vec::new());
+    }
+    if sockets == Some(Sockets::Tcp) {
         // Data that is sent with the opening of a connection, which Landlock doesn't see open.
         let flags_at = [
             (libc::SYS_sendto, 3),
@@ -138,4 +151,31 @@ fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Refusal<SeccompCondition> 
 /// The case that all of these hold.
 fn all(conditions: impl IntoIterator<Item = Refusal<SeccompCondition>>) -> Refusal<SeccompRule> {
     SeccompRule::new(conditions.into_iter().collect::<Refusal<_>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a thread is answered that filters its calls; 0 when it may.
+    #[allow(unsafe_code)] // No library makes this call.
+    fn asks_for_keys() -> i32 {
+        // SAFETY: asks for the number of a keyring (KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING) and makes none.
+        let answer = unsafe { libc::syscall(libc::SYS_keyctl, 0, -4, 0) };
+        match answer {
+            -1 => io::Error::last_os_error().raw_os_error().unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn the_users_keys_are_refused_whatever_holds_for_the_network() {
+        for sockets in [None, Some(Sockets::Local), Some(Sockets::Tcp), Some(Sockets::Own)] {
+            let answered = std::thread::spawn(move || {
+                apply(&program(sockets).unwrap()).unwrap();
+                asks_for_keys()
+            });
+            assert_eq!(answered.join().unwrap(), libc::EPERM, "{sockets:?}");
+        }
+    }
 }

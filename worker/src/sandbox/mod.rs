@@ -12,6 +12,7 @@
 //! | [`confinement`] | which wall a session gets, and how its processes are started inside |
 //! | [`network`] | what of the network may be reached: a decision |
 //! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
+//! | [`narrow`] | system calls of programs of 32 bits |
 //! | [`restraint`] | starting a child with less than the worker has |
 //! | [`start`] | a command of a session, and what it is given before its first instruction |
 //! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where there is no Landlock |
@@ -23,6 +24,7 @@ mod cgroup;
 mod confinement;
 mod filter;
 mod landlock;
+mod narrow;
 mod network;
 mod policy;
 mod resources;
