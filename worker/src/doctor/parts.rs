@@ -83,9 +83,11 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
     };
     gaps.extend(effective.iter().flat_map(|wall| network.gaps(*wall, abi)));
     details.extend(gaps.into_iter().map(|gap| format!("not enforced: {gap}")));
+    let walled = matches!(effective, Ok(Effective::Landlock | Effective::Bubblewrap));
     let missing = [
         (
-            groups.hold,
+            // In a sandbox that filters system calls none of them can hide whose it is.
+            groups.hold || walled && means.filter,
             "the end of processes that clean their environment and detach themselves",
         ),
         (groups.memory, "the memory of a session's processes together"),
@@ -208,12 +210,17 @@ mod tests {
             memory: true,
             processes: true,
         };
-        let lines = |groups| {
-            confinement(Auto, &Network::Open, with(9), false, groups)
+        let lines = |means, groups| {
+            confinement(Auto, &Network::Open, means, false, groups)
                 .details
                 .len()
         };
-        assert_eq!(lines(Groups::default()), lines(all) + 3);
+        assert_eq!(lines(with(9), Groups::default()), lines(with(9), all) + 2);
+        let unfiltered = Means {
+            filter: false,
+            ..with(9)
+        };
+        assert_eq!(lines(unfiltered, Groups::default()), lines(unfiltered, all) + 3);
     }
 
     fn with(abi: u32) -> Means {

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use seccompiler::BpfProgram;
 use tokio::process::{Child, Command};
 
 use super::filter::{self, Sockets};
@@ -159,6 +160,11 @@ impl Wrap {
             program: program.to_owned(),
             arguments: Some(file.into()),
         })
+    }
+
+    /// System calls that what is started gives up.
+    pub fn calls(&self) -> Option<&BpfProgram> {
+        self.restraint.calls.as_ref()
     }
 
     /// Starts it.

@@ -5,8 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::Arc;
 
+use seccompiler::BpfProgram;
 use tokio::process::Child;
 
+use super::brand::Brand;
 use super::bubblewrap::{self, Wrap};
 use super::cgroup::Cgroup;
 use super::filter::{self, Sockets};
@@ -22,6 +24,8 @@ use super::{Sandbox, SandboxMode};
 pub struct Confinement {
     wall: Wall,
     cgroup: Arc<Cgroup>,
+    /// By which its processes are found.
+    brand: Option<Brand>,
     resources: Resources,
 }
 
@@ -30,6 +34,17 @@ enum Wall {
     Open,
     Landlock(Restraint),
     Bubblewrap(Wrap),
+}
+
+impl Wall {
+    /// System calls that what is started inside gives up.
+    fn calls(&self) -> Option<&BpfProgram> {
+        match self {
+            Self::Open => None,
+            Self::Landlock(restraint) => restraint.calls.as_ref(),
+            Self::Bubblewrap(wrap) => wrap.calls(),
+        }
+    }
 }
 
 /// What a mode comes to on this machine.
@@ -98,6 +113,7 @@ impl Confinement {
         Self {
             wall: Wall::Open,
             cgroup: Arc::default(),
+            brand: None,
             resources: Resources::default(),
         }
     }
@@ -127,6 +143,7 @@ impl Confinement {
         Ok(Self {
             wall,
             cgroup,
+            brand: Some(Brand::of(dispatch)),
             resources,
         })
     }
@@ -174,6 +191,8 @@ impl Confinement {
         let beginning = Beginning {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
+            brand: self.brand,
+            calls: self.wall.calls().cloned(),
         };
         beginning.give(command);
         match &self.wall {

@@ -1,5 +1,5 @@
 //! System calls that a session may not make (seccomp). The kernel's keys are the user's, whatever of the files is out of reach;
-//! and where the network has a policy, Landlock knows TCP alone, and only in its plain form.
+//! whose a process is, it may not hide; and where the network has a policy, Landlock knows TCP alone, and only in its plain form.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::narrow;
+use super::{brand, narrow};
 
 /// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,9 @@ const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyc
 /// Whether this machine filters system calls; asked once.
 pub fn works() -> bool {
     static WORKS: LazyLock<bool> = LazyLock::new(|| {
-        let tried = std::thread::spawn(|| program(Some(Sockets::Local)).and_then(|program| apply(&program)));
+        let tried = std::thread::spawn(|| {
+            program(Some(Sockets::Local)).and_then(|program| apply(&program).map_err(io::Error::other))
+        });
         matches!(tried.join(), Ok(Ok(())))
     });
     *WORKS
@@ -69,8 +71,8 @@ pub fn program(sockets: Option<Sockets>) -> io::Result<BpfProgram> {
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn apply(program: &BpfProgram) -> io::Result<()> {
-    apply_filter(program).map_err(io::Error::other)
+pub fn apply(program: &BpfProgram) -> Result<(), seccompiler::Error> {
+    apply_filter(program)
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -79,6 +81,15 @@ type Refusal<T> = Result<T, seccompiler::BackendError>;
 /// What is refused, by system call; each rule is a case.
 fn rules(sockets: Option<Sockets>) -> Refusal<Rules> {
     let mut rules: Rules = KEYS.iter().map(|call| (*call, Vec::new())).collect();
+    let limits = brand::LIMITS.map(u64::from);
+    let set = limits.map(|limit| all([is(0, SeccompCmpOp::Eq, limit)]));
+    rules.insert(libc::SYS_setrlimit, set.into_iter().collect::<Refusal<_>>()?);
+    // Without a new limit it only looks at the old one.
+    let set_other = limits.map(|limit| all([is(1, SeccompCmpOp::Eq, limit), is_given(2)]));
+    rules.insert(
+        libc::SYS_prlimit64,
+        set_other.into_iter().collect::<Refusal<_>>()?,
+    );
     if let Some(sockets) = sockets {
         rules.insert(libc::SYS_socket, socket(sockets)?);
         // Makes sockets, and connects them, without further calls.
@@ -146,6 +157,11 @@ fn socket(sockets: Sockets) -> Refusal<Vec<SeccompRule>> {
 
 fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Refusal<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
+}
+
+/// Whether an address is given.
+fn is_given(argument: u8) -> Refusal<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)
 }
 
 /// The case that all of these hold.

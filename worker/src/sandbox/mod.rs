@@ -16,9 +16,11 @@
 //! | [`restraint`] | starting a child with less than the worker has |
 //! | [`start`] | a command of a session, and what it is given before its first instruction |
 //! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where there is no Landlock |
+//! | [`brand`] | by what the kernel keeps: whose a process is |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 //! | [`resources`] | what they may use of the machine |
 
+mod brand;
 mod bubblewrap;
 mod cgroup;
 mod confinement;
@@ -34,6 +36,7 @@ mod start;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use brand::Brand;
 pub use bubblewrap::program as bubblewrap;
 pub use cgroup::Cgroup;
 pub use confinement::{Confinement, Effective, effective, means};

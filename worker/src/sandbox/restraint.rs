@@ -15,7 +15,7 @@ use super::filter;
 pub struct Restraint {
     /// Rights over files and ports.
     pub rules: Option<RulesetCreated>,
-    /// System calls.
+    /// System calls: a child that is started gives these up itself, as the last thing before its first instruction.
     pub calls: Option<BpfProgram>,
     /// Root's capabilities other than over plain files: with some of them a process reads another one's memory past
     /// Landlock.
@@ -23,13 +23,13 @@ pub struct Restraint {
 }
 
 impl Restraint {
-    /// Starts a command in a thread that gave them up.
+    /// Starts a command in a thread that gave up all but system calls.
     ///
     /// # Errors
     /// When the command can't be started, or the rights not be given up.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let runtime = tokio::runtime::Handle::current();
-        self.restrained(move || {
+        self.in_thread(None, move || {
             let _entered = runtime.enter();
             command.spawn()
         })
@@ -40,6 +40,14 @@ impl Restraint {
     /// # Errors
     /// When they can't be given up, or that fails.
     pub fn restrained<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        self.in_thread(self.calls.as_ref(), work)
+    }
+
+    fn in_thread<T: Send>(
+        &self,
+        calls: Option<&BpfProgram>,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
         let rules = self.rules.as_ref().map(RulesetCreated::try_clone).transpose()?;
         std::thread::scope(|scope| {
             let start = move || {
@@ -49,8 +57,8 @@ impl Restraint {
                 if self.capabilities {
                     give_up_capabilities()?;
                 }
-                if let Some(calls) = &self.calls {
-                    filter::apply(calls)?;
+                if let Some(calls) = calls {
+                    filter::apply(calls).map_err(io::Error::other)?;
                 }
                 work()
             };

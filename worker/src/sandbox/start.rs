@@ -10,7 +10,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::setsid;
+use seccompiler::BpfProgram;
 use tokio::process::Command;
+
+use super::brand::Brand;
+use super::filter;
 
 /// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
 /// program of its own starts with none of it.
@@ -64,6 +68,10 @@ pub(super) struct Beginning {
     pub entrances: Vec<File>,
     /// Soft and hard limits.
     pub limits: Vec<(Resource, u64, u64)>,
+    /// By which it is found, and what it starts.
+    pub brand: Option<Brand>,
+    /// System calls that it gives up, after all that it needs them for itself.
+    pub calls: Option<BpfProgram>,
 }
 
 impl Beginning {
@@ -71,7 +79,7 @@ impl Beginning {
     /// user is its own to read from, to write to or to type into.
     pub fn give(self, inside: &mut Inside) {
         let inherited = inside.arguments.as_ref().map(|file| file.as_raw_fd());
-        let begin = move || {
+        let begin = move || -> io::Result<()> {
             for mut entrance in &self.entrances {
                 // One that is closed to us bounds nothing: a session is worth more than its bounds.
                 let _ = entrance.write(b"0");
@@ -79,12 +87,20 @@ impl Beginning {
             for (resource, soft, hard) in &self.limits {
                 setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
             }
+            if let Some(brand) = self.brand {
+                brand.put_on();
+            }
             if let Some(file) = inherited {
                 // SAFETY: the command holds the descriptor open until it is started.
                 let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
                 rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
             }
-            setsid().map(drop).map_err(io::Error::from)
+            setsid().map_err(io::Error::from)?;
+            match &self.calls {
+                // Nothing may be allocated for words here.
+                Some(calls) => filter::apply(calls).map_err(|_| io::ErrorKind::Unsupported.into()),
+                None => Ok(()),
+            }
         };
         // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
         unsafe {

@@ -1,6 +1,6 @@
-//! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's
-//! process group, its session and its tree are found by it in `/proc`, and those that shed it too by their control
-//! group, where this machine has them for us. A restarted worker ends what its earlier life
+//! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's process
+//! group, its session and its tree are found by it in `/proc`, and those that shed it too by their control group, where this
+//! machine has them for us, and by the [`Brand`], which nobody in a sandbox sheds. A restarted worker ends what its earlier life
 //! left in the same way (DESIGN 2).
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::Child;
 
-use crate::sandbox::Cgroup;
+use crate::sandbox::{Brand, Cgroup};
 
 /// The variable that marks the processes of a session with its dispatch's id.
 pub const MARK: &str = "RALPH_DISPATCH";
@@ -97,12 +97,18 @@ pub fn kill_leftovers(dispatch_mark: &str) -> usize {
 pub(super) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
     let spared = own_line();
-    let cgroup = Cgroup::of(dispatch_mark);
+    let (brand, cgroup) = (Brand::of(dispatch_mark), Cgroup::of(dispatch_mark));
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
     loop {
         let members = cgroup.members();
-        let found = find(mark.as_bytes(), groups, &members, &spared);
+        let is_its_own = |process: &Process| {
+            members.contains(&process.pid)
+                || groups.iter().any(|group| group.holds(process))
+                || process.is_marked(mark.as_bytes())
+                || brand.is_on(process.pid)
+        };
+        let found = find(is_its_own, &spared);
         // Looked at before: what is killed is counted.
         cgroup.kill();
         for process in &found {
@@ -179,21 +185,14 @@ fn own_line() -> HashSet<i32> {
     line
 }
 
-/// What is marked, in one of the process groups or in the control group, and everything below that.
-fn find(mark: &[u8], groups: &[Group], members: &HashSet<i32>, spared: &HashSet<i32>) -> Vec<Process> {
+/// What belongs to the session, and everything below that.
+fn find(is_its_own: impl Fn(&Process) -> bool, spared: &HashSet<i32>) -> Vec<Process> {
     let all: Vec<Process> = processes()
         .into_iter()
         .filter(|process| !process.dead && !spared.contains(&process.pid))
         .collect();
-    let mut found: HashSet<i32> = all
-        .iter()
-        .filter(|process| {
-            members.contains(&process.pid)
-                || groups.iter().any(|group| group.holds(process))
-                || process.is_marked(mark)
-        })
-        .map(|process| process.pid)
-        .collect();
+    let own = all.iter().filter(|process| is_its_own(process));
+    let mut found: HashSet<i32> = own.map(|process| process.pid).collect();
     loop {
         let before = found.len();
         let below: Vec<i32> = all
