@@ -14,6 +14,7 @@ use super::git::Git;
 use super::held::Held;
 use super::ports::Ports;
 use super::record::{Purpose, Record, State};
+use super::seal::seal;
 use super::snapshot;
 use super::workspaces::Settings;
 use super::{change, gitdir, kept, lfs, push, strays, submodules};
@@ -343,6 +344,7 @@ impl Workspace {
         let Some(Repository { git, start, .. }) = &self.repository else {
             return Ok(Vec::new());
         };
+        seal(self.held.folders())?;
         git.run("update-index")
             .args(["-q", "--refresh"])
             .accept(&[0, 1])

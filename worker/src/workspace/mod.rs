@@ -18,6 +18,7 @@
 //! | `pack` | mirrors are packed together, and nothing of them is collected |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `meant`, `commit` | the tree on disk as a commit, with ignored files that an agent committed on purpose |
+//! | `seal` | the tree is taken out of the reach of whoever still runs, before git looks at it |
 //! | `strays`, `stray_refs` | what an agent committed elsewhere: other branches, no branch, its stash |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
@@ -72,6 +73,7 @@ mod rebase;
 mod record;
 mod rescue;
 mod room;
+mod seal;
 mod site;
 mod snapshot;
 mod squash;

@@ -78,7 +78,7 @@ fn empty(top: &Dir) -> io::Result<()> {
 }
 
 /// Gives the owner of a folder below `top` what they need to empty and to move it.
-fn add_below(top: &Dir, folder: &Path) -> io::Result<()> {
+pub(super) fn add_below(top: &Dir, folder: &Path) -> io::Result<()> {
     let mode = top.symlink_metadata(folder)?.permissions().mode();
     if mode & FOLDER_MODE == FOLDER_MODE {
         return Ok(());
@@ -92,6 +92,11 @@ fn unless_gone(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
+}
+
+/// Gives the owner of a folder what they need to empty it.
+pub(super) fn open_folder(folder: &Path) -> io::Result<()> {
+    add(folder, FOLDER_MODE)
 }
 
 /// Gives the owner of a folder, and of all that is in it, what they need to read and remove it. Links are left alone.

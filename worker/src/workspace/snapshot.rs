@@ -12,6 +12,7 @@ use ralph_shared::wire::Snapshot;
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record::Folders;
+use super::seal::seal;
 use super::trouble::Trouble;
 use super::{gitdir, gitlinks, meant, modes, submodules};
 
@@ -52,6 +53,7 @@ impl Staged {
 /// When even what git can't read as it is told to could not be stored some other way; when a submodule was left with
 /// what its remote doesn't have.
 pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
+    seal(folders)?;
     let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
     let odd = modes::remove_odd_rules(work_tree).map_err(WorkspaceError::io("clean", work_tree))?;
