@@ -1,12 +1,12 @@
 //! A specification or a plan that a person writes together with an agent, at their terminal (SPEC 5).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::git::git;
+use super::git::{git, git_shown};
 use super::up::Programs;
 use crate::domain::document;
 use crate::prompt::{Talked, Templates, talk};
@@ -27,9 +27,10 @@ pub async fn write(which: &str, feature: Talked<'_>) -> anyhow::Result<String> {
     eprintln!("the agent writes the {which} with you; what it wrote last is stored when you leave (Ctrl+D)");
     // Ctrl+C is the chat's.
     let _ours = signal(SignalKind::interrupt())?;
+    let project = project(&folder.path().join("project")).await?;
     let status = Command::new(&worker)
         .arg("chat")
-        .arg(project().await)
+        .arg(project)
         .arg("--read-only")
         .arg("--instructions")
         .arg(&instructions)
@@ -47,10 +48,33 @@ pub async fn write(which: &str, feature: Talked<'_>) -> anyhow::Result<String> {
     }
 }
 
-/// The repository of the current folder, else that folder.
-async fn project() -> PathBuf {
-    match git(None, &["rev-parse", "--show-toplevel"]).await {
-        Ok(top) => PathBuf::from(top.trim()),
-        Err(_) => PathBuf::from("."),
-    }
+/// What the agent reads: the repository of the current folder as it was committed last, in a copy; else that folder.
+///
+/// In the folder itself lies what is nobody's business, `.ralph` of a running `up` for one; a sandbox can't leave a part out.
+async fn project(copy: &Path) -> anyhow::Result<PathBuf> {
+    let Ok(top) = git(None, &["rev-parse", "--show-toplevel"]).await else {
+        return Ok(PathBuf::from("."));
+    };
+    eprintln!("it reads a copy of {top} as it was committed last, and nothing that isn't committed");
+    let to = copy
+        .to_str()
+        .context("the folder for the session has no plain name")?;
+    git_shown(&[
+        "clone",
+        "--quiet",
+        // Without this the depth is not heeded, and files are linked that it must not reach.
+        "--no-local",
+        "--depth=1",
+        "--no-tags",
+        "--config=core.hooksPath=/dev/null",
+        // Large files stay what git knows of them.
+        "--config=filter.lfs.process=",
+        "--config=filter.lfs.smudge=cat",
+        "--config=filter.lfs.required=false",
+        "--",
+        &top,
+        to,
+    ])
+    .await?;
+    Ok(copy.to_owned())
 }

@@ -1,5 +1,6 @@
 //! `feature spec` and `feature plan` at a terminal: a person and an agent write the text together.
 
+use std::path::Path;
 use std::process::Command;
 
 use ralph_tests::harness::{Terminal, World, binary};
@@ -8,10 +9,14 @@ use serde_json::json;
 use crate::caller::{ADMIN, Api};
 
 fn open(world: &World, api: &Api, args: &str, script: &str) -> Terminal {
+    open_in(world.dir(), world, api, args, script)
+}
+
+fn open_in(folder: &Path, world: &World, api: &Api, args: &str, script: &str) -> Terminal {
     let mut command = Command::new(binary("ralph-coordinator"));
     command
         .args(args.split(' '))
-        .current_dir(world.dir())
+        .current_dir(folder)
         .env("HOME", world.dir())
         .env("GIT_CEILING_DIRECTORIES", world.dir())
         .env("RALPH_URL", &api.url)
@@ -73,6 +78,50 @@ async fn a_text_is_written_in_a_conversation_and_stored_when_the_person_leaves()
     assert!(shown.contains("nothing was stored"), "{shown}");
     let shown = open(&world, &api, "feature spec f --show", "").end().1;
     assert!(shown.contains("# It greets in both"), "{shown}");
+    api.stop().await;
+    world.stop().await;
+}
+
+/// In a repository the agent gets a copy of what is committed: what else lies there is none of its business.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_writes_along_reads_what_is_committed() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let draft = json!({"name": "f", "description": "Greets everybody", "draft": true});
+    assert_eq!(api.post("/features", &draft).await.0.as_u16(), 201);
+    let project = world.dir().join("a project");
+    let below = project.join("src");
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::create_dir_all(project.join(".ralph/secrets")).unwrap();
+    for file in [".ralph/secrets/password", "src/committed", "src/new"] {
+        std::fs::write(project.join(file), "x\n").unwrap();
+    }
+    let git = |args: &[&str]| {
+        let git = Command::new("git").arg("-C").arg(&project).args(args).status();
+        assert!(git.unwrap().success(), "{args:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "src/committed"]);
+    git(&[
+        "-c",
+        "user.name=A",
+        "-c",
+        "user.email=a@example.org",
+        "commit",
+        "-q",
+        "-m",
+        "A",
+    ]);
+    let script = "@expect-pass test -f src/committed && git log -1 && test ! -e .ralph && test ! -e src/new\n\
+                  @say <document>\n@say It is a copy.\n@say </document>\n";
+    let mut terminal = open_in(&below, &world, &api, "feature spec f", script);
+    terminal.until("nothing that isn't committed");
+    terminal.until("</document>");
+    terminal.until("› ");
+    let (code, shown) = tokio::task::spawn_blocking(|| leave(terminal)).await.unwrap();
+    assert_eq!(code, Some(0), "{shown}");
+    let (_, texts) = api.get("/features/f/texts").await;
+    assert_eq!(texts["spec"], "It is a copy.", "{texts}");
     api.stop().await;
     world.stop().await;
 }

@@ -72,6 +72,23 @@ fn a_session_that_may_only_read_writes_nothing() {
 }
 
 #[test]
+fn a_folder_above_a_data_folder_is_refused_with_what_to_do() {
+    let bench = Bench::new(CONFIGURATION);
+    let data = bench.path("project/.ralph");
+    std::fs::create_dir_all(data.join("secrets")).unwrap();
+    std::fs::write(data.join("layout.json"), "{}").unwrap();
+    let refused = chat(&bench, &["--read-only"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        words.contains("project/.ralph, where Ralph keeps passwords") && words.contains("--data"),
+        "{words}"
+    );
+    let (status, shown) = piped(&bench, &["--sandbox", "none"], &prompt(&["@say over"]));
+    assert!(status.success() && shown.contains("\nover\n"), "{shown}");
+}
+
+#[test]
 fn an_agent_that_cannot_start_is_told_with_what_helps() {
     let bench = Bench::new(CONFIGURATION);
     let (status, shown) = piped(&bench, &["--name", "gone"], "hello\n");

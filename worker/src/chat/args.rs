@@ -9,6 +9,7 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Access, ModelChoice, SessionLimits};
 use tempfile::TempDir;
 
+use super::data_folder;
 use crate::config::{DEFAULT_AGENT, Machine, MachineArgs};
 use crate::session::{Resume, SessionSpec};
 
@@ -90,12 +91,12 @@ impl ChatArgs {
         };
         make_private(&home)?;
         let tmp = tempfile::tempdir().context("failed to make a temporary folder")?;
-        if cwd.join(".ralph/secrets").exists() {
-            eprintln!(
-                "ralph-worker: the agent can read {}, where `ralph-coordinator up` keeps its passwords; talk in another \
-                 clone, or keep them elsewhere (`up --data`)",
-                cwd.join(".ralph").display()
-            );
+        if let Some(data) = data_folder::inside(&cwd) {
+            if data_folder::is_confined(&sandbox) {
+                bail!("{}", data_folder::words(&data));
+            }
+            // Nothing of this machine is out of its reach, as somebody chose.
+            eprintln!("ralph-worker: {}", data_folder::words(&data));
         }
         let spec = SessionSpec {
             dispatch: DispatchId::new().0.to_string(),
