@@ -1,8 +1,9 @@
 //! What a worker found in the commit that a session starts from: the repository's own knowledge becomes entries (SPEC 6.5),
 //! and entries whose files are gone are stale until these come back (SPEC 6.7).
 //!
-//! Only heads of feature branches are looked at. What stands there was landed or pushed by people, so it is trusted; attempts'
-//! branches never are. What one branch deletes another may have still: the head that was looked at last counts.
+//! Only heads of feature branches are looked at, attempts' branches never. A file that the feature's base has just so was brought there
+//! by people, and is trusted. Any other may have been landed by a task: it is an entry beside the base's, of the agents' word, and
+//! takes the place of nobody's. What one branch deletes another may have still: the head that was looked at last counts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -135,10 +136,14 @@ async fn knowledge(
     let mut changed = 0;
     for file in &folder.files {
         let sha256 = &now[&file.name];
-        if before.get(&file.name) != Some(sha256)
-            && !store::survey::is_same(conn, repo, &external_id(&file.name), sha256).await?
-        {
-            changed += usize::from(keep(conn, repo, file, sha256).await?);
+        if before.get(&file.name) == Some(sha256) {
+            continue;
+        }
+        if file.at_base {
+            changed += usize::from(forget_landed(conn, feature, repo, &file.name).await?);
+        }
+        if !store::survey::is_same(conn, repo, &id_of_file(feature, file), sha256).await? {
+            changed += usize::from(keep(conn, feature, repo, file, sha256).await?);
         }
     }
     let mut kept = now;
@@ -157,13 +162,13 @@ async fn knowledge(
         gone.extend(missing.map(str::to_owned));
     }
     if !gone.is_empty() {
+        for name in &gone {
+            changed += usize::from(forget_landed(conn, feature, repo, name).await?);
+        }
         let elsewhere = store::survey::had_elsewhere(conn, feature, repo, &gone).await?;
         for name in gone.iter().filter(|name| !elsewhere.contains(name)) {
             if let Some(id) = store::survey::unname(conn, repo, &external_id(name)).await? {
-                store::library::prune(conn, &[id]).await?;
-                store::recall::remove(conn, &[id]).await?;
-                let back = store::takeback::restore_replaced(conn, &[id]).await?;
-                library::index_again(conn, &back).await?;
+                hide(conn, &[id]).await?;
                 changed += 1;
             }
         }
@@ -179,8 +184,46 @@ async fn knowledge(
     Ok(changed)
 }
 
+/// Hides what a file said; what it had taken the place of gets that back.
+async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    store::library::prune(conn, ids).await?;
+    store::recall::remove(conn, ids).await?;
+    let back = store::takeback::restore_replaced(conn, ids).await?;
+    library::index_again(conn, &back).await
+}
+
+/// Hides what a file said that the feature's branch alone had. Whether there was one.
+async fn forget_landed(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    name: &str,
+) -> sqlx::Result<bool> {
+    let Some(id) = store::survey::unname(conn, repo, &landed_id(feature, name)).await? else {
+        return Ok(false);
+    };
+    hide(conn, &[id]).await?;
+    Ok(true)
+}
+
+/// The name of the entry that a file is: one for all heads that have what their bases have, and one for each branch that doesn't.
+fn id_of_file(feature: FeatureId, file: &KnowledgeText) -> String {
+    if file.at_base {
+        external_id(&file.name)
+    } else {
+        landed_id(feature, &file.name)
+    }
+}
+
 fn external_id(name: &str) -> String {
     format!("{KNOWLEDGE_FOLDER}/{name}")
+}
+
+fn landed_id(feature: FeatureId, name: &str) -> String {
+    format!("{}:{}", feature.short(), external_id(name))
 }
 
 fn name_of(external_id: &str) -> Option<&str> {
@@ -189,9 +232,15 @@ fn name_of(external_id: &str) -> Option<&str> {
 
 /// Makes an entry of a file that is new or changed, if it can be one; what the database refuses of it doesn't stop the others. Whether
 /// that changed anything.
-async fn keep(conn: &mut PgConnection, repo: &str, file: &KnowledgeText, sha256: &str) -> sqlx::Result<bool> {
+async fn keep(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    file: &KnowledgeText,
+    sha256: &str,
+) -> sqlx::Result<bool> {
     let mut part = conn.begin().await?;
-    match write(&mut part, repo, file, sha256).await {
+    match write(&mut part, feature, repo, file, sha256).await {
         Ok(changed) => {
             part.commit().await?;
             Ok(changed)
@@ -199,7 +248,7 @@ async fn keep(conn: &mut PgConnection, repo: &str, file: &KnowledgeText, sha256:
         Err(error) if is_away(&error) => Err(error),
         Err(error) => {
             part.rollback().await?;
-            let file = external_id(&file.name);
+            let file = id_of_file(feature, file);
             tracing::warn!(repo, file, %error, "a knowledge file can't be kept; what it said before stays");
             Ok(false)
         }
@@ -209,11 +258,12 @@ async fn keep(conn: &mut PgConnection, repo: &str, file: &KnowledgeText, sha256:
 /// Makes an entry of a file, in the place of what the file said before. Whether it can be read.
 async fn write(
     conn: &mut PgConnection,
+    feature: FeatureId,
     repo: &str,
     file: &KnowledgeText,
     sha256: &str,
 ) -> sqlx::Result<bool> {
-    let external_id = external_id(&file.name);
+    let external_id = id_of_file(feature, file);
     let read = match KnowledgeFile::parse(&file.text.replace('\0', "\u{fffd}")) {
         Ok(read) => read,
         Err(why) => {
@@ -221,7 +271,15 @@ async fn write(
             return Ok(false);
         }
     };
-    let old = store::survey::unname(conn, repo, &external_id).await?;
+    let old = if file.at_base {
+        // What a branch alone had, and that is merged now, is people's from here on.
+        let landed = store::survey::landed_copies(conn, repo, sha256).await?;
+        hide(conn, &landed).await?;
+        store::survey::unname(conn, repo, &external_id).await?
+    } else {
+        forget_landed(conn, feature, repo, &file.name).await?;
+        None
+    };
     let at = read
         .created_at
         .and_then(library::utc::written)
@@ -231,7 +289,10 @@ async fn write(
         id: library::id_of(at),
         repo_id: repo.to_owned(),
         kind: EntryKind::Knowledge,
-        origin: Origin::Repository,
+        origin: match file.at_base {
+            true => Origin::Repository,
+            false => Origin::Attempt,
+        },
         category: String::new(),
         title: read.title.chars().take(TITLE_CHARS).collect(),
         body: capture::bounded(&read.body),

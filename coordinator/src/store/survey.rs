@@ -192,6 +192,20 @@ pub async fn unname(conn: &mut PgConnection, repo_id: &str, external_id: &str) -
     .await
 }
 
+/// Live entries that say what tasks landed in a file of this hash.
+pub async fn landed_copies(conn: &mut PgConnection, repo_id: &str, sha256: &str) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        "select id
+         from knowledge
+         where repo_id = $1 and origin = 'attempt' and file_sha256 = $2 and pruned_at is null
+         order by id",
+        repo_id,
+        sha256,
+    )
+    .fetch_all(conn)
+    .await
+}
+
 /// Says which file an entry is, and which entry it takes the place of.
 pub async fn name(conn: &mut PgConnection, id: Uuid, sha256: &str, old: Option<Uuid>) -> sqlx::Result<()> {
     sqlx::query!(

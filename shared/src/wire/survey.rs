@@ -81,4 +81,7 @@ pub struct KnowledgeText {
     pub name: String,
     /// All of it.
     pub text: String,
+    /// Whether the feature's base has it just so: then people brought it there. Else a task may have landed it.
+    #[serde(default)]
+    pub at_base: bool,
 }

@@ -24,6 +24,7 @@ fn folder(files: &[(&str, &str, &str)]) -> KnowledgeFolder {
             .map(|(name, title, body)| KnowledgeText {
                 name: (*name).to_owned(),
                 text: text(title, body),
+                at_base: true,
             })
             .collect(),
         left_out: 0,
@@ -105,6 +106,67 @@ async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
         None,
         "it is known to have no folder"
     );
+    world.stop().await;
+}
+
+/// What entries say that aren't hidden, and whose word each is.
+async fn said(world: &World) -> Vec<(String, String)> {
+    sqlx::query_as(
+        "select body, origin::text from knowledge where pruned_at is null and superseded_by is null order by body",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_branch_has_takes_no_place_of_what_people_said() {
+    let world = scene::world().await;
+    let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
+    let by_hand = ImportLine {
+        title: "The stove burns".to_owned(),
+        body: "Gas, says Ann.".to_owned(),
+        ..about("k1", &[])
+    };
+    library::import(&world.db, "", &[by_hand]).await.unwrap();
+    finds(&world, first, folder(&[KETTLE])).await;
+    let landed = |files: &[(&str, &str, &str)]| {
+        let mut folder = folder(files);
+        folder.files.iter_mut().for_each(|file| file.at_base = false);
+        folder
+    };
+    let of = |said: &[(&str, &str)]| -> Vec<(String, String)> {
+        let said = said.iter();
+        said.map(|(body, origin)| ((*body).to_owned(), (*origin).to_owned()))
+            .collect()
+    };
+    let people = [("At 100 degrees.", "repository"), ("Gas, says Ann.", "import")];
+
+    // A task landed these: one under the name of a file of the base, both under titles that stand.
+    let mine = [
+        ("kettle.md", "The kettle boils", "Never."),
+        ("mine.md", "The stove burns", "Petrol."),
+    ];
+    finds(&world, first, landed(&mine)).await;
+    let beside = [("Never.", "attempt"), ("Petrol.", "attempt")];
+    assert_eq!(said(&world).await, of(&[&people[..], &beside[..]].concat()));
+    // Another feature begins with what the base has.
+    finds(&world, second, folder(&[KETTLE])).await;
+    assert_eq!(said(&world).await, of(&[&people[..], &beside[..]].concat()));
+
+    // It is changed, and goes.
+    let again = [("mine.md", "The stove burns", "Peat.")];
+    let mut both = landed(&again);
+    both.files.extend(folder(&[KETTLE]).files);
+    finds(&world, first, both).await;
+    let peat = [("Peat.", "attempt")];
+    assert_eq!(said(&world).await, of(&[&people[..], &peat[..]].concat()));
+
+    // Once the base has it, it is people's, whoever wrote it, and takes the place of what they said.
+    let third = submit(&world, "third").await;
+    finds(&world, third, folder(&[KETTLE, again[0]])).await;
+    let merged = [("At 100 degrees.", "repository"), ("Peat.", "repository")];
+    assert_eq!(said(&world).await, of(&merged));
     world.stop().await;
 }
 

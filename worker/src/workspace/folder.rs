@@ -189,6 +189,13 @@ impl Workspace {
             .map(|repository| repository.start.as_str())
     }
 
+    /// The commit that its feature begins from. Hex object id; `None` without a repository.
+    pub(super) fn base(&self) -> Option<&str> {
+        self.repository
+            .as_ref()
+            .map(|repository| repository.order.base.as_str())
+    }
+
     /// Commits everything that changed, untracked files too and ignored ones not, and pushes it to the dispatch's
     /// attempt ref; without changes the ref is created at the start. Safe to repeat. Nothing of the agent's may run
     /// any more. What the agent committed elsewhere goes to refs beside that one. What fails stands in `push_error`, or with

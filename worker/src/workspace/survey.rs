@@ -47,7 +47,7 @@ impl Workspace {
         let tree = knowledge_tree(git, head).await?;
         if tree != order.knowledge {
             survey.knowledge = Some(match tree {
-                Some(tree) => knowledge(git, tree).await?,
+                Some(tree) => knowledge(git, tree, self.base().unwrap_or(head)).await?,
                 None => KnowledgeFolder::default(),
             });
         }
@@ -219,8 +219,30 @@ async fn knowledge_tree(git: &Git, head: &str) -> Result<Option<String>, GitErro
         .filter(|tree| !tree.is_empty()))
 }
 
-/// The folder's own Markdown files; no links, nothing in folders below. A path of this name that is no folder holds none.
-async fn knowledge(git: &Git, tree: String) -> Result<KnowledgeFolder, GitError> {
+/// Ids of what the folder holds in a commit, by name. Nothing where it holds none, or where the commit isn't here.
+async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
+    let listed = git
+        .run("ls-tree")
+        .args(["-z", &format!("{commit}:{KNOWLEDGE_FOLDER}")])
+        .accept(&[0, 128])
+        .output()
+        .await?;
+    let mut held = HashMap::new();
+    for line in listed.stdout.split(|byte| *byte == 0) {
+        let line = String::from_utf8_lossy(line);
+        if let Some((about, name)) = line.split_once('\t')
+            && let Some(id) = about.split_whitespace().nth(2)
+        {
+            held.insert(name.to_owned(), id.to_owned());
+        }
+    }
+    Ok(held)
+}
+
+/// The folder's own Markdown files; no links, nothing in folders below. A path of this name that is no folder holds none. Of each it
+/// is told whether `base` has the same.
+async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolder, GitError> {
+    let at_base = held(git, base).await?;
     let listed = git
         .run("ls-tree")
         .args(["-z", "-l", &tree])
@@ -260,6 +282,7 @@ async fn knowledge(git: &Git, tree: String) -> Result<KnowledgeFolder, GitError>
         folder.files.push(KnowledgeText {
             name: name.to_owned(),
             text,
+            at_base: at_base.get(name).is_some_and(|there| there == id),
         });
     }
     Ok(folder)

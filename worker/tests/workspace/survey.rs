@@ -98,3 +98,34 @@ async fn what_another_branch_has_was_not_deleted() {
     let survey = workspace.survey(&since(&"7".repeat(40))).await.unwrap().unwrap();
     assert!(survey.renamed.is_empty(), "{survey:?}");
 }
+
+#[tokio::test]
+async fn it_is_told_which_knowledge_the_base_has_too() {
+    let mut remote = Remote::new();
+    let seed = remote.dir.path().join("seed");
+    fs::create_dir_all(seed.join(".ralph/knowledge")).unwrap();
+    let file = |name: &str| format!(".ralph/knowledge/{name}.md");
+    let first = remote.base.clone();
+    let kept = remote.commit("main", &first, &file("kept"), "Said by people.\n");
+    remote.base = remote.commit("main", &kept, &file("changed"), "Said by people.\n");
+    let changed = remote.commit(
+        "ralph/demo",
+        &remote.base,
+        &file("changed"),
+        "Said by an agent.\n",
+    );
+    remote.commit("ralph/demo", &changed, &file("new"), "Said by people.\n");
+
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let survey = workspace.survey(&SurveyOrder::default()).await.unwrap().unwrap();
+    let files = survey.knowledge.unwrap().files;
+    let told: Vec<(&str, bool)> = files
+        .iter()
+        .map(|file| (file.name.as_str(), file.at_base))
+        .collect();
+    assert_eq!(
+        told,
+        [("changed.md", false), ("kept.md", true), ("new.md", false)]
+    );
+}
