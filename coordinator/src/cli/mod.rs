@@ -25,6 +25,7 @@ mod feature_page;
 mod feature_text;
 mod git;
 mod init;
+mod inside;
 mod local_time;
 mod logs;
 mod man;

@@ -143,6 +143,30 @@ fn what_says_too_little_is_told_what_else_to_say() {
 }
 
 #[test]
+fn a_specification_is_not_read_through_a_link() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    std::fs::write(at("key"), "a secret\n").unwrap();
+    std::fs::create_dir_all(at(".ralph/features/due")).unwrap();
+    let spec = at(".ralph/features/due/spec.md");
+    std::os::unix::fs::symlink(at("key"), &spec).unwrap();
+    let submit = [&["submit", "feature", "due", "--no-repo"][..], &NOBODY].concat();
+    check(
+        root.path(),
+        &submit,
+        2,
+        &["features/due/spec.md is a link", "--spec"],
+    );
+
+    std::fs::remove_file(&spec).unwrap();
+    std::fs::write(&spec, "Items may have a due date.\n").unwrap();
+    check(root.path(), &submit, 1, &["no coordinator answers"]);
+    std::fs::rename(at(".ralph"), at("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", at(".ralph")).unwrap();
+    check(root.path(), &submit, 2, &[".ralph is a link"]);
+}
+
+#[test]
 fn what_cannot_be_undone_is_not_done_before_somebody_says_yes() {
     let root = tempfile::tempdir().unwrap();
     let purge = ["memory", "purge", "l-9f2c"];

@@ -145,6 +145,16 @@ async fn knowledge_files_survive_import_and_export_byte_for_byte() {
     let again = std::fs::read_to_string(here.join("again/cargo-bench-requires-nightly.md")).unwrap();
     assert_eq!(again, changed);
 
+    // Where a link has its name, what that leads to stays.
+    std::fs::create_dir(here.join("links")).unwrap();
+    std::fs::write(here.join("precious"), "not to be lost\n").unwrap();
+    let name = "links/cargo-bench-requires-nightly.md";
+    std::os::unix::fs::symlink(here.join("precious"), here.join(name)).unwrap();
+    ralph(&api, here, &["memory", "export", "links", "--repo", "r"]).await;
+    assert_eq!(std::fs::read_to_string(here.join(name)).unwrap(), changed);
+    let precious = std::fs::read_to_string(here.join("precious")).unwrap();
+    assert_eq!(precious, "not to be lost\n");
+
     // So does one that was changed back.
     std::fs::write(folder.join("cargo-bench-requires-nightly.md"), file).unwrap();
     assert_eq!(imported(&api, here, &import).await, (1, 0));

@@ -1,7 +1,9 @@
 //! `memory export | import`: Markdown files with front matter, and JSON lines.
 
 use std::collections::HashSet;
-use std::io::ErrorKind;
+use std::fs::Permissions;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,7 +14,9 @@ use super::{RepoArgs, lines};
 use crate::api::body::{ImportMemory, Imported};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
+use crate::cli::inside::linked;
 use crate::cli::output::{self, Format};
+use crate::cli::start::Usage;
 use crate::domain::knowledge_file::KnowledgeFile;
 use crate::domain::recall::Kind;
 use crate::flow::library::ImportLine;
@@ -41,6 +45,14 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     let query = format!("kind=knowledge&repo={}", escape(&repo));
     let mut page: Page<MemoryView> = client.list("/memory", &query, MAX_FILES).await?;
     let folder = &args.folder;
+    if let Some(link) = linked(folder) {
+        return Err(Usage(format!(
+            "{} is a link, so nothing is written to {}: name the folder that it leads to, if that is meant",
+            link.display(),
+            folder.display()
+        ))
+        .into());
+    }
     std::fs::create_dir_all(folder)
         .with_context(|| format!("failed to make the folder {}", folder.display()))?;
     let mut taken = HashSet::new();
@@ -71,7 +83,7 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
             name = format!("{}-{number}.md", file.name().trim_end_matches(".md"));
         }
         let path = folder.join(name);
-        std::fs::write(&path, file.text()).with_context(|| format!("failed to write {}", path.display()))?;
+        replace(&path, &file.text()).with_context(|| format!("failed to write {}", path.display()))?;
     }
     match globals.output {
         Format::Json => output::json(&page),
@@ -81,6 +93,18 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
             folder.display()
         )),
     }
+}
+
+/// Puts a file in the place of whatever has its name: where that is a link, what it leads to stays as it is.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        // As of any new file: the user's mask decides who else may read it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Where from.

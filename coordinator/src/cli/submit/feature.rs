@@ -15,6 +15,7 @@ use super::{RunFlags, accepted};
 use crate::api::body::{Accepted, GraphText, SubmitFeature};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
+use crate::cli::inside::linked;
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
 use crate::cli::start::Usage;
@@ -236,13 +237,22 @@ fn read_graph(path: &Path) -> anyhow::Result<GraphText> {
     })
 }
 
-/// The text that was written beside the project for this feature (SPEC 2.1).
+/// The text that was written beside the project for this feature (SPEC 2.1). It is sent to whoever may read the feature, and to models:
+/// so never what a link leads to.
 fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
     let path = Path::new(".ralph/features")
         .join(feature)
         .join(format!("{which}.md"));
     if !path.is_file() {
         return Ok(None);
+    }
+    if let Some(link) = linked(&path) {
+        return Err(Usage(format!(
+            "{} is a link, so the {which} is not read from {}: put the text there itself, or name a file with --{which}",
+            link.display(),
+            path.display()
+        ))
+        .into());
     }
     eprintln!("the {which} is read from {}", path.display());
     read_text(&path).map(Some)
