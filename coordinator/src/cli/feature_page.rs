@@ -100,9 +100,10 @@ pub fn page(progress: &Progress) -> String {
     let status = paint.apply(tone_of(feature.status.as_str()), feature.status.as_str());
     let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
     if let Some(dir) = &feature.dir {
-        lines.push(format!("  folder      {dir}, itself"));
+        lines.push(format!("  folder      {}, itself", tame(dir)));
     }
     if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
+        let (repo, base) = (tame(repo), tame(base));
         lines.push(format!("  repository  {repo}"));
         let commit: String = feature
             .base_commit

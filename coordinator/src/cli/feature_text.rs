@@ -13,6 +13,7 @@ use super::editor;
 use super::feature_chat;
 use super::output::{self, Format};
 use super::pager;
+use super::paint::tame;
 use super::replace::{ReplaceFlags, Replacing, version};
 use super::start::Usage;
 use crate::api::body::{Done, TextsView, WriteText};
@@ -164,7 +165,16 @@ impl TextOfFeature {
 async fn print(globals: &Globals, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
     match (globals.output, text) {
         (Format::Json, text) => output::json(&TextOfFeature::new(which, text)),
-        (_, Some(text)) => pager::show(globals, &format!("{}\n", text.trim_end())).await,
+        (_, Some(text)) => {
+            let text = format!("{}\n", text.trim_end());
+            // An agent wrote it. Whoever has it written to a file gets it as it is, since it may be stored again.
+            let shown = if std::io::stdout().is_terminal() {
+                tame(&text)
+            } else {
+                text
+            };
+            pager::show(globals, &shown).await
+        }
         (_, None) if which == "tasks" => Err(anyhow::anyhow!(
             "no task graph of {feature} waits for approval; `ralph-coordinator task tree {feature}` shows its tasks"
         )),

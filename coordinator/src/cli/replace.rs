@@ -8,6 +8,7 @@ use ralph_shared::wire::sha256_hex;
 
 use super::confirm::confirm;
 use super::editor;
+use super::paint::tame;
 
 /// Characters of a version.
 const VERSION_CHARS: usize = 8;
@@ -104,7 +105,7 @@ fn show_difference(theirs: &Path, mine: &Path) {
         .args([theirs, mine])
         .output();
     if let Ok(told) = told {
-        eprint!("{}", String::from_utf8_lossy(&told.stdout));
+        eprint!("{}", tame(&String::from_utf8_lossy(&told.stdout)));
     }
 }
 

@@ -97,6 +97,26 @@ async fn less_shows_a_screen_at_a_time_and_may_be_left_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_agents_wrote_steers_no_terminal() {
+    let scene = Scene::set().await;
+    let wild = "Look \u{1b}]0;elsewhere\u{7}here";
+    let body = json!({"name": "wild", "spec": wild, "draft": true});
+    let (status, answer) = scene.api.post("/features", &body).await;
+    assert_eq!(status.as_u16(), 201, "{answer}");
+    let mut show = scene.command(&["feature", "spec", "wild", "--show", "--no-pager"], &[]);
+    let (status, shown) = Terminal::open(&show).end();
+    assert!(status.success(), "{status}: {shown}");
+    assert!(
+        shown.contains("Look ]0;elsewherehere") && !shown.contains("\u{1b}]0;"),
+        "{shown:?}"
+    );
+    // A file gets what stands.
+    let stored = String::from_utf8(show.output().unwrap().stdout).unwrap();
+    assert_eq!(stored, format!("{wild}\n"));
+    scene.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_and_a_flag_choose_the_pager() {
     let scene = Scene::set().await;
     let shown = |more: &[&str], variables: &[(&str, &str)]| {
