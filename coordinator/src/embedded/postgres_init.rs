@@ -1,8 +1,8 @@
 //! Making the data folder of a private Postgres, all or nothing.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,9 +56,7 @@ pub(super) async fn initialise(
     result?;
 
     let settings = unfinished.join("postgresql.conf");
-    let mut text = fs::read_to_string(&settings).map_err(ServerError::io("read", &settings))?;
-    text.push_str(INCLUDE);
-    fs::write(&settings, text).map_err(ServerError::io("write", &settings))?;
+    include(&settings).map_err(ServerError::io("write", &settings))?;
     fs::rename(&unfinished, folder).map_err(ServerError::io("rename to its place", &unfinished))
 }
 
@@ -147,10 +145,19 @@ impl Drop for SocketFolder {
     }
 }
 
-/// Hands a file over to the user that the server runs as.
+/// Makes our settings count, in a file that the server's user made: never through a link.
+fn include(settings: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .append(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(settings)?;
+    file.write_all(INCLUDE.as_bytes())
+}
+
+/// Hands a file over to the user that the server runs as. In a folder of that user's it may be a link by now, to any file of root's.
 pub(super) fn give(path: &Path, user: Option<&RunAs>) -> Result<(), ServerError> {
     let Some(user) = user else { return Ok(()) };
-    chown(path, Some(user.uid), Some(user.gid)).map_err(ServerError::io("change the owner of", path))
+    lchown(path, Some(user.uid), Some(user.gid)).map_err(ServerError::io("change the owner of", path))
 }
 
 /// Makes a folder for the server's user alone. One that is already there, as in a shared `/tmp`, must be just that.
@@ -176,5 +183,43 @@ fn remove_folder(path: &Path) -> Result<(), ServerError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ServerError::io("remove", path)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_a_link_leads_to_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "port = 1\n").unwrap();
+        symlink(&file, &link).unwrap();
+        assert!(include(&link).is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "port = 1\n");
+        include(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("port = 1\n{INCLUDE}"));
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_not_given_away() {
+        if !nix::unistd::geteuid().is_root() {
+            return; // Nobody else can give anything away.
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "root's").unwrap();
+        symlink(&file, &link).unwrap();
+        let user = RunAs {
+            name: "stranger".into(),
+            uid: 65534,
+            gid: 65534,
+        };
+        give(&link, Some(&user)).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+        assert_eq!(fs::symlink_metadata(&link).unwrap().uid(), 65534);
     }
 }
