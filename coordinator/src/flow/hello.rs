@@ -9,6 +9,9 @@ use super::Settings;
 use crate::faults;
 use crate::store;
 
+/// Pools that a worker may serve: each gets a consumer at the broker, and stands in its row.
+const MOST_POOLS: usize = 100;
+
 /// Answers a hello. A name is refused to another data folder while its holder is heard.
 pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Result<HelloAnswer> {
     if let Some(reason) = unusable(hello) {
@@ -79,8 +82,52 @@ fn unusable(hello: &Hello) -> Option<String> {
             "`{pool}` can't name a pool: use 1 to 40 of a-z, 0-9 and `-`"
         ));
     }
+    if hello.pools.len() > MOST_POOLS {
+        return Some(format!(
+            "a worker serves at most {MOST_POOLS} pools, not {}: start several workers, each with its own --pool",
+            hello.pools.len()
+        ));
+    }
     if hello.pools.is_empty() || hello.slots == 0 {
         return Some("a worker needs at least one pool and one slot".to_owned());
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::ids::Incarnation;
+    use ralph_shared::wire::READS;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_served_is_refused() {
+        let check = |pools: usize, name: &str, slots: u32, expected: Option<&str>| {
+            let hello = Hello {
+                reads: READS.to_vec(),
+                worker: name.to_owned(),
+                incarnation: Incarnation::new(),
+                data_id: "d".to_owned(),
+                pools: (0..pools).map(|n| format!("pool-{n}")).collect(),
+                slots,
+                agents: Vec::new(),
+                accounts: Vec::new(),
+                rules: Vec::new(),
+                spooled: Vec::new(),
+                version: String::new(),
+                host: String::new(),
+                pid: 0,
+            };
+            let refused = unusable(&hello);
+            assert_eq!(refused.is_some(), expected.is_some(), "{refused:?}");
+            assert!(refused.unwrap_or_default().contains(expected.unwrap_or_default()));
+        };
+        check(1, "w", 1, None);
+        check(MOST_POOLS, "w", 1, None);
+        check(MOST_POOLS + 1, "w", 1, Some("at most 100 pools, not 101"));
+        check(0, "w", 1, Some("at least one pool"));
+        check(1, "w", 0, Some("one slot"));
+        check(1, "W", 1, Some("can't name a worker"));
+    }
 }
