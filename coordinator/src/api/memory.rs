@@ -14,7 +14,7 @@ use super::body::{
 use super::entries::{Said, check, locate, locate_all};
 use super::once::NewId;
 use super::problem::Problem;
-use super::request::{Asked, At, Body, PageQuery};
+use super::request::{Asked, At, Body, PageQuery, Question};
 use super::restore;
 use super::transcript::{AttemptQuery, find_beginning};
 use crate::domain::recall::{Ended, Kind, lift};
@@ -114,7 +114,7 @@ async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
 )]
 pub async fn search(
     State(app): State<App>,
-    Body(ask): Body<SearchMemory>,
+    Question(ask): Question<SearchMemory>,
 ) -> Result<Json<Page<Answered>>, Problem> {
     if ask.queries.len() > MAX_QUERIES || !(1..=MAX_LIMIT).contains(&ask.limit) {
         return Err(Problem::invalid(format!(

@@ -49,7 +49,11 @@ const PROBLEMS: [(&str, &str, &str); 10] = [
         "Conflict",
         "Not possible as things stand, or several things have that id",
     ),
-    ("413", "TooLarge", "The body is larger than 64 MB"),
+    (
+        "413",
+        "TooLarge",
+        "The body is larger than 64 MB, or 8 MB where it only asks",
+    ),
     (
         "422",
         "Refused",

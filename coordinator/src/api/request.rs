@@ -12,6 +12,8 @@ use crate::store::view::{Cursor, MAX_PAGE};
 
 /// The largest body: a graph of 100,000 tasks with their descriptions (SPEC 2.6).
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+/// The largest body of a request that only asks: a thousand questions with what they are about.
+pub const MAX_QUESTION_BYTES: usize = 8 * 1024 * 1024;
 /// Above it whole numbers have to be written as such. Bytes.
 const MAX_READ_AGAIN: usize = 1024 * 1024;
 /// Below it every whole number is a floating-point number: 2^53.
@@ -30,24 +32,42 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let bytes = Bytes::from_request(request, state)
             .await
             .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?;
-        let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) {
-            b"{}"
-        } else {
-            &bytes
-        };
-        serde_json::from_slice(text)
-            .or_else(|error: serde_json::Error| {
-                // As values, JSON takes up to thirty times its room.
-                let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
-                again.then(|| read_whole_numbers(text)).flatten().ok_or(error)
-            })
-            .map(Self)
-            .map_err(|error| {
-                Problem::invalid(format!(
-                    "the body is not the JSON that this address takes: {error}"
-                ))
-            })
+        read(&bytes).map(Self)
     }
+}
+
+/// The JSON body of a request that only asks, which every token may send as often as it may ask at all.
+#[derive(Debug)]
+pub struct Question<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Question<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let bytes = axum::body::to_bytes(request.into_body(), MAX_QUESTION_BYTES)
+            .await
+            .map_err(|_| Problem::too_large(MAX_QUESTION_BYTES))?;
+        read(&bytes).map(Self)
+    }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) {
+        b"{}"
+    } else {
+        bytes
+    };
+    serde_json::from_slice(text)
+        .or_else(|error: serde_json::Error| {
+            // As values, JSON takes up to thirty times its room.
+            let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
+            again.then(|| read_whole_numbers(text)).flatten().ok_or(error)
+        })
+        .map_err(|error| {
+            Problem::invalid(format!(
+                "the body is not the JSON that this address takes: {error}"
+            ))
+        })
 }
 
 /// JSON Schema counts `5.0` as an integer, serde doesn't: reads the body with such numbers as integers, if it has any.

@@ -54,6 +54,14 @@ async fn a_request_needs_a_token_with_a_fitting_role() {
         .send(Method::POST, "/api/v1/features", Some(ADMIN), Some(huge))
         .await;
     assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    // What only asks says less.
+    let long = " ".repeat(8 * 1024 * 1024 + 1);
+    let response = api
+        .send(Method::POST, "/api/v1/memory/search", read, Some(long))
+        .await;
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let problem: Value = response.json().await.unwrap();
+    assert_eq!(problem["detail"], "send at most 8 MB");
     api.stop().await;
     world.stop().await;
 }
