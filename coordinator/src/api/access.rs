@@ -14,9 +14,9 @@ use axum::response::Response;
 use futures::StreamExt as _;
 use ralph_shared::wire::sha256_hex;
 use sqlx::{PgConnection, PgPool};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::app::App;
+use super::places::StreamPlace;
 use super::problem::Problem;
 use crate::store;
 use crate::store::access::{Role, Standing};
@@ -55,7 +55,7 @@ pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> R
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return Ok(response);
     }
-    let place = app.places.stream()?;
+    let place = app.places.stream(&hash)?;
     let (parts, body) = response.into_parts();
     let stream = body
         .into_data_stream()
@@ -108,7 +108,7 @@ async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<Sta
 }
 
 /// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.
-async fn ended(app: App, hash: String, _place: OwnedSemaphorePermit) {
+async fn ended(app: App, hash: String, _place: StreamPlace) {
     loop {
         tokio::time::sleep(AGAIN).await;
         if !app.standings.lasts(&app.deps.db, &hash).await {

@@ -2,9 +2,10 @@
 //!
 //! Further ones wait in the system's queue until one ends: nobody is refused who comes in a rush. So that they don't wait for those
 //! that are only kept open, each answer closes its connection while all places are taken. Streams stay for hours, so a quarter of the
-//! places is never theirs.
+//! places is never theirs; and of those that may be, a quarter is never one token's alone.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
@@ -15,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::app::App;
 use super::problem::Problem;
 
-/// Of so many places, one is never a stream's.
+/// Of so many places, one is never a stream's; and of so many of streams, one never that of a token which has all others.
 const ONE_IN: usize = 4;
 
 /// The places for connections, and those of them that streams may have.
@@ -23,6 +24,39 @@ const ONE_IN: usize = 4;
 pub struct Places {
     connections: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    /// Streams of one token, at most.
+    most_of_one: usize,
+    by_token: ByToken,
+}
+
+/// How many streams each token has, by its hash.
+#[derive(Debug, Clone, Default)]
+struct ByToken(Arc<Mutex<HashMap<String, usize>>>);
+
+impl ByToken {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream's place, until it is dropped.
+#[derive(Debug)]
+pub struct StreamPlace {
+    _place: OwnedSemaphorePermit,
+    by_token: ByToken,
+    token: String,
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut by_token = self.by_token.lock();
+        if let Some(count) = by_token.get_mut(&self.token) {
+            *count -= 1;
+            if *count == 0 {
+                by_token.remove(&self.token);
+            }
+        }
+    }
 }
 
 impl Places {
@@ -36,6 +70,8 @@ impl Places {
         Self {
             connections: Arc::new(Semaphore::new(most)),
             streams: Arc::new(Semaphore::new(streams)),
+            most_of_one: streams - streams / ONE_IN,
+            by_token: ByToken::default(),
         }
     }
 
@@ -54,14 +90,26 @@ impl Places {
         Arc::clone(&self.connections).try_acquire_owned().ok()
     }
 
-    /// A stream's place, which it has until it ends.
+    /// A stream's place, which it has until it ends; `token` is the hash of that which it is asked with.
     ///
     /// # Errors
-    /// When streams have all that they may.
-    pub fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.streams)
+    /// When streams, or those of this token, have all that they may.
+    pub fn stream(&self, token: &str) -> Result<StreamPlace, Problem> {
+        let place = Arc::clone(&self.streams)
             .try_acquire_owned()
-            .map_err(|_| Problem::too_many_streams())
+            .map_err(|_| Problem::too_many_streams())?;
+        let mut by_token = self.by_token.lock();
+        let count = by_token.entry(token.to_owned()).or_default();
+        if *count >= self.most_of_one {
+            return Err(Problem::too_many_streams());
+        }
+        *count += 1;
+        drop(by_token);
+        Ok(StreamPlace {
+            _place: place,
+            by_token: self.by_token.clone(),
+            token: token.to_owned(),
+        })
     }
 }
 
@@ -81,12 +129,19 @@ mod tests {
 
     #[test]
     fn streams_leave_a_part_of_the_places() {
-        for (most, streams) in [(800, 600), (4, 3), (1, 1)] {
+        for (most, streams, of_one) in [(800, 600, 450), (4, 3, 3), (1, 1, 1)] {
             let places = Places::new(most);
-            let taken: Vec<_> = std::iter::from_fn(|| places.stream().ok()).collect();
-            assert_eq!(taken.len(), streams, "of {most}");
+            let all = |token: &'static str| -> Vec<StreamPlace> {
+                std::iter::from_fn(|| places.stream(token).ok()).collect()
+            };
+            let taken = all("one");
+            assert_eq!(taken.len(), of_one, "of {most}");
+            let others = all("other");
+            assert_eq!(taken.len() + others.len(), streams, "of {most}");
+            drop(others);
             drop(taken);
-            assert!(places.stream().is_ok(), "what ended leaves its place");
+            assert!(places.by_token.lock().is_empty(), "what ended leaves its place");
+            assert_eq!(all("other").len(), of_one);
         }
     }
 
@@ -99,7 +154,7 @@ mod tests {
         tokio::join!(places.free(), async { drop(taken) });
         assert!(!places.are_taken());
         let unbounded = Places::new(0);
-        let taken = (unbounded.connection(), unbounded.stream());
+        let taken = (unbounded.connection(), unbounded.stream("one"));
         assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.are_taken());
     }
 }

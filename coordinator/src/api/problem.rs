@@ -216,8 +216,8 @@ impl Problem {
     /// 503: as much is followed as may be.
     pub fn too_many_streams() -> Self {
         let mut problem = Self::unavailable(
-            "as many streams are open as three quarters of `[api] max_connections` of the coordinator allow; end one, or wait as \
-             `Retry-After` says",
+            "as many streams are open as three quarters of `[api] max_connections` of the coordinator allow, or three quarters of \
+             these with this token; end one, or wait as `Retry-After` says",
         );
         problem.retry_after = Some(STREAM_ENDS);
         problem
