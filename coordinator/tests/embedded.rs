@@ -361,6 +361,21 @@ fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
     );
     drop(data);
 
+    // Nor is anything of its own taken out of them: a clone's folders are open.
+    let open = |name: &str| {
+        fs::create_dir_all(path.join(name)).unwrap();
+        fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    open("workers");
+    let data = DataDir::open(&path).unwrap();
+    let error = data.folder("workers").unwrap_err();
+    assert!(matches!(error, DataDirError::CameAlong { .. }), "{error}");
+    drop(data);
+    open("secrets");
+    let error = DataDir::open(&path).unwrap_err();
+    assert!(error.to_string().contains(".ralph/secrets"), "{error}");
+    fs::set_permissions(path.join("secrets"), fs::Permissions::from_mode(0o700)).unwrap();
+
     // Rules of somebody else stay.
     fs::write(path.join(".gitignore"), "*\n").unwrap();
     drop(DataDir::open(&path).unwrap());

@@ -64,6 +64,16 @@ pub enum DataDirError {
     /// Another user left it.
     #[error(transparent)]
     NotTaken(#[from] NotTaken),
+    /// Others may enter a folder in it, so it was made by something else.
+    #[error(
+        "other users may enter {}, so no `up` made it; it may have come with the repository, and what is in it would be used and run: \
+         look at it and remove it, or close it with `chmod 700` if it is yours",
+        path.display()
+    )]
+    CameAlong {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Others can read what a running `up` keeps to its owner.
     #[error(
         "{} can be read by other users, so no `up` wrote it; it may have come with the repository: remove it, or name the \
@@ -114,7 +124,7 @@ impl DataDir {
         data.check_layout()?;
         data.have_ignored()?;
         for folder in ["secrets", "logs", "run"] {
-            make_private(&data.root.join(folder))?;
+            data.folder(folder)?;
         }
         Ok(data)
     }
@@ -134,9 +144,13 @@ impl DataDir {
         self.root.join("logs").join(format!("{name}.log"))
     }
 
-    /// A folder inside, made for its owner alone when missing.
+    /// A folder inside, made for its owner alone when missing. One that stands there open to others came from somewhere else: a
+    /// repository could bring along the git directories and passwords that are then used.
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<PathBuf, DataDirError> {
         let path = self.path(name);
+        if fs::metadata(&path).is_ok_and(|found| found.permissions().mode() & 0o077 != 0) {
+            return Err(DataDirError::CameAlong { path });
+        }
         make_private(&path)?;
         Ok(path)
     }
