@@ -2,17 +2,18 @@
 //! and control groups are not to be had everywhere; but the limits of a process are inherited by all that it starts, can be read
 //! of every process, and are never raised again.
 //!
-//! Two of them have meant nothing to the kernel since Linux 2.6, resident memory and file locks: together they name a dispatch.
-//! Where one is higher than another dispatch's, the other one is lower; so who lowers them is never taken for another's. That it
-//! is taken for nobody's, [`super::filter`] prevents: inside, these two are not changed at all.
+//! Two of them bound nothing: the number of file locks, which the kernel doesn't count since Linux 2.6, and the time of programs
+//! under real-time scheduling, far beyond what one takes. Together they name a dispatch. Where one is higher than another
+//! dispatch's, the other one is lower; so who lowers them is never taken for another's. That it is taken for nobody's,
+//! [`super::filter`] prevents: inside, these two are not changed at all.
 
 use std::fs;
 
 use nix::sys::resource::{Resource, setrlimit};
 use ralph_shared::wire::sha256_hex;
 
-/// The kernel's numbers of the two limits, `RLIMIT_RSS` and `RLIMIT_LOCKS`, for programs of 64 bits as for those of 32.
-pub(super) const LIMITS: [u32; 2] = [5, 10];
+/// The kernel's numbers of the two limits, `RLIMIT_LOCKS` and `RLIMIT_RTTIME`, for programs of 64 bits as for those of 32.
+pub(super) const LIMITS: [u32; 2] = [10, 15];
 
 /// Above all that anybody sets them to, and below what stands for "unlimited".
 const LOWEST: u64 = 1 << 62;
@@ -24,7 +25,7 @@ const DIGITS: usize = 15;
 /// The brand of one dispatch's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brand {
-    resident: u64,
+    realtime: u64,
     locks: u64,
 }
 
@@ -34,7 +35,7 @@ impl Brand {
         let hash = sha256_hex(dispatch.as_bytes());
         let number = u64::from_str_radix(&hash[..DIGITS], 16).unwrap_or_default();
         Self {
-            resident: LOWEST + number,
+            realtime: LOWEST + number,
             locks: LOWEST + (MOST - number),
         }
     }
@@ -42,7 +43,7 @@ impl Brand {
     /// Has this process bear it, and what it starts from now on. Only makes system calls. A worker that is itself kept below it,
     /// in a session of another one say, goes by other means.
     pub(super) fn put_on(self) {
-        let _ = setrlimit(Resource::RLIMIT_RSS, self.resident, self.resident);
+        let _ = setrlimit(Resource::RLIMIT_RTTIME, self.realtime, self.realtime);
         let _ = setrlimit(Resource::RLIMIT_LOCKS, self.locks, self.locks);
     }
 
@@ -52,7 +53,7 @@ impl Brand {
     }
 
     fn is_among(self, limits: &str) -> bool {
-        hard(limits, "Max resident set") == Some(self.resident)
+        hard(limits, "Max realtime timeout") == Some(self.realtime)
             || hard(limits, "Max file locks") == Some(self.locks)
     }
 }
@@ -102,7 +103,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_inside_takes_it_off() {
         let brand = Brand::of("nobody");
-        let tried = "ulimit -m 1 || echo held; ulimit -n 64 && echo lowered; cat /proc/self/limits";
+        let tried =
+            "ulimit -w 1 || ulimit -x 1 || echo held; ulimit -n 64 && echo lowered; cat /proc/self/limits";
         let printed = printed(brand, tried).await;
         assert!(printed.starts_with("held\nlowered\n"), "{printed}");
         assert!(brand.is_among(&printed), "{printed}");
@@ -113,20 +115,20 @@ mod tests {
         let brands: Vec<Brand> = ["a", "b", "c"].map(Brand::of).to_vec();
         for (at, one) in brands.iter().enumerate() {
             for other in brands.iter().skip(at + 1) {
-                assert_ne!(one.resident < other.resident, one.locks < other.locks);
+                assert_ne!(one.realtime < other.realtime, one.locks < other.locks);
             }
         }
-        let limits = |resident: &str, locks: &str| {
+        let limits = |realtime: &str, locks: &str| {
             format!(
                 "Limit                     Soft Limit           Hard Limit           Units     \n\
-                 Max resident set          unlimited            {resident}            bytes     \n\
-                 Max file locks            unlimited            {locks}            locks     \n"
+                 Max file locks            unlimited            {locks}            locks     \n\
+                 Max realtime timeout      unlimited            {realtime}            us        \n"
             )
         };
         let (one, other) = (brands[0], brands[1]);
-        assert!(one.is_among(&limits(&one.resident.to_string(), &one.locks.to_string())));
+        assert!(one.is_among(&limits(&one.realtime.to_string(), &one.locks.to_string())));
         assert!(one.is_among(&limits("1", &one.locks.to_string())));
-        assert!(!other.is_among(&limits(&one.resident.to_string(), &one.locks.to_string())));
+        assert!(!other.is_among(&limits(&one.realtime.to_string(), &one.locks.to_string())));
         assert!(!one.is_among(&limits("unlimited", "unlimited")) && !one.is_among(""));
     }
 }

@@ -113,15 +113,15 @@ mod tests {
         };
         let refused = Some(libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned());
         let allowed = Some(libc::SECCOMP_RET_ALLOW);
-        let [resident, locks] = LIMITS;
+        let [locks, realtime] = LIMITS;
         let rows = [
             (calls.keys[0], [0, 0], refused),
             (calls.keys[1], [0, 0], refused),
             (calls.keys[2], [0, 0], refused),
-            (calls.setrlimit, [resident, 0], refused),
+            (calls.setrlimit, [realtime, 0], refused),
             (calls.setrlimit, [locks, 0], refused),
             (calls.setrlimit, [7, locks], allowed),
-            (calls.prlimit64, [0, resident], refused),
+            (calls.prlimit64, [0, realtime], refused),
             (calls.prlimit64, [0, locks], refused),
             (calls.prlimit64, [locks, 7], allowed),
             (1, [locks, locks], allowed),

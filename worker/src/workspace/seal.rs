@@ -6,7 +6,7 @@
 //! into a new folder, which no session was ever given, before git looks at it.
 //!
 //! ```text
-//! tree, one by one ─► tree.new      tree ─► tree.old      tree.new ─► tree      tree.old is removed
+//! tree, one by one ─► tree.new      tree ─► tree.old-…      tree.new ─► tree      tree.old-… is removed
 //! ```
 //!
 //! A worker that dies in between goes on where it was.
@@ -18,11 +18,15 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use uuid::Uuid;
 
 use super::error::WorkspaceError;
 use super::modes;
 use super::record::{self, Folders};
 use crate::faults;
+
+/// How the folder is called that a tree was in.
+const OLD: &str = "tree.old";
 
 /// Gives the tree a folder of its own, which only the worker has. A tree that is no folder is left as it is.
 ///
@@ -30,11 +34,12 @@ use crate::faults;
 /// When the disk refuses it.
 pub(super) fn seal(folders: &Folders) -> Result<(), WorkspaceError> {
     let tree = folders.tree();
-    let (new, old) = (folders.agent.join("tree.new"), folders.agent.join("tree.old"));
+    let new = folders.agent.join("tree.new");
+    // Another one each time: whoever still runs may fill the one before, so that it can't be removed.
+    let old = folders.agent.join(format!("{OLD}-{}", Uuid::new_v4().simple()));
     if fs::symlink_metadata(&tree).is_err() && new.is_dir() {
         fs::rename(&new, &tree).map_err(WorkspaceError::io("move", &new))?;
     }
-    modes::remove_tree(&old).map_err(WorkspaceError::io("remove", &old))?;
     if !fs::symlink_metadata(&tree).is_ok_and(|metadata| metadata.is_dir()) {
         return Ok(());
     }
@@ -44,7 +49,18 @@ pub(super) fn seal(folders: &Folders) -> Result<(), WorkspaceError> {
     fs::rename(&tree, &old).map_err(WorkspaceError::io("move", &tree))?;
     faults::point("snapshot.between_trees");
     fs::rename(&new, &tree).map_err(WorkspaceError::io("move", &new))?;
-    modes::remove_tree(&old).map_err(WorkspaceError::io("remove", &old))
+    remove_old(&folders.agent);
+    Ok(())
+}
+
+/// Removes the folders that trees were in. What can't be removed goes with the workspace.
+fn remove_old(agent: &Path) {
+    let entries = fs::read_dir(agent).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(OLD)) {
+        if let Err(error) = modes::remove_tree(&entry.path()) {
+            tracing::warn!(%error, folder = %entry.path().display(), "what a tree was in stays for now");
+        }
+    }
 }
 
 /// Moves what is in one folder into another one. What somebody puts into it or takes away meanwhile is no part of the work.
