@@ -7,7 +7,7 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{
     Access, EndReason, Ended, ModelChoice, SessionLimits, TranscriptEntry, TranscriptUpdate,
 };
-use ralph_worker::sandbox::Sandbox;
+use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, support};
 use ralph_worker::session::{
     AgentCommand, Check, Redactor, SessionEnd, SessionSpec, TranscriptReceiver, channel, kill_leftovers,
     run_checked, secret_values,
@@ -69,7 +69,10 @@ pub fn scene(description: &str) -> Scene {
         ),
         model: None,
         access: Access::Workspace,
-        sandbox: Sandbox::default(),
+        sandbox: Sandbox {
+            mode: usual_mode(),
+            ..Sandbox::default()
+        },
         read: Vec::new(),
         limits: SessionLimits {
             session_ms: 50_000,
@@ -83,6 +86,15 @@ pub fn scene(description: &str) -> Scene {
         folder,
         spec,
         check: None,
+    }
+}
+
+/// Landlock where it will do: in bubblewrap processes have other numbers, which tests want to know, and take longer to start.
+fn usual_mode() -> SandboxMode {
+    if support().abi >= REQUIRED_ABI {
+        SandboxMode::Landlock
+    } else {
+        SandboxMode::Auto
     }
 }
 

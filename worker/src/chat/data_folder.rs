@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, support};
+use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, means};
 
 /// How many levels of folders are looked at, and how many folders.
 const DEEPEST: usize = 3;
@@ -46,7 +46,7 @@ pub fn words(data: &Path) -> String {
 
 /// Whether the sandbox keeps anything out of an agent's reach.
 pub fn is_confined(sandbox: &Sandbox) -> bool {
-    effective(sandbox.mode, support().abi, bubblewrap().is_some()) != Ok(Effective::Open)
+    effective(sandbox.mode, &sandbox.network, means(), bubblewrap().is_some()) != Ok(Effective::Open)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::advice::advice;
 use super::findings::{AgentFinding, Status};
-use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, support};
+use crate::sandbox::{Effective, Sandbox, bubblewrap, effective, means};
 use crate::session::{
     AgentCommand, Greeting, Redactor, SessionSpec, greet, login_secrets, own_secrets, words,
 };
@@ -30,7 +30,7 @@ pub async fn examine(
         trouble,
         notes,
     } = shake(agent, sandbox, end).await;
-    let effective = effective(sandbox.mode, support().abi, bubblewrap().is_some());
+    let effective = effective(sandbox.mode, &sandbox.network, means(), bubblewrap().is_some());
     let confined = effective.is_ok_and(|effective| effective != Effective::Open);
     AgentFinding {
         name: agent.name.clone(),

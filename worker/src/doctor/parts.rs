@@ -73,7 +73,7 @@ struct Groups {
 fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: bool, groups: Groups) -> Part {
     let abi = means.abi;
     let mut details: Vec<String> = Vec::new();
-    let effective = effective(mode, abi, bubblewrap).and_then(|wall| {
+    let effective = effective(mode, network, means, bubblewrap).and_then(|wall| {
         network.enforceable(wall, means)?;
         Ok(wall)
     });
@@ -198,6 +198,7 @@ mod tests {
             assert_eq!(part.advice.is_none(), expected == Status::Ok, "{mode:?} {abi}");
         };
         check(Auto, 9, false, Status::Ok);
+        check(Auto, 7, true, Status::Ok);
         check(Auto, 1, false, Status::Ok);
         check(Auto, 0, true, Status::Ok);
         check(Auto, 0, false, Status::Warning);

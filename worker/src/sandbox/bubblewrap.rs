@@ -74,23 +74,42 @@ fn works(program: &Path, namespaces: &[&str], restraint: &Restraint) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// What namespaces don't keep out of reach.
+/// Whether it also starts where nobody gains rights any more, as something is given up; asked once. One that is installed with
+/// root's rights doesn't.
+fn gives_up() -> bool {
+    static GIVES_UP: LazyLock<bool> = LazyLock::new(|| {
+        program().is_some_and(|program| {
+            given_up(&Network::Open).is_ok_and(|restraint| works(program, &["--unshare-pid"], &restraint))
+        })
+    });
+    *GIVES_UP
+}
+
+/// What namespaces don't keep out of reach, as far as this machine's bubblewrap can do without it.
 ///
 /// # Errors
 /// When the kernel refuses it.
 pub(super) fn restraint(network: &Network) -> io::Result<Restraint> {
+    if *network == Network::Open && !gives_up() {
+        return Ok(Restraint::default());
+    }
+    given_up(network)
+}
+
+fn given_up(network: &Network) -> io::Result<Restraint> {
     let sockets = match network {
-        Network::Open => return Ok(Restraint::default()),
-        Network::None => Sockets::Own,
-        Network::Proxy(_) => Sockets::Tcp,
+        Network::Open => None,
+        Network::None => Some(Sockets::Own),
+        Network::Proxy(_) => Some(Sockets::Tcp),
     };
     let rules = match network {
-        Network::Proxy(_) => Some(landlock::port_rules(network).map_err(io::Error::other)?),
-        Network::Open | Network::None => None,
+        Network::Open | Network::Proxy(_) => Some(landlock::port_rules(network).map_err(io::Error::other)?),
+        Network::None => None,
     };
+    let filters = sockets.is_some() || filter::works();
     Ok(Restraint {
         rules,
-        calls: Some(filter::program(Some(sockets))?),
+        calls: filters.then(|| filter::program(sockets)).transpose()?,
         capabilities: false,
     })
 }

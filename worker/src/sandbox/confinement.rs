@@ -12,7 +12,7 @@ use super::brand::Brand;
 use super::bubblewrap::{self, Wrap};
 use super::cgroup::Cgroup;
 use super::filter::{self, Sockets};
-use super::landlock::{REQUIRED_ABI, rules, support};
+use super::landlock::{REQUIRED_ABI, SOCKET_ABI, rules, support};
 use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
@@ -58,14 +58,25 @@ pub enum Effective {
     Bubblewrap,
 }
 
-/// Decides what confines agents: with `auto`, Landlock before bubblewrap before nothing.
+/// Decides what confines agents: with `auto`, a Landlock that knows sockets with a path before bubblewrap, where whatever
+/// listens on one (a message bus, docker) isn't to be seen; that before an older Landlock, and that before nothing.
 ///
 /// # Errors
 /// In a mode that insists: what is missing, and what to do.
-pub fn effective(mode: SandboxMode, landlock_abi: u32, bubblewrap: bool) -> Result<Effective, String> {
+pub fn effective(
+    mode: SandboxMode,
+    network: &Network,
+    means: Means,
+    bubblewrap: bool,
+) -> Result<Effective, String> {
+    let landlock_abi = means.abi;
+    // One that can't give a session a network of its own is no choice where there is to be none.
+    let fits = bubblewrap && (*network != Network::None || means.namespace);
     match mode {
         SandboxMode::None => Ok(Effective::Open),
-        SandboxMode::Auto if landlock_abi > 0 => Ok(Effective::Landlock),
+        SandboxMode::Auto if landlock_abi >= SOCKET_ABI || landlock_abi > 0 && !fits => {
+            Ok(Effective::Landlock)
+        }
         SandboxMode::Auto if bubblewrap => Ok(Effective::Bubblewrap),
         SandboxMode::Auto => Ok(Effective::Open),
         SandboxMode::Landlock if landlock_abi >= REQUIRED_ABI => Ok(Effective::Landlock),
@@ -124,9 +135,9 @@ impl Confinement {
     /// In a mode that insists: what is missing, and what to do.
     pub fn new(sandbox: &Sandbox, policy: &Policy, dispatch: &str) -> Result<Self, String> {
         let bubblewrap = bubblewrap::program();
-        let effective = effective(sandbox.mode, support().abi, bubblewrap.is_some())
-            .map_err(|error| format!("failed to confine the agent: {error}"))?;
         let network = &sandbox.network;
+        let effective = effective(sandbox.mode, network, means(), bubblewrap.is_some())
+            .map_err(|error| format!("failed to confine the agent: {error}"))?;
         network
             .enforceable(effective, means())
             .map_err(|error| format!("failed to confine the agent: {error}"))?;
@@ -211,17 +222,33 @@ mod tests {
     fn a_mode_that_insists_is_never_open() {
         use Effective as E;
         use SandboxMode as M;
+        let means = |abi| Means {
+            abi,
+            filter: true,
+            namespace: true,
+        };
         let check = |mode, abi, bubblewrap, expected: Option<E>| {
-            let got = effective(mode, abi, bubblewrap).ok();
+            let got = effective(mode, &Network::Open, means(abi), bubblewrap).ok();
             assert_eq!(got, expected, "{mode:?} {abi} {bubblewrap}");
         };
         check(M::None, 9, true, Some(E::Open));
-        check(M::Auto, 1, true, Some(E::Landlock));
+        check(M::Auto, 9, true, Some(E::Landlock));
+        check(M::Auto, 8, true, Some(E::Bubblewrap));
+        check(M::Auto, 8, false, Some(E::Landlock));
         check(M::Auto, 0, true, Some(E::Bubblewrap));
         check(M::Auto, 0, false, Some(E::Open));
         check(M::Landlock, 5, false, Some(E::Landlock));
         check(M::Landlock, 4, true, None);
         check(M::Bubblewrap, 9, true, Some(E::Bubblewrap));
         check(M::Bubblewrap, 9, false, None);
+        let alone = |namespace| {
+            let means = Means {
+                namespace,
+                ..means(7)
+            };
+            effective(M::Auto, &Network::None, means, true)
+        };
+        assert_eq!(alone(true), Ok(E::Bubblewrap));
+        assert_eq!(alone(false), Ok(E::Landlock));
     }
 }

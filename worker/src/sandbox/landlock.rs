@@ -20,7 +20,7 @@ pub const REQUIRED_ABI: u32 = 5;
 const SCOPE_ABI: u32 = 6;
 
 /// From here on sockets with a path are controlled as well.
-const SOCKET_ABI: u32 = 9;
+pub(super) const SOCKET_ABI: u32 = 9;
 
 /// What this machine can enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,8 @@ impl Support {
             ),
             (
                 self.abi < SOCKET_ABI,
-                "sockets with a path that the user may open: Landlock is older than ABI 9",
+                "sockets with a path that the user may open (a message bus, docker): Landlock is older than ABI 9; with \
+                 `sandbox = \"auto\"`, bubblewrap is taken where it is installed, which hides them",
             ),
             (
                 true,
@@ -99,7 +100,7 @@ pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated
         .add_rules(path_beneath_rules(&policy.write, AccessFs::from_all(WANTED_ABI)))
 }
 
-/// Rules for the network alone, beside another wall.
+/// Rules for the network alone, beside another wall; abstract sockets are out of reach as far as the kernel knows them.
 ///
 /// # Errors
 /// When the kernel refuses them.

@@ -4,7 +4,8 @@
 //!
 //! It is Linux' Landlock: no privilege, no daemon, inherited by every child. A thread confines itself and then starts
 //! the agent. What Landlock doesn't know is not enforced: permission bits, owners and times of files that the
-//! worker's user owns, and sockets with a path (before ABI 9). What of the network may be reached is a policy of its own.
+//! worker's user owns, and sockets with a path (before ABI 9), behind which a message bus or docker does what an agent asks.
+//! So before that ABI bubblewrap goes first, where it works. What of the network may be reached is a policy of its own.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -15,7 +16,7 @@
 //! | [`narrow`] | system calls of programs of 32 bits |
 //! | [`restraint`] | starting a child with less than the worker has |
 //! | [`start`] | a command of a session, and what it is given before its first instruction |
-//! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where there is no Landlock |
+//! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where Landlock isn't there or knows no sockets |
 //! | [`brand`] | by what the kernel keeps: whose a process is |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 //! | [`resources`] | what they may use of the machine |

@@ -15,6 +15,10 @@ pub const NETWORK_ABI: u32 = 4;
 /// From here on abstract sockets stay inside a Landlock domain (Linux 6.12).
 const SCOPE_ABI: u32 = 6;
 
+/// What stays reachable, in words.
+const NETWORK: &str = "the network (`sandbox_network` of [workspace] is \"open\")";
+const ABSTRACT: &str = "abstract sockets: Landlock is older than ABI 6 (Linux 6.12)";
+
 /// `[workspace] sandbox_network` of the worker's configuration. It holds for agents, for what they start, and for the
 /// commands of setup and gates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,7 +85,8 @@ impl Network {
     pub fn gaps(&self, wall: Effective, abi: u32) -> Vec<&'static str> {
         match (self, wall) {
             (_, Effective::Open) => Vec::new(),
-            (Self::Open, _) => vec!["the network (`sandbox_network` of [workspace] is \"open\")"],
+            (Self::Open, Effective::Bubblewrap) if abi < SCOPE_ABI => vec![NETWORK, ABSTRACT],
+            (Self::Open, _) => vec![NETWORK],
             (Self::None, _) => Vec::new(),
             (Self::Proxy(_), _) => [
                 (
@@ -89,10 +94,7 @@ impl Network {
                     "other machines at the proxy's port: Landlock knows ports, not addresses",
                 ),
                 (true, "connections from outside to a port that the kernel chooses"),
-                (
-                    wall == Effective::Bubblewrap && abi < SCOPE_ABI,
-                    "abstract sockets: Landlock is older than ABI 6 (Linux 6.12)",
-                ),
+                (wall == Effective::Bubblewrap && abi < SCOPE_ABI, ABSTRACT),
             ]
             .into_iter()
             .filter(|(open, _)| *open)
