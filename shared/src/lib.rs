@@ -5,6 +5,7 @@
 //! | [`address`] | what of a repository's address may be shown |
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
+//! | [`confirmed`] | whether a person stands behind a configuration that was found |
 //! | [`faults`] | points at which a test may kill or stop a process |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
@@ -19,6 +20,7 @@ pub mod address;
 pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;
+pub mod confirmed;
 pub mod faults;
 pub mod ids;
 pub mod kind;

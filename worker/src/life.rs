@@ -367,6 +367,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             author: machine.author.clone(),
             sign_off: machine.sign_off,
             dirs: machine.dirs.clone(),
+            configured_in: machine.configured_in.clone(),
             command_env: machine.command_env.clone(),
             sandbox: machine.sandbox.clone(),
             redactor: redactor.clone(),

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use ralph_shared::confirmed;
 use ralph_shared::nearest::nearest;
 use serde::Deserialize;
 
 /// Agents and commands run with the worker's rights, so they are nobody else's to name.
 const NAME_IT: &str =
     "the configuration that was found can't be used (--config FILE names one that is, whoever owns it)";
+
+/// Tables that say what runs on this machine, and what confines it.
+const OURS: [&str; 3] = ["agent", "agents", "workspace"];
 
 /// The tables that a worker reads; the others are somebody else's.
 #[derive(Debug, Default, Deserialize)]
@@ -190,20 +194,119 @@ impl File {
     /// Reads the given file, or the first `.ralph.toml` here or in a folder above; without one everything is default.
     ///
     /// # Errors
-    /// When it can't be read, with its line, or was found and is another user's.
+    /// When it can't be read, with its line; when one that nobody named is another user's or an agent's work.
     pub fn read(given: Option<&Path>) -> anyhow::Result<Self> {
-        let path = match given {
-            Some(path) => Some(path.to_owned()),
-            None => match std::env::current_dir() {
-                Ok(here) => nearest(&here, ".ralph.toml").context(NAME_IT)?,
-                Err(_) => None,
+        match given {
+            Some(path) => Self::parse(path, &text(path)?),
+            None => match found()? {
+                Some(path) => Self::read_found(&path),
+                None => Ok(Self::default()),
             },
+        }
+    }
+
+    fn read_found(path: &Path) -> anyhow::Result<Self> {
+        let text = text(path)?;
+        let table: toml::Table = toml::from_str(&text).unwrap_or_default();
+        let is_ours = OURS.iter().any(|name| table.contains_key(*name));
+        if let Some(task) = confirmed::last_changed_by(path).filter(|_| is_ours) {
+            bail!(
+                "{}; or name it with --config",
+                confirmed::unconfirmed(path, &task)
+            );
+        }
+        Self::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> anyhow::Result<Self> {
+        toml::from_str(text).with_context(|| format!("failed to read {}", path.display()))
+    }
+}
+
+/// The first `.ralph.toml` here or in a folder above.
+fn found() -> anyhow::Result<Option<PathBuf>> {
+    match std::env::current_dir() {
+        Ok(here) => nearest(&here, ".ralph.toml").context(NAME_IT),
+        Err(_) => Ok(None),
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+}
+
+/// Folders of which whoever may write one could say what this machine's configuration is: where it is looked for, and where it lies.
+pub fn places(given: Option<&Path>) -> Vec<PathBuf> {
+    let places: Vec<PathBuf> = match given {
+        // A link's own folder counts as much as that of what it leads to.
+        Some(path) => [std::path::absolute(path), path.canonicalize()]
+            .into_iter()
+            .flatten()
+            .filter_map(|path| Some(path.parent()?.to_owned()))
+            .collect(),
+        // Each folder above that holds one is above this one.
+        None => Vec::from_iter(std::env::current_dir()),
+    };
+    places
+        .into_iter()
+        .filter_map(|place| place.canonicalize().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_an_agent_changed_last_is_refused_until_a_person_did() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".ralph.toml");
+        let git = |args: &[&str]| {
+            let names = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
+            let mut git = Command::new("git");
+            git.args(names).arg("-C").arg(folder.path()).args(args);
+            let output = git.output().unwrap();
+            assert!(output.status.success(), "{args:?}");
         };
-        let Some(path) = path else {
-            return Ok(Self::default());
+        let commit = |text: &str, message: &str| {
+            std::fs::write(&path, text).unwrap();
+            git(&["add", ".ralph.toml"]);
+            git(&["commit", "-q", "-m", message]);
         };
-        let text =
-            std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("failed to read {}", path.display()))
+        let agents = "Do it\n\nRalph-Attempt: 1\nRalph-Task: t-1";
+        git(&["init", "-q"]);
+        commit("[models]\ntiers = []\n", agents);
+        // Nothing of it is read here.
+        assert!(File::read_found(&path).is_ok());
+        commit("[agent]\ncommand = \"x\"\n", agents);
+        git(&["commit", "-q", "--allow-empty", "-m", "Another"]);
+        let error = File::read_found(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("task t-1") && error.contains("--config"),
+            "{error}"
+        );
+        assert!(File::read(Some(&path)).is_ok());
+        commit("[agent]\ncommand = \"y\"\n", "I looked at it");
+        let read = File::read_found(&path).unwrap();
+        assert_eq!(read.agent.unwrap().command.as_deref(), Some("y"));
+    }
+
+    #[test]
+    fn a_file_that_is_named_is_looked_for_where_it_lies_and_where_its_link_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["a", "b"] {
+            std::fs::create_dir(root.join(name)).unwrap();
+        }
+        std::fs::write(root.join("a/ralph.toml"), "").unwrap();
+        std::os::unix::fs::symlink(root.join("a/ralph.toml"), root.join("b/link")).unwrap();
+        assert_eq!(
+            places(Some(&root.join("b/link"))),
+            [root.join("b"), root.join("a")]
+        );
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(places(None), [here]);
     }
 }

@@ -9,7 +9,7 @@ use ralph_shared::requires::DEFAULT_AGENT_COMMAND;
 use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
 use super::args::MachineArgs;
-use super::file::{AgentTable, File, PermissionAnswer, PermissionTable, WorkspaceTable};
+use super::file::{AgentTable, File, PermissionAnswer, PermissionTable, WorkspaceTable, places};
 use super::mcp::mcp_server;
 use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
@@ -54,6 +54,8 @@ pub struct Machine {
     pub command_env: BTreeMap<String, String>,
     /// Folders that agents may work in themselves.
     pub dirs: Vec<PathBuf>,
+    /// Folders in which all of this is said, or would be.
+    pub configured_in: Vec<PathBuf>,
 }
 
 impl Machine {
@@ -63,6 +65,7 @@ impl Machine {
     /// When something can't be used, in words that say what to change.
     pub fn load(args: MachineArgs) -> anyhow::Result<Self> {
         let file = File::read(args.config.as_deref())?;
+        let configured_in = places(args.config.as_deref());
         let rules = rules::of(&file)?;
         let resources = resources(&file.workspace)?;
         let history = stock::history(&file.workspace)?;
@@ -142,6 +145,7 @@ impl Machine {
             sign_off,
             command_env,
             dirs,
+            configured_in,
         })
     }
 

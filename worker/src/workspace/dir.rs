@@ -99,6 +99,13 @@ impl Workspaces {
                 "this worker's own data lies in it: give the worker another folder for that with --data",
             ));
         }
+        let configured_in = &self.settings().configured_in;
+        if configured_in.iter().any(|place| place.starts_with(&path)) {
+            return Err(refuse(
+                "this worker's own configuration (.ralph.toml) is looked for in it, so agents could change what runs on this machine: \
+                 start the worker in another folder, or name a file elsewhere with --config",
+            ));
+        }
         Ok(path)
     }
 }
@@ -212,6 +219,7 @@ fn has_odd_rules(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::workspaces::Settings;
     use super::*;
 
     #[test]
@@ -252,5 +260,32 @@ mod tests {
             .collect();
         changed.sort_unstable();
         assert_eq!(changed, [".hidden", "removed", "written"]);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_says_what_runs_here_is_no_agents() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["data", "work/below", "work/here"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let settings = Settings {
+            dirs: vec![root.join("work")],
+            configured_in: vec![root.join("work/here")],
+            ..Settings::default()
+        };
+        let workspaces = Workspaces::open_with(&root.join("data/git"), settings)
+            .await
+            .unwrap();
+        let allowed = |name: &str| {
+            workspaces.allowed(&DirOrder {
+                path: root.join(name).display().to_string(),
+            })
+        };
+        assert_eq!(allowed("work/below").unwrap(), root.join("work/below"));
+        for name in ["work", "work/here"] {
+            let refused = allowed(name).unwrap_err().to_string();
+            assert!(refused.contains("--config"), "{refused}");
+        }
     }
 }

@@ -52,6 +52,8 @@ pub struct Settings {
     pub sign_off: bool,
     /// Folders that agents may work in themselves, with all below them.
     pub dirs: Vec<PathBuf>,
+    /// Folders in which this worker is configured: who may write there could say what runs on this machine.
+    pub configured_in: Vec<PathBuf>,
     /// What these commands find in their environment besides a minimal one.
     pub command_env: BTreeMap<String, String>,
     /// What confines these commands, which run what agents wrote.
@@ -75,6 +77,7 @@ impl Default for Settings {
             author: None,
             sign_off: false,
             dirs: Vec::new(),
+            configured_in: Vec::new(),
             command_env: BTreeMap::new(),
             sandbox: Sandbox::default(),
             redactor: Redactor::default(),
