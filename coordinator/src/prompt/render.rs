@@ -287,7 +287,10 @@ fn test_change(change: &TestChange) -> Value {
     context! {
         path => line(&change.path, LINE_CHARS),
         what => change.kind.as_str(),
-        sign => if change.kind == TestChangeKind::Skipped { "+" } else { "-" },
+        sign => match change.kind {
+            TestChangeKind::Configuration | TestChangeKind::Skipped => "+",
+            _ => "-",
+        },
         lines => lines.iter().map(|line| line.replace("```", "'''")).collect::<Vec<_>>(),
         more => change.more,
     }

@@ -24,26 +24,28 @@ pub struct Change {
     pub tests_unread: bool,
 }
 
-/// Something in a test file that became less. A finding, not a verdict: there are good reasons for each.
+/// Something in a test file that became less, or a configuration of Ralph's that changed. A finding, not a verdict: there are good reasons for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TestChange {
     /// The file, lossily as UTF-8.
     pub path: String,
     /// What became of it.
     pub kind: TestChangeKind,
-    /// The lines, without the diff's sign; those that mark a test as skipped were added, all others removed.
+    /// The lines, without the diff's sign; those that mark a test as skipped or configure were added, all others removed.
     pub lines: Vec<String>,
     /// How many more lines there are.
     #[serde(default)]
     pub more: u32,
 }
 
-/// How a test became less, the gravest first.
+/// How a test became less, the gravest first; before all, that Ralph itself would do something else.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum TestChangeKind {
+    /// No test: a configuration of Ralph's, which says what runs on the machine of whoever starts it there.
+    Configuration,
     /// The file is gone, or moved to where no test is looked for.
     FileDeleted,
     /// Tests are gone from it.
@@ -62,6 +64,7 @@ impl TestChangeKind {
     /// What happened, for people and agents.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Configuration => "configures what Ralph itself runs and confines",
             Self::FileDeleted => "test file deleted",
             Self::TestsRemoved => "tests removed",
             Self::Skipped => "tests skipped",

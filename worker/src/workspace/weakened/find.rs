@@ -87,6 +87,11 @@ fn of_file(file: &FileDiff, moved: &mut Moved) -> Vec<TestChange> {
             .chain(&file.around)
             .any(|line| marks::declares(line));
     let mut found = Vec::new();
+    let mut names = [&file.new, &file.old].into_iter().flatten();
+    if let Some(configuration) = names.find(|name| marks::configures(name)) {
+        let added: Vec<&String> = file.added.iter().collect();
+        found.push(change(configuration, TestChangeKind::Configuration, &added));
+    }
     let mut tell = |kind, lines: Vec<&String>| {
         if !lines.is_empty() || matches!(kind, TestChangeKind::FileDeleted | TestChangeKind::Hidden) {
             found.push(change(path, kind, &lines));
@@ -223,6 +228,11 @@ mod tests {
                 "package.json",
                 "+  \"testPathIgnorePatterns\": [\"a\"],\n",
                 vec!["tests skipped package.json: \"testPathIgnorePatterns\": [\"a\"],"],
+            ),
+            (
+                ".ralph.toml",
+                "-sandbox = \"auto\"\n+sandbox = \"none\"\n",
+                vec!["configures what Ralph itself runs and confines .ralph.toml: sandbox = \"none\""],
             ),
         ] {
             assert_eq!(told(&diff(path, lines)), expected, "{lines}");

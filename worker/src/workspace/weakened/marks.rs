@@ -169,6 +169,11 @@ const SKIPS_IN_TESTS: &[&str] = &[
 /// Files for people, which may name all of these.
 const PROSE: &[&str] = &["md", "rst", "txt", "adoc", "org"];
 
+/// Whether a file is Ralph's configuration, which programs find by its name in whatever folder they are started in.
+pub(super) fn configures(path: &str) -> bool {
+    path.rsplit('/').next() == Some(".ralph.toml")
+}
+
 /// Whether a path's name says that it holds tests.
 pub(super) fn is_test_path(path: &str) -> bool {
     let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));

@@ -1,5 +1,6 @@
 //! What became weaker in tests, read from a diff: files and tests that are gone, tests that are skipped, assertions that are
-//! gone. Decided from lines alone, so that it holds for any language; a report for whoever judges, not a verdict.
+//! gone; and before all of that, what changed of Ralph's own configuration. Decided from lines alone, so that it holds for any
+//! language; a report for whoever judges, not a verdict.
 //!
 //! | module | what it knows |
 //! | --- | --- |
