@@ -92,6 +92,8 @@ pub(super) struct Git {
     address: String,
     /// Where objects of Git LFS are, shared by all workspaces of a repository.
     lfs_storage: Option<PathBuf>,
+    /// Whether a person named the address, and no repository.
+    from_user: bool,
 }
 
 impl Git {
@@ -102,7 +104,15 @@ impl Git {
             tree: None,
             address: address.to_owned(),
             lfs_storage: None,
+            from_user: true,
         }
+    }
+
+    /// Its address stands in a repository: git goes only where it may go by such a word, as for submodules of its own
+    /// (`GIT_PROTOCOL_FROM_USER`).
+    pub(super) fn named_by_a_repository(mut self) -> Self {
+        self.from_user = false;
+        self
     }
 
     pub(super) fn with_lfs_storage(mut self, storage: PathBuf) -> Self {
@@ -176,6 +186,9 @@ impl Git {
             Some(tree) => command.env("GIT_WORK_TREE", tree).current_dir(tree),
             None => command.current_dir(&self.dir),
         };
+        if !self.from_user {
+            command.env("GIT_PROTOCOL_FROM_USER", "0");
+        }
         let remote_url = format!("remote.{REMOTE}.url");
         let login = address::login_setting(&self.address);
         let url = match login {

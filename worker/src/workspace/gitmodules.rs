@@ -44,7 +44,14 @@ fn read(listed: &str, parent: &str) -> BTreeMap<String, String> {
         };
     }
     let found = paths.into_iter().filter_map(|(name, path)| {
-        let address = resolve(parent, addresses.get(name)?)?;
+        let url = addresses.get(name)?;
+        if is_of_this_machine(url) && !is_of_this_machine(parent) {
+            tracing::warn!(
+                path,
+                "a submodule stays empty: a repository of another machine names one of this machine's own"
+            );
+        }
+        let address = resolve(parent, url)?;
         is_plain(path).then(|| (path.to_owned(), address))
     });
     found.collect()
@@ -58,10 +65,26 @@ fn is_plain(path: &str) -> bool {
             .all(|part| !matches!(part, "" | "." | "..") && !part.eq_ignore_ascii_case(".git"))
 }
 
+/// Whether git takes an address for a path on this machine: all that isn't `SCHEME://…` or `HOST:PATH`.
+fn is_of_this_machine(url: &str) -> bool {
+    if url.starts_with("./") || url.starts_with("../") {
+        return false;
+    }
+    match (url.split_once("://"), url.split_once(':')) {
+        (Some((scheme, _)), _) => scheme.eq_ignore_ascii_case("file"),
+        (None, Some((host, _))) => host.contains('/'),
+        (None, None) => true,
+    }
+}
+
 /// The address that `url` means in a repository whose own address is `parent`; `None` for what git would take for an
-/// option or run as a program.
+/// option or run as a program, and for what only this machine has where the repository is another one's: it could name
+/// whatever the worker's user may read.
 fn resolve(parent: &str, url: &str) -> Option<String> {
     if url.is_empty() || url.starts_with('-') || url.contains("::") || url.contains(['\n', '\0']) {
+        return None;
+    }
+    if is_of_this_machine(url) && !is_of_this_machine(parent) {
         return None;
     }
     if !url.starts_with("./") && !url.starts_with("../") {
@@ -106,6 +129,14 @@ mod tests {
             ("/srv/a/", "./sub", Some("/srv/a/sub")),
             ("/srv/a", "../b/", Some("/srv/b")),
             ("/srv/a", "https://h/c", Some("https://h/c")),
+            ("/srv/a", "/srv/b", Some("/srv/b")),
+            ("file:///srv/a", "file:///srv/b", Some("file:///srv/b")),
+            ("https://h/a", "/srv/b", None),
+            ("https://h/a", "file:///srv/b", None),
+            ("https://h/a", "File:///srv/b", None),
+            ("git@h:a.git", "srv/b", None),
+            ("git@h:a.git", "srv/b:c", None),
+            ("git@h:a.git", "i:srv/b", Some("i:srv/b")),
             ("/srv/a", "ext::sh -c x", None),
             ("/srv/a", "--upload-pack=x", None),
         ];

@@ -2,7 +2,8 @@
 //! without its git directories.
 //!
 //! The worker's credentials fetch only from addresses that the feature's base names, which agents can't change: an
-//! address of theirs could be a repository that they may not read. A submodule's files belong to another repository. What
+//! address of theirs could be a repository that they may not read. Nor may a repository from elsewhere name one of this
+//! machine's own. A submodule's files belong to another repository. What
 //! an attempt leaves there counts only as a commit that is at the submodule's remote; anything else fails the attempt's
 //! push in words, and its folder stays.
 
@@ -171,8 +172,19 @@ async fn recorded(level: &Level) -> Result<Vec<(String, String)>, GitError> {
 impl Submodule {
     /// The worker's git in it.
     pub(super) fn git(&self, of: &Git, tree: &Path) -> Git {
-        of.elsewhere(self.dir.clone(), &self.address)
-            .with_tree(tree.join(&self.path))
+        let git = of
+            .elsewhere(self.dir.clone(), &self.address)
+            .with_tree(tree.join(&self.path));
+        self.named(git)
+    }
+
+    /// Its address stands in a repository. A path of this machine comes only from one that is here itself.
+    fn named(&self, git: Git) -> Git {
+        if address::is_local(&self.address) {
+            git
+        } else {
+            git.named_by_a_repository()
+        }
     }
 
     async fn check_out(
@@ -181,7 +193,8 @@ impl Submodule {
         tree: &Path,
         author: &Identity,
     ) -> Result<Git, WorkspaceError> {
-        let mirror = workspaces.mirror_of(&self.address, ObjectFormat::of(&self.commit));
+        let mut mirror = workspaces.mirror_of(&self.address, ObjectFormat::of(&self.commit));
+        mirror.git = self.named(mirror.git);
         let wanted = Wanted {
             refs: Vec::new(),
             base: &self.commit,
