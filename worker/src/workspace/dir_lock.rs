@@ -200,10 +200,15 @@ fn lock_file(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The folder of the lock files, the same for all workers of one user. Nobody else can have made it.
+/// The folder of the lock files, the same for all workers of one user.
 fn locks() -> io::Result<PathBuf> {
     let user = rustix::process::getuid().as_raw();
-    let folder = PathBuf::from(format!("/tmp/ralph-dirs-{user}"));
+    own_folder(PathBuf::from(format!("/tmp/ralph-dirs-{user}")))
+}
+
+/// A folder of this user's where everybody may make some. Nobody else can have made it.
+pub(super) fn own_folder(folder: PathBuf) -> io::Result<PathBuf> {
+    let user = rustix::process::getuid().as_raw();
     match fs::DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}

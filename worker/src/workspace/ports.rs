@@ -1,9 +1,12 @@
 //! Ports of a session's own: programs that listen on the loopback would meet those of other slots and workers.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
+use super::dir_lock::own_folder;
 use super::error::WorkspaceError;
-use super::record;
 
 /// Names the first port.
 const BASE: &str = "RALPH_PORT_BASE";
@@ -30,16 +33,19 @@ impl Ports {
     /// # Errors
     /// When the folder of locks can't be used.
     pub(super) fn take() -> Result<Option<Self>, WorkspaceError> {
-        let folder = std::env::temp_dir().join(format!("ralph-ports-{}", nix::unistd::getuid()));
-        record::make_private(&folder)?;
+        Self::take_in(std::env::temp_dir().join(format!("ralph-ports-{}", nix::unistd::getuid())))
+    }
+
+    fn take_in(folder: PathBuf) -> Result<Option<Self>, WorkspaceError> {
+        let folder = own_folder(folder.clone()).map_err(WorkspaceError::io("use the folder", &folder))?;
         for number in 0..SESSIONS {
             let path = folder.join(number.to_string());
-            let lock = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(&path);
-            let lock = lock.map_err(WorkspaceError::io("open the lock", &path))?;
+            let lock = match open(&path) {
+                Ok(lock) => lock,
+                // Something else stands there: it keeps this range from us, and no more.
+                Err(error) if is_no_file(&error) => continue,
+                Err(error) => return Err(WorkspaceError::io("open the lock", &path)(error)),
+            };
             if lock.try_lock().is_ok() {
                 let first = FIRST + number * PORTS;
                 return Ok(Some(Self { first, _lock: lock }));
@@ -54,9 +60,49 @@ impl Ports {
     }
 }
 
+/// Opens a plain file, or makes it; waits for nobody.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
+fn is_no_file(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::ELOOP | libc::ENXIO | libc::EISDIR)
+        )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_elses_file_is_waited_for_or_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("ports");
+        std::fs::create_dir(&folder).unwrap();
+        nix::unistd::mkfifo(&folder.join("0"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink(home.path().join("made"), folder.join("1")).unwrap();
+        std::fs::create_dir(folder.join("2")).unwrap();
+        let ports = Ports::take_in(folder.clone()).unwrap().unwrap();
+        assert_eq!(ports.first, FIRST + 3 * PORTS);
+        assert!(!home.path().join("made").exists());
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let refused = Ports::take_in(link).unwrap_err();
+        assert!(format!("{refused:?}").contains("somebody else's"), "{refused:?}");
+    }
 
     #[test]
     fn ranges_do_not_overlap_while_they_are_held() {
