@@ -2,8 +2,8 @@
 //! say (`[workspace.caches]`).
 //!
 //! ```text
-//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base, which people wrote
-//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of what landed on that branch
+//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base, where a person committed last
+//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of what landed on that branch, or on the one that it begins from
 //! ```
 //!
 //! An attempt works on a copy. What commands fill was decided by the files in the checkout, so an attempt that goes on
@@ -18,8 +18,10 @@ use std::time::SystemTime;
 use ralph_shared::wire::{GitOrder, sha256_hex};
 
 use super::commands::{self, CommandFailure, Room};
-use super::error::WorkspaceError;
+use super::error::{GitError, WorkspaceError};
+use super::git::Git;
 use super::gitlinks::inside;
+use super::integrate::TASK_TRAILER;
 use super::{address, copy, modes, record};
 use crate::faults;
 
@@ -42,24 +44,34 @@ pub struct CacheRule {
 /// Whose work a checkout holds, as far as it decides what may be kept of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The feature's base.
+    /// The feature's base, as people left it.
     Base,
-    /// What landed on the feature's branch.
+    /// What landed on the feature's branch, or on the one that it begins from.
     Branch,
     /// What an agent did and nobody let in yet.
     Attempt,
 }
 
 impl Origin {
-    /// Of a checkout that starts at `start`.
-    pub(super) fn of(order: &GitOrder, start: &str) -> Self {
+    /// Of a checkout that starts at `start`. A base that is a task's commit is another feature's branch, or what of one went on from
+    /// there: its agents decide what is filled for this feature, and for no further one.
+    ///
+    /// # Errors
+    /// When git can't read the commit.
+    pub(super) async fn of(git: &Git, order: &GitOrder, start: &str) -> Result<Self, GitError> {
         if start == order.base {
-            Self::Base
-        } else if order.start.is_none() && order.start_ref.is_none() {
+            let format = format!("--format=%(trailers:key={TASK_TRAILER},valueonly)");
+            let shown = git.run("log").args(["-1", &format, start]).output().await?;
+            return Ok(match shown.word().is_empty() {
+                true => Self::Base,
+                false => Self::Branch,
+            });
+        }
+        Ok(if order.start.is_none() && order.start_ref.is_none() {
             Self::Branch
         } else {
             Self::Attempt
-        }
+        })
     }
 }
 

@@ -161,9 +161,15 @@ impl Workspace {
             purpose: commands::SETUP,
             settings,
         };
-        let Repository { order, start, .. } = repository;
+        let Repository {
+            git, order, start, ..
+        } = repository;
         let shelf = Shelf::new(self.held.folders().data(), order);
-        match caches::set_up(room, &shelf, Origin::of(order, start)).await? {
+        let origin = match settings.caches.is_empty() {
+            true => Origin::Attempt,
+            false => Origin::of(git, order, start).await?,
+        };
+        match caches::set_up(room, &shelf, origin).await? {
             None => Ok(()),
             Some(failure) => Err(WorkspaceError::Setup {
                 command: failure.command,

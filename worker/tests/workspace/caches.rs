@@ -131,6 +131,29 @@ async fn work_that_has_not_landed_fills_no_cache() {
     }
 }
 
+/// A feature may begin from another one's branch: what agents decided there is for it alone.
+#[tokio::test]
+async fn a_base_that_agents_wrote_fills_no_cache_of_other_features() {
+    let scene = Scene::new().await;
+    let seed = scene.remote.data("seed");
+    git(&seed, &["checkout", "-q", "--detach", &scene.remote.base]);
+    fs::write(seed.join("lock.txt"), "of an agent\n").unwrap();
+    git(&seed, &["add", "lock.txt"]);
+    git(&seed, &["commit", "-q", "-m", "Do it\n\nRalph-Task: t-0"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:refs/heads/ralph/other"]);
+    let base = git(&seed, &["rev-parse", "HEAD"]);
+    for (feature, dispatch, filled) in [("g", "g-1", 1), ("g", "g-2", 1), ("h", "h-1", 2)] {
+        let order = GitOrder {
+            feature_branch: format!("ralph/{feature}"),
+            base: base.clone(),
+            ..scene.remote.order("t-1", dispatch)
+        };
+        let workspace = scene.prepare(order, dispatch).await;
+        assert_eq!(installed(&workspace), "of an agent\n");
+        assert_eq!(scene.count("filled"), filled, "{dispatch}");
+    }
+}
+
 #[tokio::test]
 async fn a_setup_that_fails_keeps_nothing() {
     let scene = Scene::filled_by("mkdir deps.log && echo half > deps.log/installed && test -e go").await;
