@@ -10,6 +10,10 @@ use super::scene::{Played, Scene, scene, turn};
 
 const PLACE: &str = ".agent/login.json";
 
+/// A login, and the one that it is refreshed to.
+const OLD: &str = "old-0123456789-token\n";
+const NEW: &str = "new-9876543210-token\n";
+
 /// A scene whose agent has a login, and the folder of the user's originals.
 fn with_login(script: &str, login: &str) -> (Scene, tempfile::TempDir) {
     let user = tempfile::tempdir().unwrap();
@@ -34,15 +38,15 @@ fn noted(played: &Played, words: &str) {
 #[tokio::test]
 async fn a_refreshed_login_comes_back_with_its_permissions() {
     let (stage, user) = with_login(
-        "@run cat ~/.agent/login.json > seen\n@run echo new > ~/.agent/login.json",
-        "old\n",
+        "@run cat ~/.agent/login.json > seen\n@run echo new-9876543210-token > ~/.agent/login.json",
+        OLD,
     );
     let original = user.path().join(PLACE);
     std::fs::set_permissions(&original, std::fs::Permissions::from_mode(0o640)).unwrap();
     let played = stage.play().await;
     assert_eq!(played.end.ended, turn("end_turn"));
-    assert_eq!(read(&played.path("."), "seen"), "old\n");
-    assert_eq!(read(user.path(), PLACE), "new\n");
+    assert_eq!(read(&played.path("."), "seen"), OLD);
+    assert_eq!(read(user.path(), PLACE), NEW);
     assert_eq!(original.metadata().unwrap().permissions().mode() & 0o777, 0o640);
     let left: Vec<_> = std::fs::read_dir(user.path().join(".agent")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -52,7 +56,7 @@ async fn a_refreshed_login_comes_back_with_its_permissions() {
 #[tokio::test]
 async fn a_login_that_the_agent_leaves_alone_is_not_written() {
     use std::os::unix::fs::MetadataExt;
-    let (stage, user) = with_login("@run touch ~/.agent/login.json", "old\n");
+    let (stage, user) = with_login("@run touch ~/.agent/login.json", OLD);
     let inode = user.path().join(PLACE).metadata().unwrap().ino();
     stage.play().await;
     assert_eq!(user.path().join(PLACE).metadata().unwrap().ino(), inode);
@@ -60,12 +64,12 @@ async fn a_login_that_the_agent_leaves_alone_is_not_written() {
 
 #[tokio::test]
 async fn a_linked_original_stays_a_link() {
-    let (stage, user) = with_login("@run echo new > ~/.agent/login.json", "old\n");
+    let (stage, user) = with_login("@run echo new-9876543210-token > ~/.agent/login.json", OLD);
     std::fs::rename(user.path().join(PLACE), user.path().join("kept.json")).unwrap();
     symlink("../kept.json", user.path().join(PLACE)).unwrap();
     stage.play().await;
     assert!(user.path().join(PLACE).is_symlink());
-    assert_eq!(read(user.path(), "kept.json"), "new\n");
+    assert_eq!(read(user.path(), "kept.json"), NEW);
 }
 
 #[tokio::test]
@@ -80,27 +84,29 @@ async fn what_is_no_login_any_more_does_not_come_back() {
         "rm ~/.agent/login.json; ln -s /etc/hostname ~/.agent/login.json".to_owned(),
         "echo x > ~/x; ln -f ~/x ~/.agent/login.json".to_owned(),
         "mv ~/.agent ~/away; ln -s /etc ~/.agent".to_owned(),
+        "echo 'helper = \"sh x\"' >> ~/.agent/login.json".to_owned(),
     ];
     for row in rows {
-        let (stage, user) = with_login(&format!("@run {row}"), "old\n");
+        let (stage, user) = with_login(&format!("@run {row}"), OLD);
         let played = stage.play().await;
         assert_eq!(played.end.ended, turn("end_turn"), "{row}");
-        assert_eq!(read(user.path(), PLACE), "old\n", "{row}");
+        assert_eq!(read(user.path(), PLACE), OLD, "{row}");
         noted(&played, "stays as it was");
     }
 }
 
 #[tokio::test]
 async fn of_two_that_changed_the_newer_wins() {
-    for (touch, expected) in [("1 hour ago", "the user's\n"), ("1 hour", "the agent's\n")] {
+    let users = "users-0123456789-token\n";
+    for (touch, expected) in [("1 hour ago", users), ("1 hour", NEW)] {
         let script = format!(
-            "@run echo \"the agent's\" > ~/.agent/login.json; touch -d '{touch}' ~/.agent/login.json\n\
+            "@run echo new-9876543210-token > ~/.agent/login.json; touch -d '{touch}' ~/.agent/login.json\n\
              @say written\n@wait-for go"
         );
-        let (stage, user) = with_login(&script, "old\n");
+        let (stage, user) = with_login(&script, OLD);
         let mut running = stage.start();
         running.until_said("written").await;
-        std::fs::write(user.path().join(PLACE), "the user's\n").unwrap();
+        std::fs::write(user.path().join(PLACE), users).unwrap();
         std::fs::write(running.work().join("go"), "").unwrap();
         running.finish().await;
         assert_eq!(read(user.path(), PLACE), expected);
@@ -154,8 +160,8 @@ async fn a_login_that_cannot_be_copied_is_a_failure_at_the_door() {
 #[tokio::test]
 async fn a_login_is_refreshed_by_a_session_that_is_told_to_end_too() {
     let (stage, user) = with_login(
-        "@run echo new > ~/.agent/login.json\n@say written\n@silent",
-        "old\n",
+        "@run echo new-9876543210-token > ~/.agent/login.json\n@say written\n@silent",
+        OLD,
     );
     let mut running = stage.start();
     running
@@ -163,5 +169,5 @@ async fn a_login_is_refreshed_by_a_session_that_is_told_to_end_too() {
         .await;
     running.tell(ralph_shared::wire::EndReason::Drain);
     running.finish().await;
-    assert_eq!(read(user.path(), PLACE), "new\n");
+    assert_eq!(read(user.path(), PLACE), NEW);
 }

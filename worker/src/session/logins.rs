@@ -2,7 +2,7 @@
 //! refreshed them (SPEC 8). The agent never reaches the originals.
 //!
 //! What comes back was written by an agent, so it is bounded, read through a handle on the private home, and put in the
-//! original's place only as a whole, with the original's permissions. Of two copies that changed, the newer wins; several
+//! original's place only where nothing but tokens and times differs, as a whole, with the original's permissions. Of two copies that changed, the newer wins; several
 //! workers of one user may race there.
 
 use std::fs;
@@ -14,6 +14,8 @@ use std::time::SystemTime;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+
+use super::refreshed::is_refreshed;
 
 /// Largest login. Bytes.
 pub const LOGIN_BYTES: u64 = 1024 * 1024;
@@ -128,6 +130,10 @@ impl Logins {
         if now == bytes {
             return Ok(Back::Unchanged);
         }
+        if !is_refreshed(&now, &bytes) {
+            let why = "the session changed more in it than tokens and times";
+            return Err(io::Error::other(why));
+        }
         let metadata = fs::metadata(&original)?;
         if now != copied.bytes && metadata.modified()? > changed_at {
             return Ok(Back::Older);
@@ -200,14 +206,17 @@ pub fn login_secrets(files: &[LoginFile]) -> Vec<String> {
 
 fn words(text: &str) -> Vec<String> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c)))
-        .filter(|word| {
-            word.len() >= SECRET_BYTES
-                && !word.starts_with('/')
-                && word.bytes().any(|byte| byte.is_ascii_digit())
-                && word.bytes().any(|byte| byte.is_ascii_alphabetic())
-        })
+        .filter(|word| is_secret(word))
         .map(str::to_owned)
         .collect()
+}
+
+/// Whether a word looks like a token.
+pub(super) fn is_secret(word: &str) -> bool {
+    word.len() >= SECRET_BYTES
+        && !word.starts_with('/')
+        && word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 #[cfg(test)]

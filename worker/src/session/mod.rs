@@ -14,7 +14,7 @@
 //! | [`talk`], [`person`] | the same with a person who says something, turn after turn |
 //! | [`conversation`] | the event loop: one step, one event |
 //! | [`agent`], [`leftovers`] | the process, its environment, and everything that it leaves behind |
-//! | [`logins`] | files that are copied into the private home, and back |
+//! | [`logins`], [`refreshed`] | files that are copied into the private home, and back; what of them may differ then |
 //! | [`lines`], [`peer`] | lines and JSON-RPC messages |
 //! | [`record`], [`content`], [`tools`], [`usage`] | what updates add up to; what they hold, as text; tool calls; tokens and cost |
 //! | [`introduction`], [`offer`] | what the agent says of itself; choosing a model and a mode |
@@ -47,6 +47,7 @@ mod person;
 mod record;
 mod redact;
 mod redacted_tail;
+mod refreshed;
 mod requests;
 mod resume;
 mod run;
