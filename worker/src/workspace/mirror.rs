@@ -128,7 +128,10 @@ impl Mirror {
             _ => fetched = self.look_up(wanted).await?,
         }
         if !fetched.missing(wanted).is_empty() {
-            self.fetch_arguments(["+refs/heads/*:refs/heads/*"]).await?;
+            let mut options = self.history.options(self.git.dir());
+            // Else one that is gone leaves no room for those below its name.
+            options.push("--prune".to_owned());
+            self.fetch_with(options, ["+refs/heads/*:refs/heads/*"]).await?;
             fetched = self.look_up(wanted).await?;
         }
         Ok(fetched)
@@ -142,13 +145,35 @@ impl Mirror {
             let Err(error) = self.fetch_arguments(refspecs).await else {
                 break;
             };
-            let Some(gone) = missing_ref(&error.words, &refs) else {
+            if let Some(gone) = missing_ref(&error.words, &refs) {
+                self.git.run("update-ref").args(["-d", gone]).output().await?;
+                refs.retain(|name| *name != gone);
+            } else if !lacks_room(&error.words) || !self.make_room_for(&refs).await? {
                 return Err(error);
-            };
-            self.git.run("update-ref").args(["-d", gone]).output().await?;
-            refs.retain(|name| *name != gone);
+            }
         }
         Ok(())
+    }
+
+    /// Deletes the refs here that leave no room for `refs`, all of which the remote has: a branch `a` and one below `a/` are never
+    /// there at once, so these are gone from it. Whether there were any.
+    async fn make_room_for(&self, refs: &[&str]) -> Result<bool, GitError> {
+        let here = self.git.run("for-each-ref").args(["--format=%(refname)"]);
+        let here = here.output().await?.text();
+        let gone: String = here
+            .lines()
+            .filter(|found| {
+                refs.iter()
+                    .any(|name| is_below(found, name) || is_below(name, found))
+            })
+            .map(|found| format!("delete {found}\n"))
+            .collect();
+        if gone.is_empty() {
+            return Ok(false);
+        }
+        let delete = self.git.run("update-ref").args(["--stdin"]).input(gone);
+        delete.output().await?;
+        Ok(true)
     }
 
     pub(super) async fn fetch_arguments<I: IntoIterator<Item: Into<OsString>>>(
@@ -161,7 +186,7 @@ impl Mirror {
 
     pub(super) async fn fetch_with<I: IntoIterator<Item: Into<OsString>>>(
         &self,
-        bounds: Vec<String>,
+        more: Vec<String>,
         refspecs: I,
     ) -> Result<(), GitError> {
         let options = [
@@ -175,7 +200,7 @@ impl Mirror {
         self.git
             .run("fetch")
             .args(options)
-            .args(bounds)
+            .args(more)
             .args([REMOTE])
             .args(refspecs)
             .remote()
@@ -331,9 +356,26 @@ fn missing_ref<'a>(words: &str, refs: &[&'a str]) -> Option<&'a str> {
     refs.iter().copied().find(|name| *name == named.trim())
 }
 
+/// Whether git got what it was to fetch, but found another ref where one was to be. Which one that is, it doesn't always say.
+fn lacks_room(words: &str) -> bool {
+    words.contains("exists; cannot create") || words.contains("some local refs could not be updated")
+}
+
+fn is_below(name: &str, upper: &str) -> bool {
+    name.strip_prefix(upper).is_some_and(|rest| rest.starts_with('/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_below_another_by_whole_parts() {
+        assert!(is_below("refs/heads/release/2.0", "refs/heads/release"));
+        assert!(!is_below("refs/heads/release2", "refs/heads/release"));
+        assert!(!is_below("refs/heads/release", "refs/heads/release"));
+        assert!(!is_below("refs/heads/release", "refs/heads/release/2.0"));
+    }
 
     #[test]
     fn missing_refs_are_found_by_name() {

@@ -22,6 +22,7 @@ mod preparing;
 mod printed;
 mod pruning;
 mod remote;
+mod room;
 mod scratch;
 mod shallow;
 mod snapshots;
