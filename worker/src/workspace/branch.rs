@@ -5,6 +5,7 @@
 use super::address;
 use super::error::GitError;
 use super::git::Git;
+use super::integrate::TASK_TRAILER;
 use super::rebase;
 use super::site::Site;
 use super::squash;
@@ -13,6 +14,10 @@ use super::squash;
 pub(super) const MERGES_TRAILER: &str = "Ralph-Merges";
 /// How many squashed commits are looked at, newest first.
 const SQUASHED: usize = 100;
+/// How many commits are looked at that mention a task, newest first.
+const LANDINGS: usize = 100;
+/// What is shown of a task's id that stands in a commit. Characters; an id has 14.
+const TASK_CHARS: usize = 40;
 
 /// Why the feature's branch, which is at `head`, must not be built on, and what to do; `None` when it may. `base` is what
 /// is known of the feature's base.
@@ -30,14 +35,23 @@ pub(super) async fn objection(
     Ok(match (&order.landed, head) {
         (None, None) => None,
         (None, Some(head)) => {
-            let is_base = head == order.base || rebase::is_ancestor(git, head, &order.base).await?;
-            (!is_base).then(|| {
-                format!(
+            if head == order.base || rebase::is_ancestor(git, head, &order.base).await? {
+                None
+            } else if let Some((commit, task)) = last_landing(git, head, base).await? {
+                Some(format!(
+                    "`{branch}` is at {head} in {address}, with work that Ralph landed ({task} as {commit}), though nothing \
+                     of this feature has landed as far as the coordinator knows: its database was restored from a backup, \
+                     or the branch is another feature's. Keep the branch. Where {task} is this feature's, let it run again: \
+                     it is found there, and then retry this task; else submit the feature with another `--branch`, and with \
+                     `--base {branch}` to go on from what landed"
+                ))
+            } else {
+                Some(format!(
                     "`{branch}` is at {head} in {address}, though nothing of this feature has landed yet, so it is not the \
                      feature's: submit the feature with another `--branch`, or, where nobody needs that one, remove it \
                      (`git push {address} :{name}`), then retry this task"
-                )
-            })
+                ))
+            }
         }
         (Some(landed), Some(head)) => {
             let task = landed.task.to_string();
@@ -61,6 +75,27 @@ pub(super) async fn objection(
             )
         }),
     })
+}
+
+/// The newest commit of `head`'s history since `base` that landed a task of whatever feature, and which task.
+async fn last_landing(
+    git: &Git,
+    head: &str,
+    base: Option<&str>,
+) -> Result<Option<(String, String)>, GitError> {
+    let format = format!("--format=%H%x01%(trailers:key={TASK_TRAILER},valueonly,separator=%x00)");
+    let most = format!("--max-count={LANDINGS}");
+    let mention = format!("--grep=^{TASK_TRAILER}: ");
+    let since = base.map(|base| format!("^{base}"));
+    let options = [format.as_str(), &most, &mention, "--no-color", "--no-notes", head];
+    let log = git.run("log").args(options).args(since).args(["--"]);
+    let log = log.output().await?.text();
+    Ok(log.lines().find_map(|line| {
+        let (commit, tasks) = line.split_once('\x01')?;
+        let task = tasks.split('\0').map(str::trim).find(|task| !task.is_empty())?;
+        // Whoever made that branch wrote it.
+        Some((commit.to_owned(), task.chars().take(TASK_CHARS).collect()))
+    }))
 }
 
 /// Whether `commit` is in the history of `head`, as it is or squashed.

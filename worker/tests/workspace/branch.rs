@@ -222,6 +222,45 @@ async fn branch_that_was_there_before_anything_landed_is_not_touched() {
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
 }
 
+/// As after a backup was restored that is older than what landed.
+#[tokio::test]
+async fn branch_with_landings_that_nobody_remembers_is_to_be_kept() {
+    let scene = Scene::new().await;
+    let (remote, workspaces) = (&scene.remote, scene.remote.workspaces().await);
+    let order = |task: &str, dispatch: &str| GitOrder {
+        landed: None,
+        ..remote.integration_order(task, dispatch)
+    };
+    let commit = remote.attempt(&workspaces, "t-2", "two.txt", "2\n").await;
+    let second = integrate_order("t-2", &commit);
+    let ended = remote
+        .integrate_as(&workspaces, "i-2", &order("t-2", "i-2"), &second)
+        .await;
+    let message = refused(ended);
+    for part in ["t-1", &scene.first, "backup", "Keep the branch"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(!message.contains("remove it"), "{message}");
+    assert_eq!(remote.head(FEATURE).as_ref(), Some(&scene.first));
+
+    // As the message says: what landed is found when it is integrated again.
+    let attempt = remote.head(&remote.order("t-1", "t-1").attempt_ref).unwrap();
+    let ended = remote
+        .integrate_as(
+            &workspaces,
+            "i-3",
+            &order("t-1", "i-3"),
+            &integrate_order("t-1", &attempt),
+        )
+        .await;
+    let found = IntegrationEnd::Merged {
+        commit: scene.first.clone(),
+        empty: false,
+    };
+    assert_eq!(ended, found);
+    assert_eq!(remote.landings("t-1"), 1);
+}
+
 /// The usual end of a branch: its base has everything, and a feature that goes on begins there.
 #[tokio::test]
 async fn feature_goes_on_whose_branch_was_merged_and_deleted() {

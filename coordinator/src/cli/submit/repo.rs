@@ -169,7 +169,7 @@ async fn taken(client: &Client, feature: &str, branch: &str, found: &Found) -> a
         Err(error) if error.downcast_ref::<ApiError>().is_none() => return error,
         Ok(_) | Err(_) => format!(
             "the branch `{branch}` exists in {} already and is no feature's; choose another name, or another branch with \
-             --branch, or delete it",
+             --branch, or, where nobody needs what is on it, delete it",
             found.address
         ),
     };
