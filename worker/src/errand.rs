@@ -30,7 +30,7 @@ use crate::life::Life;
 use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
-pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life};
+pub use left::{held_by_earlier_life, keep_pushing, report_drained, report_earlier_life};
 use patience::Patience;
 
 /// How long a session's report waits for its transcript.
@@ -44,7 +44,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
     tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
         title = assignment.task_title, "assigned");
     faults::point("session.assigned");
-    let (finished, workspace) = match life.home.note_live(&assignment) {
+    let (finished, workspace) = match life.note_live(&assignment) {
         // A restart of the worker would not find its processes.
         Err(error) => (unnoted(&assignment, &error), None),
         Ok(()) => match &assignment.work {

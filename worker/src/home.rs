@@ -1,6 +1,7 @@
 //! The worker's data folder: locked by one process, with an identity of its own, and notes of what runs, so that a new life
 //! can clear up after the one before (DESIGN 2, workers). Git ignores all of it, should it lie in a repository.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,25 @@ impl Home {
     /// Forgets a dispatch whose report lies in the spool.
     pub fn forget_live(&self, dispatch: DispatchId) {
         let _ = fs::remove_file(self.live(dispatch));
+    }
+
+    /// Notes of all that runs now that its worker was told to stop.
+    pub fn note_drain(&self) {
+        let running = noted_live(&self.dir).join("\n");
+        if let Err(error) = write_atomically(&self.drain_note(), running.as_bytes()) {
+            tracing::warn!(error = format!("{error:#}"), "can't note what the drain ends");
+        }
+    }
+
+    /// What ran when a life before was told to stop. It stays noted, so that a life which dies before it reported them changes nothing.
+    pub fn drained(&self) -> BTreeSet<DispatchId> {
+        let noted = fs::read_to_string(self.drain_note()).unwrap_or_default();
+        let ids = noted.lines().filter_map(|line| Uuid::parse_str(line).ok());
+        ids.map(DispatchId).collect()
+    }
+
+    fn drain_note(&self) -> PathBuf {
+        self.dir.join("drained")
     }
 
     /// What ran when the life before ended. A note that can't be read is left out and removed.
@@ -193,6 +213,22 @@ mod tests {
         fs::write(dir.path().join(".gitignore"), "/live\n").unwrap();
         drop(Home::open(dir.path()).unwrap());
         assert_eq!(rules(), "/live\n");
+    }
+
+    #[test]
+    fn what_ran_when_its_worker_was_stopped_stays_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        assert!(home.drained().is_empty());
+        let (first, later) = (DispatchId::new(), DispatchId::new());
+        fs::write(home.live(first), "").unwrap();
+        home.note_drain();
+        fs::write(home.live(later), "").unwrap();
+        drop(home);
+        let home = Home::open(dir.path()).unwrap();
+        assert_eq!(home.drained(), BTreeSet::from([first]));
+        home.note_drain();
+        assert_eq!(home.drained(), BTreeSet::from([first, later]));
     }
 
     #[test]

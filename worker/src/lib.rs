@@ -6,7 +6,7 @@
 //! | [`home`] | the data folder: lock, identity, what ran when an earlier life ended |
 //! | [`link`] | the other end of every message: hello, claim, heartbeat, decide, blob, report |
 //! | [`spool`] | reports on disk until they are settled |
-//! | [`life`] | one incarnation from hello to the end of its drain |
+//! | [`life`], [`drain`] | one incarnation from its hello on; how it ends |
 //! | [`slot`], [`beat`] | the two loops: claiming and working; renewing and being told |
 //! | [`door`] | which agents a worker offers, when one fails at the door |
 //! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
@@ -29,6 +29,7 @@ pub mod context;
 pub mod disk;
 pub mod doctor;
 pub mod door;
+pub mod drain;
 pub mod errand;
 pub mod faults;
 pub mod home;

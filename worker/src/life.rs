@@ -25,16 +25,10 @@ use crate::reminder::Reminder;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
 use crate::workspace::{self, Workspace, Workspaces};
-use crate::{beat, errand, prune, session, slot, upkeep};
+use crate::{beat, drain, errand, prune, session, slot, upkeep};
 
 /// Pause between tries of what needs a coordinator.
 const PAUSE: Duration = Duration::from_millis(500);
-/// After its sessions have ended a drain waits so long for their reports to be settled.
-const SETTLE: Duration = Duration::from_secs(10);
-/// From the order to end a session to giving up on it: its own graces, the push, and more.
-const END: Duration = Duration::from_secs(120);
-/// How often what runs is told to end meanwhile.
-const END_AGAIN: Duration = Duration::from_secs(1);
 
 /// What one incarnation's loops share.
 #[derive(Debug)]
@@ -117,6 +111,18 @@ impl Life {
         let (sender, receiver) = watch::channel(None);
         lock(&self.running).insert(dispatch, sender);
         receiver
+    }
+
+    /// Notes on the disk that a dispatch runs, and that it does so while this life ends.
+    ///
+    /// # Errors
+    /// When the note can't be written; the dispatch must not run then.
+    pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
+        self.home.note_live(assignment)?;
+        if self.draining.is_cancelled() {
+            self.home.note_drain();
+        }
+        Ok(())
     }
 
     /// Notes that a dispatch's report lies in the spool.
@@ -414,6 +420,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     }
     life.workspaces.confirm_dirs_ended();
     let held = errand::held_by_earlier_life(&life, &left).await;
+    let drained = life.home.drained();
+    errand::report_drained(&life, &left, &held, &drained);
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
     life.say_hello(&held_ids).await?;
     // Pushing may take longer than a lease, and must not keep the slots from other work.
@@ -422,7 +430,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         life.started(*dispatch);
     }
     let heart = tokio::spawn(beat::run(life.clone()));
-    let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held));
+    let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held, drained));
     let mut slots = JoinSet::new();
     for _ in 0..life.config.slots {
         slots.spawn(slot::run(life.clone()));
@@ -431,16 +439,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let pruning = tokio::spawn(prune::run(life.clone()));
     let packing = tokio::spawn(upkeep::run(life.clone()));
     life.draining.cancelled().await;
-    drain(&life, &mut slots).await;
-    pushing.abort();
-    pruning.abort();
-    packing.abort();
-    // What isn't pushed by then is left to the next life, as it was to this one.
-    let abort = earlier.abort_handle();
-    if tokio::time::timeout(END, earlier).await.is_err() {
-        abort.abort();
-    }
-    settle(&life).await;
+    drain::run(&life, slots, earlier, [pushing, pruning, packing]).await;
     heart.abort();
     life.link.flush().await;
     match life.refused.get() {
@@ -449,45 +448,11 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     }
 }
 
-async fn report_earlier_life(life: Arc<Life>, left: Vec<Assignment>, held: Vec<(Assignment, Workspace)>) {
-    errand::report_earlier_life(&life, &left, held).await;
-}
-
-async fn drain(life: &Life, slots: &mut JoinSet<()>) {
-    let running = life.running().len();
-    tracing::info!(running, "draining: no more work is taken");
-    let all = async |slots: &mut JoinSet<()>| while slots.join_next().await.is_some() {};
-    if tokio::time::timeout(life.config.drain, all(slots)).await.is_ok() {
-        return;
-    }
-    life.ending.cancel();
-    // Again and again, for what a claim under way has begun meanwhile.
-    let ended = async {
-        loop {
-            life.end_all(EndReason::Drain);
-            if tokio::time::timeout(END_AGAIN, all(slots)).await.is_ok() {
-                return;
-            }
-        }
-    };
-    if tokio::time::timeout(END, ended).await.is_err() {
-        tracing::error!("sessions did not end; their work stays in the data folder for the next life");
-        slots.abort_all();
-    }
-}
-
-/// Waits, bounded, until every report is settled; what isn't stays in the spool.
-async fn settle(life: &Life) {
-    let until = Instant::now() + SETTLE;
-    while !life.spool.is_empty() && Instant::now() < until {
-        life.beat_now.notify_one();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let left = life.spool.dispatches().len();
-    if left > 0 {
-        tracing::warn!(
-            left,
-            "reports are not settled yet; they stay in the data folder for the next life"
-        );
-    }
+async fn report_earlier_life(
+    life: Arc<Life>,
+    left: Vec<Assignment>,
+    held: Vec<(Assignment, Workspace)>,
+    drained: BTreeSet<DispatchId>,
+) {
+    errand::report_earlier_life(&life, &left, held, &drained).await;
 }

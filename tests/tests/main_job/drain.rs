@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
-use ralph_tests::harness::{WorkerOptions, World, until};
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use super::scene::Scene;
 
@@ -129,6 +129,107 @@ async fn worker_told_twice_leaves_at_once_and_takes_its_agents_along() {
     assert_eq!(world.session_processes(), []);
     let _again = world.worker(&options("told")).unwrap();
     scene.completes().await;
+    world.stop().await;
+}
+
+/// As by whoever gives a worker less time to stop than it needs.
+async fn killed_in_its_drain(world: &World, scene: &Scene<'_>, options: &WorkerOptions, effect: &str) {
+    let mut stopped = world.worker(options).unwrap();
+    world.effects_of(effect, 1).await.unwrap();
+    stopped.signal(Signal::SIGTERM);
+    scene
+        .until("select bool_or(draining) and $1::uuid is not null from workers")
+        .await;
+    stopped.kill();
+}
+
+/// Kinds and outcomes of the dispatches that ended, oldest first.
+async fn outcomes(world: &World, scene: &Scene<'_>) -> Vec<(String, String)> {
+    sqlx::query_as(
+        "select kind::text, coalesce(outcome::text, state::text)
+         from dispatches where feature_id = $1 order by claimed_at, id",
+    )
+    .bind(scene.feature.0)
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+const NO_DEATH: &str =
+    "select count(*) = 0 from tasks where feature_id = $1 and (lost_alone > 0 or lost_with_others > 0)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_whose_worker_is_killed_in_its_drain_is_interrupted_and_goes_on() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = r"
+- key: half
+  title: Do it in two halves
+  description: |
+    @on-attempt 1 @write half.txt first half
+    @effect begun
+    @on-attempt 1 @silent
+    @expect-pass grep -q 'first half' half.txt
+    @append half.txt second half
+    @done
+";
+    let options = WorkerOptions {
+        drain_seconds: 600,
+        ..WorkerOptions::named("stopped").pool("stopped")
+    };
+    let scene = Scene::submit(&world, "stopped", graph).await;
+    killed_in_its_drain(&world, &scene, &options, "begun").await;
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+    let attempts = scene.attempts().await;
+    assert_eq!(
+        attempts[0],
+        (
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )
+    );
+    scene.until(NO_DEATH).await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+/// A verifier leaves nothing to be pushed, so that only its note tells of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn verifier_whose_worker_is_killed_in_its_drain_is_interrupted_too() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("judged");
+    let graph = format!(
+        "- key: a
+  title: A
+  description: |
+    @write a.txt a
+    @on-kind verify @effect judging
+             @on-kind verify @wait-for {}
+    @done
+",
+        gate.display()
+    );
+    let options = WorkerOptions {
+        drain_seconds: 600,
+        ..WorkerOptions::named("judge").pool("judge")
+    };
+    let verified = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::submit_with(&world, "judge", &graph, verified).await;
+    killed_in_its_drain(&world, &scene, &options, "judging").await;
+    std::fs::write(&gate, "").unwrap();
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+    let outcomes = outcomes(&world, &scene).await;
+    let judged = outcomes.iter().filter(|(kind, _)| kind == "verify");
+    let judged: Vec<&str> = judged.map(|(_, outcome)| outcome.as_str()).collect();
+    assert_eq!(judged, ["interrupted", "passed"], "{outcomes:?}");
+    scene.until(NO_DEATH).await;
     world.stop().await;
 }
 

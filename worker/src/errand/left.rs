@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES};
+use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES, Work};
 
 use super::{folder, spool, unstarted};
 use crate::beat::publish_spooled;
@@ -34,30 +34,66 @@ pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assi
     held
 }
 
-/// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
-/// What that life reported itself stays as it is; that it is pushed is told besides. `left` is all that ran when it died.
-pub async fn report_earlier_life(life: &Life, left: &[Assignment], held: Vec<(Assignment, Workspace)>) {
+/// Reports sessions that a worker which was told to stop was killed over and that left no work here: they didn't bring it down, as
+/// the coordinator would take it for once their leases are given up. What changes branches is looked up by whoever does it next.
+pub fn report_drained(
+    life: &Life,
+    left: &[Assignment],
+    held: &[(Assignment, Workspace)],
+    drained: &BTreeSet<DispatchId>,
+) {
     let reported = life.spool.dispatches();
-    let lost = left.iter().filter(|one| !reported.contains(&one.dispatch));
-    let alone = lost.count() == 1;
+    for assignment in left {
+        let dispatch = assignment.dispatch;
+        let is_told = reported.contains(&dispatch) || held.iter().any(|(held, _)| held.dispatch == dispatch);
+        if is_told || !drained.contains(&dispatch) || !matches!(assignment.work, Work::Session(_)) {
+            continue;
+        }
+        let report = broken_off(life, assignment, Snapshot::default(), EndReason::Drain);
+        // Tried once: the worker has to say hello before its leases end.
+        if let Err(error) = life.spool.put(&report) {
+            tracing::warn!(%dispatch, error = format!("{error:#}"), "a session that was drained can't be reported");
+        }
+    }
+}
+
+/// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
+/// What that life reported itself stays as it is; that it is pushed is told besides. `left` is all that ran when it died, `drained` what
+/// of it did when it was told to stop.
+pub async fn report_earlier_life(
+    life: &Life,
+    left: &[Assignment],
+    held: Vec<(Assignment, Workspace)>,
+    drained: &BTreeSet<DispatchId>,
+) {
+    let reported = life.spool.dispatches();
+    let is_lost = |one: &&Assignment| !reported.contains(&one.dispatch) && !drained.contains(&one.dispatch);
+    let alone = left.iter().filter(is_lost).count() == 1;
     let is_held = |one: &&Assignment| held.iter().any(|(held, _)| held.dispatch == one.dispatch);
     for assignment in left.iter().filter(|one| !is_held(one)) {
         life.home.forget_live(assignment.dispatch);
     }
     for (assignment, workspace) in held {
+        let (reason, how) = if drained.contains(&assignment.dispatch) {
+            (EndReason::Drain, "was stopped")
+        } else if alone {
+            (EndReason::DiedAlone, "died")
+        } else {
+            (EndReason::DiedWithOthers, "died")
+        };
         let message = CommitMessage {
             subject: format!(
                 "{} (attempt {}, broken off)",
                 assignment.task_title, assignment.attempt
             ),
-            body: "The worker died while this session ran.".to_owned(),
+            body: format!("The worker {how} while this session ran."),
         };
         let snapshot = workspace.finish(&message).await;
         let mut pushed = snapshot.is_pushed();
         if reported.contains(&assignment.dispatch) {
             pushed = pushed && is_noted(life, assignment.dispatch, snapshot);
         } else {
-            let mut report = broken_off(life, &assignment, snapshot, alone);
+            let mut report = broken_off(life, &assignment, snapshot, reason);
             let logins = life
                 .config
                 .machine
@@ -172,12 +208,7 @@ fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
 }
 
 /// The report of a session that ended with its worker.
-fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, alone: bool) -> Report {
-    let reason = if alone {
-        EndReason::DiedAlone
-    } else {
-        EndReason::DiedWithOthers
-    };
+fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, reason: EndReason) -> Report {
     let ended = Ended::Told { reason };
     Report {
         v: WRITES,
