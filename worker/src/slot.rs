@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::PullConsumer;
 use futures::StreamExt as _;
@@ -14,6 +14,7 @@ use ralph_shared::wire::{ClaimAnswer, ClaimRequest, READS};
 use crate::errand;
 use crate::faults;
 use crate::life::Life;
+use crate::reminder::Reminder;
 
 /// How long a slot waits for a ticket before it asks without one.
 const WAIT: Duration = Duration::from_secs(25);
@@ -30,6 +31,7 @@ pub async fn run(life: Arc<Life>) {
     let mut tickets: HashMap<String, PullConsumer> = HashMap::new();
     // The claim that may have been served already: what can't be told is asked again under the same id.
     let mut asked: Option<DispatchId> = None;
+    let mut unreadable = Reminder::default();
     while !life.draining.is_cancelled() {
         if !life.in_contact() {
             rest(&life, PAUSE).await;
@@ -76,6 +78,17 @@ pub async fn run(life: Arc<Life>) {
                 tracing::warn!("the claim's answer is of a later release");
                 rest(&life, WAIT).await;
             }
+            // Asked again it would be the same: what was assigned goes to whoever asks once its lease has ended.
+            Err(error) if is_unreadable(&error) => {
+                if unreadable.is_due("assignment", Instant::now()) {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "an assignment can't be read; is this worker of an earlier release than the coordinator?"
+                    );
+                }
+                asked = None;
+                rest(&life, WAIT).await;
+            }
             // The same claim is asked again: it may have been served.
             Err(error) => {
                 tracing::debug!(error = format!("{error:#}"), "claim without an answer");
@@ -83,6 +96,11 @@ pub async fn run(life: Arc<Life>) {
             }
         }
     }
+}
+
+/// Whether there was an answer, of another release say.
+fn is_unreadable(error: &anyhow::Error) -> bool {
+    error.is::<serde_json::Error>()
 }
 
 async fn rest(life: &Life, pause: Duration) {
@@ -140,4 +158,24 @@ async fn one(consumer: &PullConsumer) -> Result<(), async_nats::Error> {
         message.ack().await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_told_from_none() {
+        let read = |answer: &[u8]| {
+            serde_json::from_slice::<ClaimAnswer>(answer).context("the answer on ralph.claim can't be read")
+        };
+        let later = br#"{"answer": "assigned", "assignment": {"work": {"kind": "dream"}}}"#;
+        assert!(is_unreadable(&read(later).unwrap_err()));
+        assert_eq!(read(br#"{"answer": "dreamt"}"#).unwrap(), ClaimAnswer::Unknown);
+        assert!(!is_unreadable(&anyhow::anyhow!(
+            "no coordinator answered on ralph.claim"
+        )));
+    }
 }

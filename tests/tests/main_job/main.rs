@@ -27,6 +27,7 @@ mod side_by_side;
 mod soak;
 mod symlinks;
 mod traces;
+mod unreadable;
 mod verdicts;
 mod way;
 mod worker_killed;
