@@ -13,7 +13,7 @@
 //! | [`context`], [`outgoing`] | texts too long for a prompt go in as files; what leaves goes without secrets |
 //! | [`workspace`] | git (DESIGN 6) |
 //! | [`session`] | one ACP conversation (DESIGN 5) |
-//! | [`prune`], [`upkeep`] | branches of old attempts go from their remotes; mirrors are packed |
+//! | [`prune`], [`upkeep`] | branches of old attempts go from their remotes; mirrors are packed, caches that nobody uses go |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
 //! | [`reminder`] | what is wrong is said again while it lasts |
 //! | [`disk`] | how full a disk is |

@@ -87,7 +87,7 @@ fn size_bytes(path: &Path) -> u64 {
 }
 
 /// The records of workspaces, where they can be read.
-fn recorded(data: &Path) -> Result<Vec<(PathBuf, Folders, Record)>, WorkspaceError> {
+pub(super) fn recorded(data: &Path) -> Result<Vec<(PathBuf, Folders, Record)>, WorkspaceError> {
     let mut found = Vec::new();
     for path in folders_in(&record::records(data)) {
         let name = name_of(&path);
@@ -130,10 +130,7 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
             spare.extend(of(Kind::Workspace, path));
         }
     }
-    for repository in folders_in(&record::caches(data)) {
-        let caches = folders_in(&repository).flat_map(|whose| folders_in(&whose));
-        spare.extend(caches.filter_map(|path| of(Kind::Cache, path)));
-    }
+    spare.extend(caches(data).filter_map(|path| of(Kind::Cache, path)));
     spare.extend(folders_in(&record::kept(data)).filter_map(|path| of(Kind::Kept, path)));
     for path in folders_in(&record::mirrors(data)) {
         let name = name_of(&path);
@@ -143,7 +140,13 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
     Ok(spare)
 }
 
-fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+/// Every cache of every repository.
+pub(super) fn caches(data: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let whose = folders_in(&record::caches(data)).flat_map(|repository| folders_in(&repository));
+    whose.flat_map(|whose| folders_in(&whose))
+}
+
+pub(super) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -196,7 +199,7 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
 }
 
 /// Moves it out of the way first, so that nobody finds half of it.
-fn away(path: &Path) -> Result<bool, WorkspaceError> {
+pub(super) fn away(path: &Path) -> Result<bool, WorkspaceError> {
     let gone = path.with_extension("gone");
     modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
     fs::rename(path, &gone).map_err(WorkspaceError::io("move away", path))?;

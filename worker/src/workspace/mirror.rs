@@ -5,7 +5,7 @@
 //! goes on lending what it still has.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -311,6 +311,18 @@ impl Mirror {
 /// The file by whose lock a mirror belongs to one process at a time. When it was changed last says when the mirror was used.
 pub(super) fn lock_of(mirror: &Path) -> PathBuf {
     mirror.with_extension("lock")
+}
+
+/// The lock of a mirror, unless somebody has it. Nothing is written, so that it doesn't count as used.
+pub(super) fn try_lock(mirror: &Path) -> Result<Option<File>, WorkspaceError> {
+    let path = lock_of(mirror);
+    let lock = File::options().write(true).open(&path);
+    let lock = lock.map_err(WorkspaceError::io("open the lock", &path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(WorkspaceError::io("lock", &path)(error)),
+    }
 }
 
 /// Removes what a git that was killed has left in a mirror, whose lock the caller has.

@@ -28,6 +28,7 @@
 //! | `prune` | attempt refs go when their time is over |
 //! | `commands`, `ports` | the user's commands in a checkout, setup and gate; ports that are only theirs |
 //! | `caches`, `copy`, `budget` | folders that setup fills once; the disk that all of it may take |
+//! | `unused` | what nobody used for a month goes |
 //! | `push`, `trouble`, `error`, `address` | pushes, what remotes refuse, and the words for it |
 //! | `git`, `environment`, `process` | the git command line in a process group: what it sees, how long it may take |
 //!
@@ -82,6 +83,7 @@ mod strays;
 mod submodules;
 mod survey;
 mod trouble;
+mod unused;
 mod weakened;
 mod workspaces;
 
@@ -95,4 +97,5 @@ pub use integrate::{Decision, TASK_TRAILER};
 pub use pack::Untidy;
 pub use prune::Pruned;
 pub use trouble::Trouble;
+pub use unused::Forgotten;
 pub use workspaces::{KEEP_FILES_DAYS, Settings, Workspaces};

@@ -6,7 +6,7 @@
 //! fetched. A git that borrows from here meanwhile looks for packs again when it misses one. Whoever wants to fetch waits for the lock, so it is
 //! bounded, and tried again only a day after it could not be done.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,15 +66,9 @@ impl Workspaces {
 /// Packs one mirror; `false` when somebody has it.
 async fn pack(git: &Git) -> Result<bool, WorkspaceError> {
     let dir = git.dir();
-    let path = mirror::lock_of(dir);
-    // Nothing is written, so that it doesn't count as used.
-    let lock = File::options().write(true).open(&path);
-    let lock = lock.map_err(WorkspaceError::io("open the lock", &path))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(false),
-        Err(TryLockError::Error(error)) => return Err(WorkspaceError::io("lock", &path)(error)),
-    }
+    let Some(_lock) = mirror::try_lock(dir)? else {
+        return Ok(false);
+    };
     mirror::clean(dir)?;
     git.run("repack")
         .args(["-d", "-l", "-q", "-n", "--geometric=2", "--no-write-bitmap-index"])

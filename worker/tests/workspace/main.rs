@@ -31,5 +31,6 @@ mod sshd;
 mod strays;
 mod submodules;
 mod survey;
+mod unused;
 mod user;
 mod verdicts;
