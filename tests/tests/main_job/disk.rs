@@ -1,8 +1,8 @@
 //! An agent that fills its worker's disk.
 
-use ralph_tests::harness::{WorkerOptions, World};
+use ralph_tests::harness::{WorkerOptions, World, until};
 
-use super::scene::Scene;
+use super::scene::{ONE, Scene};
 
 /// MiB.
 const DISK: u32 = 192;
@@ -54,5 +54,21 @@ async fn a_session_that_fills_the_disk_is_ended_and_the_other_slots_go_on() {
     assert_eq!(landed.file("ralph/filling", "work.txt").unwrap().trim(), "one");
     assert!(landed.file("ralph/filling", "full").is_err());
     assert_eq!(other.attempts().await.len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_was_nearly_full_before_is_said_and_is_no_sessions_fault() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    // Less than that is free on any disk.
+    let config = "[workspace]\nsession_disk_reserve_mb = 1000000000000\n";
+    std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
+    let worker = world.worker(&WorkerOptions::named("low").pool("low")).unwrap();
+    let said = async || worker.output().contains("the disk is nearly full");
+    until("the worker to say it", said).await;
+    let scene = Scene::submit(&world, "low", ONE).await;
+    scene.completes().await;
+    assert_eq!(scene.attempts().await.len(), 1);
     world.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Whether a session fills the disk: others work on it too, and its own report needs some of it.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -10,6 +10,11 @@ use crate::disk::{free_bytes, held_deleted, held_since};
 
 /// How often the disk is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// A session that isn't to blame is looked through again after so many times what that took: a disk that others filled may stay so.
+const REST: u32 = 20;
+/// The longest such pause.
+const REST_MOST: Duration = Duration::from_secs(10);
 
 /// Looks at the disk until it is dropped.
 pub struct Watcher {
@@ -36,15 +41,17 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let began = i64::try_from(began.as_secs()).unwrap_or(i64::MAX);
     let task = tokio::spawn(async move {
+        let mut pause = LOOK;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause).await;
+            pause = LOOK;
             // They may lie on different disks.
             let free = folders.iter().filter_map(|folder| free_bytes(folder)).min();
             let free = free.unwrap_or(u64::MAX);
             if free >= reserve_bytes {
                 continue;
             }
-            let held = folders.clone();
+            let (held, looked) = (folders.clone(), Instant::now());
             let held = tokio::task::spawn_blocking(move || {
                 let written: u64 = held.iter().map(|folder| held_since(folder, began)).sum();
                 written + held_deleted(&held)
@@ -53,9 +60,14 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
                 let _ = tell.send(true);
                 return;
             }
+            pause = pause_after(looked.elapsed());
         }
     });
     Watcher { filled, task }
+}
+
+fn pause_after(took: Duration) -> Duration {
+    (took * REST).clamp(LOOK, REST_MOST)
 }
 
 /// Whether a session is to blame that so little is free: one that wrote little can't be, whatever lay there before.
@@ -73,5 +85,12 @@ mod tests {
         assert!(fills(99, 100, 100));
         assert!(!fills(0, 99, 100));
         assert!(!fills(0, 0, 1));
+    }
+
+    #[test]
+    fn who_is_not_to_blame_is_looked_through_for_a_small_part_of_the_time() {
+        assert_eq!(pause_after(Duration::ZERO), LOOK);
+        assert_eq!(pause_after(Duration::from_millis(100)), Duration::from_secs(2));
+        assert_eq!(pause_after(Duration::from_secs(60)), REST_MOST);
     }
 }
