@@ -311,9 +311,26 @@ pub(super) struct Output {
     pub code: i32,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    is_cut: bool,
 }
 
 impl Output {
+    /// An error if git said more than is kept: what is to be looked for in it may stand in the rest.
+    pub(super) fn must_be_whole(&self, command: &str) -> Result<(), GitError> {
+        if !self.is_cut {
+            return Ok(());
+        }
+        Err(GitError {
+            command: command.to_owned(),
+            trouble: Trouble::Other,
+            words: format!(
+                "it says more than the {} MiB that are read",
+                self.stdout.len() >> 20
+            ),
+            code: Some(self.code),
+        })
+    }
+
     /// An error if git says that it lacked space, though it ended in a way that is an answer.
     pub(super) fn must_have_had_space(&self, command: &str) -> Result<(), GitError> {
         let words = String::from_utf8_lossy(&self.stderr);
@@ -362,6 +379,7 @@ fn finished(
             code,
             stdout: finished.stdout,
             stderr: finished.stderr,
+            is_cut: finished.is_cut,
         }),
         code => {
             let mut words = String::from_utf8_lossy(&finished.stderr).into_owned();
@@ -379,4 +397,23 @@ fn finished(
 fn last_chars(text: &str, limit: usize) -> String {
     let excess = text.chars().count().saturating_sub(limit);
     text.chars().skip(excess).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_was_cut_is_no_answer() {
+        let output = |is_cut| Output {
+            code: 0,
+            stdout: vec![b'x'; 3 << 20],
+            stderr: Vec::new(),
+            is_cut,
+        };
+        assert!(output(false).must_be_whole("ls-remote").is_ok());
+        let error = output(true).must_be_whole("ls-remote").unwrap_err();
+        assert!(error.to_string().contains("more than the 3 MiB"), "{error}");
+        assert!(!error.trouble.is_remote() && !error.suspects_objects());
+    }
 }

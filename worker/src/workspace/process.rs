@@ -37,6 +37,8 @@ pub(super) struct Bounds {
 pub(super) struct Finished {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
+    /// Whether there was more than that.
+    pub is_cut: bool,
     pub stderr: Vec<u8>,
 }
 
@@ -82,6 +84,7 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
     group.leave();
     Ok(Finished {
         status,
+        is_cut: stdout.is_cut,
         stdout: stdout.bytes,
         stderr: stderr.bytes,
     })
@@ -210,6 +213,7 @@ struct Kept {
     bytes: Vec<u8>,
     limit: usize,
     end: bool,
+    is_cut: bool,
 }
 
 impl Kept {
@@ -218,6 +222,7 @@ impl Kept {
             bytes: Vec::new(),
             limit,
             end: false,
+            is_cut: false,
         }
     }
 
@@ -226,6 +231,7 @@ impl Kept {
             bytes: Vec::new(),
             limit,
             end: true,
+            is_cut: false,
         }
     }
 
@@ -242,9 +248,11 @@ impl Kept {
             self.bytes.extend_from_slice(bytes);
             let excess = self.bytes.len().saturating_sub(self.limit);
             self.bytes.drain(..excess);
+            self.is_cut |= excess > 0;
         } else {
             let room = self.limit - self.bytes.len();
             self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            self.is_cut |= bytes.len() > room;
         }
     }
 }
@@ -282,6 +290,9 @@ mod tests {
             (finished.stdout.as_slice(), finished.stderr.as_slice()),
             (&b"1234"[..], &b"efgh"[..])
         );
+        assert!(finished.is_cut);
+        let whole = run(shell("printf 1234"), b"", bounds(Duration::from_secs(20))).await;
+        assert!(!whole.unwrap().is_cut);
     }
 
     #[tokio::test]

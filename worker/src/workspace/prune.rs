@@ -90,13 +90,20 @@ impl Workspaces {
 
 /// Which of `names`, and of what is beside them, are at the remote, and where.
 async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, GitError> {
-    let pattern = format!("{ATTEMPTS}*");
+    let patterns = patterns(names);
+    if patterns.is_empty() {
+        // Without one git lists all that the remote has.
+        return Ok(BTreeMap::new());
+    }
     let listed = git
         .run("ls-remote")
-        .args([REMOTE, &pattern])
+        .args(["--heads", REMOTE])
+        .args(patterns)
         .remote()
         .output()
         .await?;
+    // What isn't listed counts as gone.
+    listed.must_be_whole("ls-remote")?;
     let at: BTreeMap<String, String> = listed
         .text()
         .lines()
@@ -106,6 +113,17 @@ async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, 
     let named: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let is_named = |found: &str| named.contains(found) || beside(found).any(|name| named.contains(name));
     Ok(at.into_iter().filter(|(found, _)| is_named(found)).collect())
+}
+
+/// What matches `names` and all that may be beside them: not the attempts of all features, which are many after a year.
+fn patterns(names: &[String]) -> BTreeSet<String> {
+    let below = names.iter().filter_map(|name| name.strip_prefix(ATTEMPTS));
+    below
+        .map(|name| match name.split_once('/') {
+            Some((feature, _)) => format!("{ATTEMPTS}{feature}/*"),
+            None => format!("{ATTEMPTS}{name}*"),
+        })
+        .collect()
 }
 
 /// The refs beside which `found` is, if they are attempts'.
@@ -128,4 +146,18 @@ async fn remove(git: &Git, refs: &[(&String, &String)]) -> Result<(), GitError> 
         .output()
         .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_features_of_what_is_named_are_listed() {
+        let names = ["todo/t-1/1-d-1", "todo/t-2/1-d-2", "other/t-3/2-d-3", "alone"];
+        let names = names.map(|name| format!("{ATTEMPTS}{name}"));
+        let patterns = patterns(&names);
+        let expected = ["alone*", "other/*", "todo/*"].map(|name| format!("{ATTEMPTS}{name}"));
+        assert_eq!(patterns, BTreeSet::from(expected));
+    }
 }

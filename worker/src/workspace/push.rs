@@ -160,6 +160,7 @@ async fn look_up_all(git: &Git, prefix: &str) -> Result<BTreeMap<String, String>
         .remote()
         .output()
         .await?;
+    listed.must_be_whole("ls-remote")?;
     let refs = listed.text();
     let refs = refs.lines().filter_map(|line| line.split_once('\t'));
     Ok(refs.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
