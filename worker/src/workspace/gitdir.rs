@@ -116,10 +116,13 @@ pub(super) fn remove_halves(objects: &Path, older: Duration) {
         for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
             let name = file.file_name();
             let name = name.to_string_lossy();
-            let is_half = name.starts_with("tmp_") || name.starts_with(".tmp-");
+            // All else, of which there may be thousands, needn't be asked for.
+            if !name.starts_with("tmp_") && !name.starts_with(".tmp-") {
+                continue;
+            }
             let modified = file.metadata().and_then(|metadata| metadata.modified());
             let age = modified.ok().and_then(|at| at.elapsed().ok());
-            if is_half && age.is_some_and(|age| age > older) {
+            if age.is_some_and(|age| age > older) {
                 // Whoever fetches goes on without the room.
                 let _ = fs::remove_file(file.path());
             }
