@@ -22,9 +22,11 @@ man: setup ## Write the manual's pages into target/man
 demo: setup build ## Run the example feature from submit to its merged history
 	@scripts/demo.sh
 
+# Most of what tests do is to wait for processes: twice as many at once as there are processors keep these busy.
 test: setup build ## Run all tests, with real servers
-	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace; \
-	else cargo test --workspace; fi
+	@at_once=$$(( 2 * $$(getconf _NPROCESSORS_ONLN) )); \
+	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --test-threads $$at_once; \
+	else RUST_TEST_THREADS=$$at_once cargo test --workspace; fi
 
 test-agents: setup ## Run the tests with real agents, which are installed from npm (1 GB), and a scripted model
 	@scripts/test-agents.sh

@@ -236,9 +236,11 @@ async fn an_entry_that_was_passed_over_gets_its_vector_later() {
         .execute(&world.db)
         .await
         .unwrap();
+    // The look was at its end, and begins anew.
+    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
     assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(1));
     let requests = model.requests();
-    // The look goes round, and what was refused isn't asked for again.
+    // It goes round, and what was refused isn't asked for again.
     for _ in 0..3 {
         assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
     }
