@@ -30,19 +30,18 @@ async fn watch_disk(life: &Life) {
     let reserve = life.config.machine.sandbox.resources.disk_reserve_bytes;
     let mut low = Reminder::default();
     loop {
-        match free_bytes(life.home.dir()) {
-            Some(free) if free < reserve => {
-                if low.is_due("low", Instant::now()) {
-                    tracing::warn!(
-                        data = %life.home.dir().display(),
-                        free_mib = free >> 20,
-                        reserve_mib = reserve >> 20,
-                        "the disk is nearly full, and what sessions write may not fit: free some of it, or set `disk_budget_mb` of [workspace]"
-                    );
-                }
+        let free = free_bytes(life.home.dir());
+        if let Some(free) = free.filter(|free| *free < reserve) {
+            if low.is_due("low", Instant::now()) {
+                tracing::warn!(
+                    data = %life.home.dir().display(),
+                    free_mib = free >> 20,
+                    reserve_mib = reserve >> 20,
+                    "the disk is nearly full, and what sessions write may not fit: free some of it, or set `disk_budget_mb` of [workspace]"
+                );
             }
-            Some(_) if low.over() => tracing::info!("the disk has room again"),
-            _ => {}
+        } else if free.is_some() && low.over() {
+            tracing::info!("the disk has room again");
         }
         tokio::time::sleep(LOOK).await;
     }
