@@ -206,8 +206,9 @@ async fn verifier_whose_worker_is_killed_in_its_drain_is_interrupted_too() {
   title: A
   description: |
     @write a.txt a
+    @on-kind work @effect writing
     @on-kind verify @effect judging
-             @on-kind verify @wait-for {}
+    @on-kind verify @wait-for {}
     @done
 ",
         gate.display()
