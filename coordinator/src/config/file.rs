@@ -14,6 +14,7 @@ use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
 use super::memory::Memory;
+use super::retention::Retention;
 use super::telemetry::Telemetry;
 use super::unknown::{unknown, warn};
 
@@ -44,6 +45,8 @@ pub struct Config {
     pub workspace: Workspace,
     /// `[telemetry]`: read by the coordinator.
     pub telemetry: Telemetry,
+    /// `[retention]`: read by the coordinator.
+    pub retention: Retention,
 }
 
 /// `[execution]`
@@ -311,6 +314,7 @@ impl Config {
         }
         settings.ceilings = self.ceilings.checked()?;
         settings.notify = self.notify.checked()?;
+        settings.kept = self.retention.checked()?;
         settings.tracer = self.telemetry.tracer()?;
         Ok(settings)
     }

@@ -8,6 +8,7 @@ mod file;
 mod key;
 mod keys;
 mod memory;
+mod retention;
 mod sections;
 mod telemetry;
 mod unknown;
@@ -19,5 +20,6 @@ pub use file::{
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::Memory;
+pub use retention::Retention;
 pub use telemetry::Telemetry;
 pub use unknown::unread;

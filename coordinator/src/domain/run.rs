@@ -112,11 +112,22 @@ pub struct Run {
     pub output_tokens: i64,
     pub cost_usd: f64,
     pub started_at: OffsetDateTime,
+    /// How long its feature was paused meanwhile, the pause included that lasts. Milliseconds.
+    pub paused_ms: i64,
     pub ended_at: Option<OffsetDateTime>,
     pub outcome: Option<RunOutcome>,
     pub reason: Option<String>,
     /// The database's time when the row was read.
     pub now: OffsetDateTime,
+}
+
+impl Run {
+    /// How long it took, or takes so far, pauses left out. Milliseconds.
+    pub fn took_ms(&self) -> i64 {
+        let elapsed = self.ended_at.unwrap_or(self.now) - self.started_at;
+        let elapsed_ms = i64::try_from(elapsed.whole_milliseconds()).unwrap_or(i64::MAX);
+        elapsed_ms.saturating_sub(self.paused_ms)
+    }
 }
 
 /// What a batch of reports adds to a run.

@@ -116,8 +116,8 @@ pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
         return Some(format!("the run used {tokens} tokens of {max}"));
     }
-    let took_ms = (facts.now - run.started_at).whole_milliseconds();
-    if let Some(max) = limits.max_time_ms.filter(|max| took_ms >= i128::from(*max)) {
+    let took_ms = run.took_ms();
+    if let Some(max) = limits.max_time_ms.filter(|max| took_ms >= *max) {
         return Some(format!("the run took longer than {} s", max / 1000));
     }
     None
@@ -164,6 +164,7 @@ mod tests {
             output_tokens: 0,
             cost_usd: 0.0,
             started_at: OffsetDateTime::UNIX_EPOCH,
+            paused_ms: 0,
             ended_at: None,
             outcome: None,
             reason: None,

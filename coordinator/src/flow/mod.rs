@@ -27,6 +27,7 @@
 //! | [`retention`] | refs of attempts go when their time is over |
 //! | [`steer`] | what people do to features and tasks |
 //! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
+//! | [`aged`] | what sessions left beside their work goes once it is old |
 //! | [`lifecycle`], [`distill`] | it stays within its bounds, and what says the same is merged by sessions |
 //! | [`approve`], [`edit`] | what people let pass, and what they change of what stands |
 //! | [`link`], [`remove`] | edges and tasks of a feature that stands, changed and deleted |
@@ -39,6 +40,7 @@
 //! dispatches by id; claims and heartbeats lock task and dispatch rows only.
 
 pub mod add;
+pub mod aged;
 pub mod agent_graph;
 pub mod apply;
 pub mod approve;
@@ -88,5 +90,6 @@ mod slots;
 mod told;
 
 pub use crate::bus::Signals;
+pub use aged::KeptDays;
 pub use sent::Sent;
 pub use settings::{Notify, Settings};

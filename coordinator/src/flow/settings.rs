@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::aged::KeptDays;
 use crate::domain::lifecycle::Bounds;
 use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub stuck_threshold: i16,
     /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
     pub keep_attempts: Option<Duration>,
+    /// How long it is kept what sessions leave beside their work.
+    pub kept: KeptDays,
     /// Who is told what happens, if anybody.
     pub notify: Option<Notify>,
     /// What this process has read of the newest memory.
@@ -113,6 +116,7 @@ impl Default for Settings {
             ceilings: Ceilings::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
+            kept: KeptDays::default(),
             notify: None,
             tail: Arc::default(),
             tracer: None,

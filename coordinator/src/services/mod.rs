@@ -7,7 +7,7 @@
 //! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
 //! | `reports` | reports are taken in batches and settled |
 //! | `incoming` | a report is read, with what its text was cut into |
-//! | `ticks` | by the clock: tickets, rescue, runs' ends, plans, upkeep, retention, memory and its bounds, embeddings |
+//! | `ticks` | by the clock: tickets, rescue, runs' ends, plans, upkeep, retention, what is old, memory and its bounds, embeddings |
 //! | `unread` | of reports that can't be read yet, one copy is kept |
 //! | `notices` | people outside are told that a run ended or that they are needed |
 //! | `traces` | a collector is told of what ended, where there is one |
@@ -150,6 +150,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     keep!("plans", ticks::plans);
     keep!("upkeep", ticks::upkeep);
     keep!("retention", ticks::retention);
+    keep!("aged", ticks::aged);
     keep!("memory", ticks::memory);
     keep!("bounds", ticks::bounds);
     keep!("embeddings", ticks::embeddings);

@@ -30,6 +30,8 @@ const MEMORY: Duration = Duration::from_secs(3);
 const QUARANTINE: Duration = Duration::from_secs(30);
 /// How often it is kept within its bounds.
 const BOUNDS: Duration = Duration::from_secs(60);
+/// How often what is old is removed.
+const AGED: Duration = Duration::from_secs(10 * 60);
 /// How often it is looked for attempt refs whose retention is over.
 const RETENTION: Duration = Duration::from_secs(60 * 60);
 /// Texts in parts are kept so long. Hours.
@@ -180,6 +182,18 @@ pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         }
     }
     shutdown.cancelled().await;
+    Ok(())
+}
+
+/// Removes what sessions left beside their work once it is old.
+pub async fn aged(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(AGED);
+    while tick(&mut rounds, shutdown).await {
+        let removed = flow::aged::tick(&deps.db, &deps.settings.kept).await?;
+        if removed != flow::aged::Removed::default() {
+            tracing::info!(?removed, "what was old is removed");
+        }
+    }
     Ok(())
 }
 

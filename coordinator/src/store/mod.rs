@@ -3,6 +3,7 @@
 //! A write for an attempt names its dispatch; when it finds no row, that is an outcome and no error.
 
 pub mod access;
+pub mod aged;
 pub mod blob;
 pub mod colliding;
 pub mod context;

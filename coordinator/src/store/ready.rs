@@ -208,7 +208,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
                   r.max_iterations - r.iterations as iterations_left,
                   coalesce(r.cost_usd >= r.max_cost_usd, false)
                     or coalesce(r.input_tokens + r.output_tokens >= r.max_tokens, false)
-                    or coalesce(extract(epoch from now() - r.started_at) * 1000 >= r.max_time_ms, false)
+                    or coalesce(extract(epoch from now() - r.started_at) * 1000 - r.paused_ms >= r.max_time_ms, false)
                     as "over_limit!"
            from features f
            join runs r on r.id = f.current_run

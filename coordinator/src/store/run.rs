@@ -47,7 +47,9 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
     let rows = sqlx::query!(
         r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
                   output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
-                  review, iterations, succeeded, input_tokens, output_tokens, cost_usd, started_at, ended_at, outcome as "outcome: RunOutcome", reason,
+                  review, iterations, succeeded, input_tokens, output_tokens, cost_usd, started_at,
+                  paused_ms + coalesce(extract(epoch from coalesce(ended_at, now()) - paused_at) * 1000, 0)::bigint as "paused_ms!",
+                  ended_at, outcome as "outcome: RunOutcome", reason,
                   now() as "now!"
            from runs
            where id = any($1)"#,
@@ -82,12 +84,37 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             output_tokens: row.output_tokens,
             cost_usd: row.cost_usd,
             started_at: row.started_at,
+            paused_ms: row.paused_ms,
             ended_at: row.ended_at,
             outcome: row.outcome,
             reason: row.reason,
             now: row.now,
         })
         .collect())
+}
+
+/// Notes that its feature is paused from now on.
+pub async fn pause(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs set paused_at = now() where id = $1 and ended_at is null",
+        run.0
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Notes that the pause is over.
+pub async fn resume(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs
+         set paused_ms = paused_ms + greatest(extract(epoch from now() - paused_at) * 1000, 0)::bigint, paused_at = null
+         where id = $1 and paused_at is not null and ended_at is null",
+        run.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// The newest run of a feature.

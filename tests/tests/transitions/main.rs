@@ -2,6 +2,7 @@
 //! double reports, and what people do. After every step the rows agree with what a recount gives.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod aged;
 mod asked_again;
 mod at_once;
 mod away;
@@ -13,6 +14,7 @@ mod landings;
 mod leases;
 mod operations;
 mod order;
+mod paused;
 mod people;
 mod plans;
 mod poison;

@@ -210,6 +210,30 @@ pub(super) const KEYS: &[Key] = &[
         "What is told",
     ),
     key(
+        "retention.transcripts_days",
+        Toml("90"),
+        Coordinator,
+        "How long it is kept what sessions showed; 0 is for ever",
+    ),
+    key(
+        "retention.prompts_days",
+        Toml("90"),
+        Coordinator,
+        "How long it is kept what sessions were told; 0 is for ever",
+    ),
+    key(
+        "retention.uses_days",
+        Toml("365"),
+        Coordinator,
+        "How long it is kept which entries of the memory attempts were shown; 0 is for ever",
+    ),
+    key(
+        "retention.bad_reports_days",
+        Toml("30"),
+        Coordinator,
+        "How long reports are kept that nobody could read; 0 is for ever",
+    ),
+    key(
         "telemetry.endpoint",
         Words("no traces are sent"),
         Coordinator,

@@ -87,12 +87,18 @@ pub async fn feature_by(
         }
         FeatureCommand::Pause if held.state == FeatureState::Running => {
             held.state = FeatureState::Paused;
+            if let Some(run) = held.current_run {
+                store::run::pause(&mut tx, run).await?;
+            }
             store::ready::withdraw_feature(&mut tx, id).await?;
             cascade::save_features(&mut tx, &features, &mut signals).await?;
         }
         FeatureCommand::Resume if held.state == FeatureState::Paused => {
             held.state = FeatureState::Running;
             let run = held.current_run;
+            if let Some(run) = run {
+                store::run::resume(&mut tx, run).await?;
+            }
             cascade::save_features(&mut tx, &features, &mut signals).await?;
             signals.got_work(store::ready::enqueue_feature(&mut tx, id, run).await?);
             integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
@@ -107,6 +113,7 @@ pub async fn feature_by(
                 let (outcome, reason) = (RunOutcome::Interrupted, "a person cancelled the feature");
                 store::run::end(&mut tx, current, outcome, reason).await?;
                 store::notice::run_ended(&mut tx, id, current, outcome, reason).await?;
+                signals.ended_runs.push(current);
             }
             held.state = FeatureState::Cancelled;
             finish::empty(&mut tx, id, EndReason::Interrupted, &mut signals).await?;

@@ -37,7 +37,7 @@ pub struct RunView {
     pub started_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended_at: Option<OffsetDateTime>,
-    /// How long it took, or takes so far.
+    /// How long it took, or takes so far, pauses left out.
     pub elapsed_ms: i64,
 }
 
@@ -57,7 +57,7 @@ pub struct RunLimits {
 
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
-        let elapsed = run.ended_at.unwrap_or(run.now) - run.started_at;
+        let elapsed_ms = run.took_ms();
         let settings = run.settings;
         Self {
             id: run.id.short(),
@@ -85,7 +85,7 @@ impl From<Run> for RunView {
             cost_usd: run.cost_usd,
             started_at: run.started_at,
             ended_at: run.ended_at,
-            elapsed_ms: i64::try_from(elapsed.whole_milliseconds()).unwrap_or(i64::MAX),
+            elapsed_ms,
         }
     }
 }

@@ -1,0 +1,74 @@
+//! `[retention]` of `.ralph.toml`: how long it is kept what sessions leave beside their work (SPEC 6.8).
+
+use serde::Deserialize;
+
+use crate::flow::KeptDays;
+
+/// A hundred years.
+const MOST_DAYS: u32 = 36_500;
+
+/// `[retention]`; 0 is for ever.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Retention {
+    /// Days that transcripts are kept; 90 when it isn't given.
+    pub transcripts_days: Option<u32>,
+    /// Days that prompts are kept; 90 when it isn't given.
+    pub prompts_days: Option<u32>,
+    /// Days that it is kept which entries of the memory an attempt was shown; 365 when it isn't given.
+    pub uses_days: Option<u32>,
+    /// Days that reports are kept which nobody could read; 30 when it isn't given.
+    pub bad_reports_days: Option<u32>,
+}
+
+impl Retention {
+    pub(super) fn checked(&self) -> anyhow::Result<KeptDays> {
+        let mut kept = KeptDays::default();
+        for (name, given, days) in [
+            ("transcripts_days", self.transcripts_days, &mut kept.transcripts),
+            ("prompts_days", self.prompts_days, &mut kept.prompts),
+            ("uses_days", self.uses_days, &mut kept.uses),
+            ("bad_reports_days", self.bad_reports_days, &mut kept.bad_reports),
+        ] {
+            let Some(given) = given else { continue };
+            anyhow::ensure!(
+                given <= MOST_DAYS,
+                "retention.{name} is a number of days, 0 (for ever) to {MOST_DAYS}, not {given}"
+            );
+            *days = (given > 0).then_some(f64::from(given));
+        }
+        Ok(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::config::Config;
+    use crate::flow::KeptDays;
+
+    #[test]
+    fn what_is_not_given_is_kept_as_long_as_usual() {
+        let kept = |text: &str| {
+            Config::parse(text)
+                .unwrap()
+                .0
+                .settings()
+                .map(|settings| settings.kept)
+        };
+        assert_eq!(kept("").unwrap(), KeptDays::default());
+        let given = kept("[retention]\ntranscripts_days = 7\nprompts_days = 0").unwrap();
+        let expected = KeptDays {
+            transcripts: Some(7.0),
+            prompts: None,
+            ..KeptDays::default()
+        };
+        assert_eq!(given, expected);
+        let error = kept("[retention]\nuses_days = 99999").unwrap_err().to_string();
+        assert!(
+            error.contains("retention.uses_days") && error.contains("36500"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! What sessions leave beside their work goes once it is old, and nothing else does.
+
+use ralph_coordinator::flow::aged::{self, KeptDays, Removed};
+use ralph_tests::harness::{FeatureOptions, World};
+use sqlx::PgPool;
+
+use super::scene::Scene;
+
+/// How many rows each kind has: transcripts, prompts, uses, bad reports.
+async fn counts(db: &PgPool) -> [i64; 4] {
+    let (transcripts, prompts, uses, bad_reports) = sqlx::query_as(
+        "select (select count(*) from transcripts), (select count(*) from prompts), (select count(*) from memory_uses),
+                (select count(*) from bad_reports)",
+    )
+    .fetch_one(db)
+    .await
+    .unwrap();
+    [transcripts, prompts, uses, bad_reports]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: a, title: A}\n- {key: b, title: B}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let old = scene.claim().await;
+    scene.done(&old).await;
+    let new = scene.claim().await;
+    // More bad reports than go in one transaction; of the uses, one is of an attempt that nobody has weighed yet.
+    sqlx::query(
+        "with aged as (
+           select $1::uuid as dispatch, now() - interval '100 days' as at union all select $2, now() - interval '80 days'
+         ), transcripts as (
+           insert into transcripts (dispatch_id, body, entries, stored_at) select dispatch, '', 0, at from aged
+         ), prompts as (
+           insert into prompts (id, packed, created_at) select gen_random_uuid(), '', at from aged
+         ), uses as (
+           insert into memory_uses (dispatch_id, kind, entry, place, score, outcome, used_at)
+           select dispatch, 'learning', gen_random_uuid(), 0, 0, outcome, at - interval '300 days'
+           from aged, (values ('landed'::memory_outcome), (null)) o (outcome)
+         )
+         insert into bad_reports (error, body, received_at)
+         select 'unread', '', at - interval '60 days' from aged, generate_series(1, 601)",
+    )
+    .bind(old.dispatch.0)
+    .bind(new.dispatch.0)
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let before = counts(&world.db).await;
+
+    let for_ever = KeptDays {
+        transcripts: None,
+        prompts: None,
+        uses: None,
+        bad_reports: None,
+    };
+    assert_eq!(
+        aged::tick(&world.db, &for_ever).await.unwrap(),
+        Removed::default()
+    );
+    assert_eq!(counts(&world.db).await, before);
+
+    let expected = Removed {
+        transcripts: 1,
+        prompts: 1,
+        uses: 2,
+        bad_reports: 1_202,
+    };
+    assert_eq!(
+        aged::tick(&world.db, &KeptDays::default()).await.unwrap(),
+        expected
+    );
+    let gone = [1, 1, 2, 1_202];
+    let after: Vec<i64> = before
+        .iter()
+        .zip(gone)
+        .map(|(before, gone)| before - gone)
+        .collect();
+    assert_eq!(counts(&world.db).await.as_slice(), after);
+    assert_eq!(
+        aged::tick(&world.db, &KeptDays::default()).await.unwrap(),
+        Removed::default()
+    );
+    let open: i64 =
+        sqlx::query_scalar("select count(*) from memory_uses where outcome is null and left_out is null")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(open, 2);
+    world.stop().await;
+}
