@@ -318,6 +318,7 @@ mod tests {
         assert_eq!(whole.parent, Some(SpanId::of_dispatch(began)));
         assert_eq!(whole.error.as_deref(), Some("the worker was not heard of"));
         assert_eq!(in_run.link, Some((whole.trace, whole.id)));
+        assert_ne!(in_run.id, whole.id);
         assert_eq!(in_run.parent, Some(SpanId::of_run(facts.run)));
     }
 }
