@@ -123,8 +123,8 @@ pub struct Run {
 
 impl Run {
     /// How long it took, or takes so far, pauses left out. Milliseconds.
-    pub fn took_ms(&self) -> i64 {
-        let elapsed = self.ended_at.unwrap_or(self.now) - self.started_at;
+    pub fn took_ms(&self, now: OffsetDateTime) -> i64 {
+        let elapsed = self.ended_at.unwrap_or(now) - self.started_at;
         let elapsed_ms = i64::try_from(elapsed.whole_milliseconds()).unwrap_or(i64::MAX);
         elapsed_ms.saturating_sub(self.paused_ms)
     }

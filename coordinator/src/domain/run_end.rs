@@ -116,7 +116,7 @@ pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
         return Some(format!("the run used {tokens} tokens of {max}"));
     }
-    let took_ms = run.took_ms();
+    let took_ms = run.took_ms(facts.now);
     if let Some(max) = limits.max_time_ms.filter(|max| took_ms >= *max) {
         return Some(format!("the run took longer than {} s", max / 1000));
     }

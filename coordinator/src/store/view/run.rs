@@ -57,7 +57,7 @@ pub struct RunLimits {
 
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
-        let elapsed_ms = run.took_ms();
+        let elapsed_ms = run.took_ms(run.now);
         let settings = run.settings;
         Self {
             id: run.id.short(),
