@@ -1,6 +1,8 @@
 //! Changes of what stands.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::limits::RunWish;
 
@@ -69,6 +71,34 @@ pub struct EditFeature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
     /// Limits and choices of the run that is under way, or of the first one where none was; what isn't given stays.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "by_name")]
     pub run: RunWish,
+}
+
+/// Reads fields by their names alone; by itself, serde takes a list of their values as well.
+fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RunWish, D::Error> {
+    let fields = Map::deserialize(deserializer)?;
+    RunWish::deserialize(Value::Object(fields)).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_wished_of_a_run_is_named() {
+        let read = |text: &str| serde_json::from_str::<EditFeature>(text);
+        let edit = read(r#"{"run": {"cost_usd": 2.5, "iterations": 3}}"#);
+        assert_eq!(edit.unwrap().run.iterations, Some(3));
+        assert_eq!(read("{}").unwrap(), EditFeature::default());
+        for wrong in [
+            r#"{"run": [null, null]}"#,
+            r#"{"run": {"cost_udd": 1}}"#,
+            r#"{"run": null}"#,
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }
