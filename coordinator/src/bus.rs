@@ -2,6 +2,7 @@
 //! arriving (DESIGN 1.1, 1.5).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -17,6 +18,7 @@ use ralph_shared::wire::{Control, Ticket, TranscriptBatch, TranscriptEntry, WRIT
 use crate::domain::excerpt::Excerpt;
 use crate::faults;
 use crate::tracer::Tracer;
+use crate::waiting::Waiting;
 
 /// Tickets of one pool that may wait at once; what is more is topped up as they go.
 pub const TICKET_WINDOW: i64 = 1024;
@@ -44,6 +46,8 @@ pub struct Bus {
     pub jetstream: jetstream::Context,
     /// The names.
     pub subjects: Subjects,
+    /// Claims that wait here for work.
+    pub waiting: Arc<Waiting>,
     /// Whoever tells traces of what ended.
     tracer: Option<Tracer>,
 }
@@ -172,6 +176,7 @@ impl Bus {
             client,
             jetstream,
             subjects,
+            waiting: Arc::default(),
             tracer: None,
         };
         if let Err(error) = bus.ensure_streams().await {
@@ -323,7 +328,9 @@ impl Bus {
             tracer.ended(signals.ended, signals.ended_runs);
         }
         for (pool, n) in signals.work {
-            self.issue_tickets(&pool, n).await;
+            // Who waits here needs no ticket.
+            let left = n - self.waiting.tell(&pool, n);
+            self.issue_tickets(&pool, left).await;
         }
         for (worker, control) in signals.control {
             self.publish_json(self.subjects.control(&worker), &control).await;

@@ -16,3 +16,4 @@ pub mod prompt;
 pub mod services;
 pub mod store;
 pub mod tracer;
+pub mod waiting;

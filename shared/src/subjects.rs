@@ -145,11 +145,6 @@ impl Subjects {
     pub fn events(&self, feature: FeatureId) -> String {
         self.name(&format!("events.{}", feature.0.simple()))
     }
-
-    /// "A pool got work" between coordinators, so that tickets are topped up sooner.
-    pub fn ready(&self) -> String {
-        self.name("ready")
-    }
 }
 
 /// What a worker's inboxes begin with, so that a broker which gives each worker a user of its own can let it hear its answers alone.

@@ -23,6 +23,8 @@ use serde::de::DeserializeOwned;
 
 /// How long a request waits for its answer until the coordinator told how long leases last.
 const FIRST_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a claim waits for work at most, before its slot waits for a ticket.
+const LONGEST_WAIT_MS: u64 = 1_000;
 /// Texts above this go in parts. Bytes.
 const INLINE_BYTES: usize = 200 * 1024;
 
@@ -73,6 +75,11 @@ impl Link {
 
     fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
+    }
+
+    /// How long a claim may wait for work: an answer at the end of it comes within the patience.
+    pub fn wait_ms(&self) -> u64 {
+        LONGEST_WAIT_MS.min(self.patience_ms.load(Ordering::Relaxed) / 4)
     }
 
     async fn request<A: DeserializeOwned>(

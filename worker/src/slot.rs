@@ -45,6 +45,11 @@ pub async fn run(life: Arc<Life>) {
             claim: *asked.get_or_insert_with(DispatchId::new),
             pools: life.config.pools.clone(),
             agents: life.open_agents(),
+            // What comes while one waits may be for what this worker can't start: others shall have it.
+            wait_ms: match life.door_opens_in() {
+                Some(_) => 0,
+                None => life.link.wait_ms(),
+            },
         };
         match life.link.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {

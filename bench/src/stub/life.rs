@@ -22,6 +22,8 @@ use super::StubArgs;
 
 /// How long a request waits for its answer.
 const REQUEST: Duration = Duration::from_secs(10);
+/// How long a claim waits with the coordinator, as a worker's does.
+const WAIT_MS: u64 = 1_000;
 /// Reports without a settlement after which the heartbeat comes at once: its message has a bound.
 const MAX_UNSETTLED: usize = 1024;
 
@@ -120,6 +122,7 @@ impl Life {
             claim,
             pools: pools(),
             agents: vec!["default".to_owned()],
+            wait_ms: WAIT_MS,
         };
         self.request(self.subjects.claim(), &request).await
     }

@@ -1,17 +1,20 @@
 //! Claims that came together are served together; when idle there is no linger (DESIGN 2).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use async_nats::Message;
 use futures::StreamExt as _;
 use ralph_shared::subjects::COORDINATORS;
 use ralph_shared::wire::{ClaimAnswer, ClaimRequest, common_version};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
 use super::requests::{answer, note_panic, read};
+use crate::bus::Bus;
+use crate::waiting::Asked;
 use crate::{faults, flow};
 
 /// Claims of one transaction.
@@ -24,29 +27,44 @@ const IN_FLIGHT: usize = 3;
 /// large batch than wait there in several small ones.
 const TAKING: usize = 1;
 
+/// How often it is looked whether a claim has waited long enough.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Serves claims until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let client = &deps.bus.client;
+    let waiting = &deps.bus.waiting;
     let mut subscription = client
         .queue_subscribe(deps.bus.subjects.claim(), COORDINATORS.to_owned())
         .await?;
-    let (sender, mut queue) = mpsc::channel::<(ClaimRequest, Message)>(QUEUE);
+    // Of other coordinators, whose claims these are as well.
+    let mut tickets = client.subscribe(deps.bus.subjects.tickets_all()).await?;
+    let (sender, mut queue) = mpsc::channel::<Asked>(QUEUE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
     let taking = Arc::new(Semaphore::new(TAKING));
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut serving = JoinSet::new();
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut receiving = true;
+    waiting.open();
     loop {
         tokio::select! {
             biased;
             () = shutdown.cancelled(), if receiving => {
                 subscription.unsubscribe().await?;
                 receiving = false;
+                nothing(&deps.bus, waiting.close()).await;
             }
             message = subscription.next(), if receiving && sender.capacity() > 0 => {
                 let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
                 if let Some(claim) = read::<ClaimRequest>(&message) {
-                    let _ = sender.try_send((claim, message));
+                    let _ = sender.try_send(Asked::new(claim, message));
+                }
+            }
+            () = waiting.due(), if receiving && sender.capacity() > 0 => {
+                for asked in waiting.take_due(sender.capacity()) {
+                    let _ = sender.try_send(asked);
                 }
             }
             permits = both(&in_flight, &taking), if !queue.is_empty() => {
@@ -60,6 +78,13 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                 });
             }
             Some(served) = serving.join_next() => note_panic(served),
+            ticket = tickets.next(), if receiving => {
+                let Some(ticket) = ticket else { anyhow::bail!("the subscription to tickets ended") };
+                if let Some((_, pool)) = ticket.subject.rsplit_once('.') {
+                    waiting.tell(pool, 1);
+                }
+            }
+            _ = look.tick(), if !waiting.is_empty() => nothing(&deps.bus, waiting.take_over()).await,
             else => {}
         }
         if !receiving && queue.is_empty() {
@@ -68,6 +93,13 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             }
             return Ok(());
         }
+    }
+}
+
+/// Answers claims for which there is nothing.
+async fn nothing(bus: &Bus, asked: Vec<Asked>) {
+    for one in asked {
+        answer(bus, &one.message, &ClaimAnswer::Nothing).await;
     }
 }
 
@@ -80,9 +112,9 @@ async fn both(
     Ok((permit, Arc::clone(taking).acquire_owned().await?))
 }
 
-async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>, turn: OwnedSemaphorePermit) {
-    let (claims, messages): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-    let readable = |claim: &ClaimRequest| common_version(&claim.reads).is_some();
+async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
+    let before = deps.bus.waiting.told();
+    let claims: Vec<_> = batch.iter().map(|asked| asked.claim.clone()).collect();
     let (answers, sent) = match flow::claim::answer(&deps.ways.claims, &deps.settings, &claims, turn).await {
         Ok(answered) => {
             deps.bus.emit(answered.signals).await;
@@ -99,11 +131,17 @@ async fn serve(deps: &Deps, batch: Vec<(ClaimRequest, Message)>, turn: OwnedSema
         }
     };
     faults::point("claim.before_answer");
-    for ((message, claim), given) in messages.iter().zip(&claims).zip(answers) {
-        if readable(claim) {
-            answer(&deps.bus, message, &given).await;
+    let mut idle = Vec::new();
+    for (asked, given) in batch.into_iter().zip(answers) {
+        if common_version(&asked.claim.reads).is_none() {
+            continue;
+        }
+        match given {
+            ClaimAnswer::Nothing => idle.push(asked),
+            given => answer(&deps.bus, &asked.message, &given).await,
         }
     }
+    nothing(&deps.bus, deps.bus.waiting.keep(idle, &before)).await;
     if let Some(sent) = sent
         && let Err(error) = sent.keep(&deps.ways.claims.build).await
     {

@@ -16,6 +16,8 @@ use super::world::World;
 
 /// Work that isn't there after so long never comes.
 const NO_WORK: Duration = Duration::from_secs(30);
+/// How long a claim waits that is to be handed something.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A worker that only speaks.
 #[derive(Debug)]
@@ -77,7 +79,22 @@ impl Stub {
             claim: DispatchId::new(),
             pools: vec![self.name.clone()],
             agents: vec!["default".to_owned()],
+            wait_ms: 0,
         }
+    }
+
+    /// Claims once, and waits for work for [`PATIENCE`].
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn claim_patiently(&self) -> anyhow::Result<ClaimAnswer> {
+        // So that an answer to what waited so long is still heard.
+        self.link.lease_is(8 * PATIENCE);
+        let request = ClaimRequest {
+            wait_ms: u64::try_from(PATIENCE.as_millis())?,
+            ..self.request()
+        };
+        self.link.claim(&request).await
     }
 
     /// Claims one task, waiting until there is one.

@@ -1,6 +1,7 @@
 //! Postgres, NATS, coordinators and workers of one test.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +13,7 @@ use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDe
 use ralph_coordinator::services::{self, Deps, Ways};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
+use ralph_coordinator::waiting::Waiting;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::logging::{self, LogFormat};
 use ralph_shared::subjects::Subjects;
@@ -41,6 +43,7 @@ pub struct World {
     /// Times that coordinators go by.
     pub settings: Settings,
     coordinators: Vec<(CancellationToken, JoinHandle<()>)>,
+    waiting: Vec<Arc<Waiting>>,
 }
 
 /// A program of this workspace, built beside the running test.
@@ -109,6 +112,7 @@ impl World {
             bus,
             settings,
             coordinators: Vec::new(),
+            waiting: Vec::new(),
         })
     }
 
@@ -171,6 +175,7 @@ impl World {
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
         let db = store::connect(&postgres.url(), 8).await?;
         let shutdown = CancellationToken::new();
+        self.waiting.push(Arc::clone(&bus.waiting));
         let deps = Deps {
             ways: Ways::shared(&db),
             db,
@@ -180,6 +185,18 @@ impl World {
         let task = tokio::spawn(services::serve(deps, shutdown.clone()));
         self.coordinators.push((shutdown, task));
         Ok(())
+    }
+
+    /// Whether a claim waits with a coordinator of this process.
+    pub fn has_waiting_claims(&self) -> bool {
+        self.waiting.iter().any(|waiting| !waiting.is_empty())
+    }
+
+    /// Tells the coordinators of this process to stop.
+    pub fn stop_coordinators(&self) {
+        for (shutdown, _) in &self.coordinators {
+            shutdown.cancel();
+        }
     }
 
     /// Where agents of this world note what they did.

@@ -29,6 +29,7 @@ mod symlinks;
 mod traces;
 mod unreadable;
 mod verdicts;
+mod waiting_claims;
 mod way;
 mod worker_killed;
 mod worker_stopped;
