@@ -166,15 +166,22 @@ async fn what_has_grown_is_planned_anew() {
         plan.matches("Index Cond").count()
     };
     assert_eq!(scans(&mut conn).await, 0, "nobody knows yet which way to go");
+    let mut filling = world.db.begin().await.unwrap();
     sqlx::raw_sql(
         "insert into memory_docs (entry, created_at, repo_id, kind, words)
          select gen_random_uuid(), now(), 'r', 'knowledge', ''
          from generate_series(1, 20000);
          insert into memory_removed (doc_id, posting, keys) select id, id, '{}' from memory_docs",
     )
-    .execute(&mut *conn)
+    .execute(&mut *filling)
     .await
     .unwrap();
+    assert_eq!(
+        sizes.follow(&mut conn).await.unwrap(),
+        0,
+        "a table would be taken for an empty one that holds much"
+    );
+    filling.commit().await.unwrap();
     assert_eq!(sizes.follow(&mut conn).await.unwrap(), 2);
     assert_eq!(
         scans(&mut conn).await,
