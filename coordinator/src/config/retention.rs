@@ -15,7 +15,8 @@ pub struct Retention {
     pub transcripts_days: Option<u32>,
     /// Days that prompts are kept; 90 when it isn't given.
     pub prompts_days: Option<u32>,
-    /// Days that it is kept which entries of the memory an attempt was shown; 365 when it isn't given.
+    /// Days that it is kept which entries of the memory an attempt was shown; 365 when it isn't given. They are kept at least as long
+    /// as prompts.
     pub uses_days: Option<u32>,
     /// Days that reports are kept which nobody could read; 30 when it isn't given.
     pub bad_reports_days: Option<u32>,
@@ -37,7 +38,7 @@ impl Retention {
             );
             *days = (given > 0).then_some(f64::from(given));
         }
-        Ok(kept)
+        Ok(kept.with_uses_of_prompts())
     }
 }
 
@@ -58,10 +59,10 @@ mod tests {
                 .map(|settings| settings.kept)
         };
         assert_eq!(kept("").unwrap(), KeptDays::default());
-        let given = kept("[retention]\ntranscripts_days = 7\nprompts_days = 0").unwrap();
+        let given = kept("[retention]\ntranscripts_days = 7\nprompts_days = 120").unwrap();
         let expected = KeptDays {
             transcripts: Some(7.0),
-            prompts: None,
+            prompts: Some(120.0),
             ..KeptDays::default()
         };
         assert_eq!(given, expected);
@@ -70,5 +71,20 @@ mod tests {
             error.contains("retention.uses_days") && error.contains("36500"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn uses_are_kept_as_long_as_prompts() {
+        let check = |retention: &str, expected: Option<f64>| {
+            let text = format!("[retention]\n{retention}");
+            let settings = Config::parse(&text).unwrap().0.settings().unwrap();
+            assert_eq!(settings.kept.uses, expected, "{text}");
+        };
+        check("uses_days = 400", Some(400.0));
+        check("uses_days = 30", Some(90.0));
+        check("uses_days = 30\nprompts_days = 7", Some(30.0));
+        check("prompts_days = 500", Some(500.0));
+        check("prompts_days = 0", None);
+        check("uses_days = 0", None);
     }
 }

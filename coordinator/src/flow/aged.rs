@@ -34,6 +34,18 @@ impl Default for KeptDays {
     }
 }
 
+impl KeptDays {
+    /// The same with uses that last as long as prompts: by them a purge finds the prompts that it has to take along.
+    #[must_use]
+    pub fn with_uses_of_prompts(mut self) -> Self {
+        self.uses = match (self.uses, self.prompts) {
+            (Some(uses), Some(prompts)) => Some(uses.max(prompts)),
+            _ => None,
+        };
+        self
+    }
+}
+
 /// How much was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]

@@ -225,7 +225,7 @@ pub(super) const KEYS: &[Key] = &[
         "retention.uses_days",
         Toml("365"),
         Coordinator,
-        "How long it is kept which entries of the memory attempts were shown; 0 is for ever",
+        "How long it is kept which entries of the memory attempts were shown, at least as long as prompts; 0 is for ever",
     ),
     key(
         "retention.bad_reports_days",
