@@ -1,6 +1,7 @@
 //! Traces of what ended are told to a collector, where one is configured (DESIGN 8). Nobody waits for this, and a collector that is
-//! away costs nothing but patience.
+//! away costs nothing but patience: what is told next is read once, however often it is tried.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::DispatchId;
@@ -25,6 +26,15 @@ const PAUSE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// What is read of a transcript's beginning, and of its end. Bytes.
 const HALF_BYTES: usize = 4 * 1024 * 1024;
+/// Spans after which no further attempt is told with them: some megabytes, where collectors usually take 20 MiB at once.
+const ENOUGH: usize = 10_000;
+
+/// What is told at once. It is kept until it is taken: reading transcripts again with each try would cost more than the collector is
+/// worth.
+struct Batch {
+    ended: Ended,
+    spans: Vec<Span>,
+}
 
 /// Tells traces until `shutdown`, and then, once, of what is left.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
@@ -33,6 +43,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         return Ok(());
     };
     let mut failing: Option<Instant> = None;
+    let mut held: Option<Batch> = None;
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -43,14 +54,16 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             () = shutdown.cancelled() => break,
             () = tokio::time::sleep(pause) => {}
         }
-        let ended = tracer.next().await;
-        match tell(deps, tracer, &ended, WITHIN).await {
+        let outcome = tokio::select! {
+            () = shutdown.cancelled() => break,
+            outcome = tell(deps, tracer, &mut held, WITHIN) => outcome,
+        };
+        match outcome {
             Ok(spans) => {
                 if failing.take().is_some() {
                     tracing::info!("the collector takes traces again");
                 }
                 tracing::debug!(spans, "traces told");
-                tracer.told(&ended);
             }
             Err(error) => {
                 let error = format!("{error:#}");
@@ -59,6 +72,10 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     Instant::now()
                 });
                 if since.elapsed() > PATIENCE {
+                    let ended = match held.take() {
+                        Some(batch) => batch.ended,
+                        None => tracer.next().await,
+                    };
                     let dispatches = ended.dispatches.len();
                     tracing::warn!(error, dispatches, "traces were not taken and are given up");
                     tracer.told(&ended);
@@ -74,37 +91,61 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             );
         }
     }
-    let last = async {
-        let ended = tracer.next().await;
-        tell(deps, tracer, &ended, AT_THE_END).await
-    };
+    let last = tell(deps, tracer, &mut held, AT_THE_END);
     if let Ok(Err(error)) = tokio::time::timeout(AT_THE_END, last).await {
         tracing::debug!(error = format!("{error:#}"), "the last traces are not told");
     }
     Ok(())
 }
 
-/// Builds the spans of what ended, and sends them. How many there were.
-async fn tell(deps: &Deps, tracer: &Tracer, ended: &Ended, within: Duration) -> anyhow::Result<usize> {
+/// Sends what is held, else the oldest of what ended, which is held until it is taken. How many spans there were.
+async fn tell(
+    deps: &Deps,
+    tracer: &Tracer,
+    held: &mut Option<Batch>,
+    within: Duration,
+) -> anyhow::Result<usize> {
+    let batch = match held.take() {
+        Some(batch) => batch,
+        None => read(deps, tracer.next().await).await?,
+    };
+    let batch = held.insert(batch);
+    let n = batch.spans.len();
+    if n > 0 {
+        tracer.send(batch.spans.clone(), within).await?;
+    }
+    tracer.told(&batch.ended);
+    *held = None;
+    Ok(n)
+}
+
+/// Builds the spans of what ended, or of as much of it as is enough.
+async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
     let ids: Vec<Uuid> = ended.dispatches.iter().map(|id| id.0).collect();
     let runs: Vec<Uuid> = ended.runs.iter().map(|id| id.0).collect();
     let mut conn = deps.db.acquire().await?;
-    let dispatches = store::trace::dispatches(&mut conn, &ids).await?;
+    let facts = store::trace::dispatches(&mut conn, &ids).await?;
     let runs = store::trace::runs(&mut conn, &runs).await?;
     drop(conn);
+    let mut facts: HashMap<_, _> = facts.into_iter().map(|facts| (facts.dispatch, facts)).collect();
     let mut spans: Vec<Span> = runs.iter().map(trace::of_run).collect();
-    for facts in &dispatches {
+    let mut told = 0;
+    for id in &ended.dispatches {
+        if spans.len() >= ENOUGH {
+            break;
+        }
+        told += 1;
+        let Some(facts) = facts.remove(id) else {
+            continue;
+        };
         let transcript = match facts.kind.has_agent() {
             true => transcript(deps, facts.dispatch).await,
             false => Vec::new(),
         };
-        spans.extend(trace::of_dispatch(facts, &transcript));
+        spans.extend(trace::of_dispatch(&facts, &transcript));
     }
-    let n = spans.len();
-    if n > 0 {
-        tracer.send(spans, within).await?;
-    }
-    Ok(n)
+    ended.dispatches.truncate(told);
+    Ok(Batch { ended, spans })
 }
 
 /// What a session showed, as far as it can be read now: without it a trace lacks what the agent did.

@@ -2,7 +2,7 @@
 //!
 //! The steps of [`crate::flow`] only tell, after their commit, what ended ([`crate::bus::Signals`]); what is kept here is ids. The
 //! spans are built from the database when they are sent ([`crate::services`]): nothing that is stored or claimed waits for a
-//! collector, and one that is away for hours costs nothing but these ids.
+//! collector, and one that is away for hours costs nothing but these ids and the spans of one batch.
 
 mod otlp;
 mod queue;

@@ -14,7 +14,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::Settings;
+use ralph_coordinator::flow::steer::Steered;
+use ralph_coordinator::flow::{Settings, edit};
 use ralph_coordinator::tracer::Tracer;
 use ralph_tests::harness::{FeatureOptions, Repository, Stub, WorkerOptions, World, until};
 use tokio::net::TcpListener;
@@ -252,6 +253,36 @@ async fn what_was_lost_is_told_as_well() {
         attribute(lost, "ralph.dispatch"),
         Some(assigned.dispatch.0.to_string())
     );
+    world.stop().await;
+    collector.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_collector_refused_is_told_again_as_it_was_read() {
+    let collector = Collector::start().await;
+    let world = collector.world().await;
+    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
+    let graph = "- key: boil\n  title: Boil\n  description: \"@done\"\n";
+    let (feature, run, _) = world
+        .submit("tea", None, graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        world.ended(run).await.unwrap(),
+        RunOutcome::Complete,
+        "{}",
+        world.tell().await
+    );
+    until("the first try", async || collector.taken.lock().unwrap().refused).await;
+    // Whoever read it again would find nothing.
+    let deleted = edit::delete_feature(&world.db, feature).await.unwrap();
+    assert_eq!(deleted, Steered::Done(1));
+    let spans = collector.spans_with("work boil").await;
+    assert!(
+        spans.iter().any(|span| span.name.starts_with("invoke_agent ")),
+        "{spans:#?}"
+    );
+    drop(worker);
     world.stop().await;
     collector.stop();
 }
