@@ -23,8 +23,11 @@ const DIGITS_A_SLIP: usize = 6;
 pub fn nearest<'i>(typed: &str, ids: impl IntoIterator<Item = &'i str>) -> Option<&'i str> {
     let typed = digits(typed).to_lowercase();
     let slips = typed.len().min(SHOWN) / DIGITS_A_SLIP;
+    // Longer than any id with as many slips: to compare it with a thousand of them would take seconds.
+    if slips == 0 || typed.len() > SHOWN + slips {
+        return None;
+    }
     ids.into_iter()
-        .filter(|_| slips > 0)
         .map(|id| (distance(&typed, digits(id)), id))
         .filter(|(distance, _)| *distance <= slips)
         .min_by_key(|(distance, _)| *distance)
@@ -79,5 +82,7 @@ mod tests {
         for far in ["run-7e2d41aa17bf", "run-9e", "run-", "todo", "", "run-äöü"] {
             assert_eq!(nearest(far, ids), None, "{far}");
         }
+        let untouched = std::iter::from_fn(|| -> Option<&'static str> { panic!("it is compared") });
+        assert_eq!(nearest(&"a".repeat(60_000), untouched), None);
     }
 }
