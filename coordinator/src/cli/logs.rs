@@ -76,6 +76,12 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         return follow(&client, &format!("{path}/events{query}"), how).await;
     }
     let transcript: Transcript = client.get(&format!("{path}{query}")).await?;
+    if transcript.items.is_empty() && !transcript.of.live {
+        eprintln!(
+            "nothing is kept of what this session showed: its agent never began, or that is longer ago than `transcripts_days` of \
+             [retention] in the coordinator's .ralph.toml"
+        );
+    }
     if args.raw {
         for entry in &transcript.items {
             output::record(entry)?;

@@ -1,7 +1,7 @@
 //! `logs`: sessions as they run, old ones again, and long ones.
 
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
-use ralph_tests::harness::WorkerOptions;
+use ralph_tests::harness::{WorkerOptions, until};
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
@@ -165,5 +165,28 @@ async fn of_a_long_transcript_the_beginning_and_the_end_are_kept_and_the_gap_is_
         "nothing is lost without a word"
     );
     assert!(left_out > 20 && texts(&entries).len() < 4 << 20);
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn of_a_transcript_that_is_no_longer_kept_it_is_told_why() {
+    let stage = stage("@say first words\n@done").await;
+    stage.ends("complete").await;
+    let kept = "select $1::uuid is not null and exists (select 1 from transcripts)";
+    stage.world.until(kept, uuid::Uuid::nil()).await.unwrap();
+    // The stream lets go of it a moment later than the table has it.
+    until("`logs` to say why it shows nothing", async || {
+        sqlx::query("delete from transcripts")
+            .execute(&stage.world.db)
+            .await
+            .unwrap();
+        let shown = output(&stage, "logs f/a").await;
+        let told = String::from_utf8(shown.stderr).unwrap();
+        match shown.status.success() && told.contains("`transcripts_days` of [retention]") {
+            true => Ok(()),
+            false => Err(told),
+        }
+    })
+    .await;
     stage.strike().await;
 }
