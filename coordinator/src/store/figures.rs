@@ -9,6 +9,8 @@ use crate::domain::states::{FeatureState, Outcome};
 /// Entries of a feature that are looked at in a pool, beside as many as it may have sessions: verifications and integrations
 /// need no room.
 const FOLLOW_UPS: i32 = 32;
+/// Of a feature that may have more sessions than this, no more are looked for: it may be any number.
+const SESSIONS: i32 = 10_000;
 /// Of all sessions that ended, those are counted that are among so many that began last.
 const BEGAN_LAST: i64 = 10_000;
 /// Running features that are recounted, the newest ones.
@@ -73,7 +75,7 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
                  from ready_tasks
                  where pool = p.pool and agent = p.agent and feature_id = f.id and not_before <= now()
                  order by priority, task_id
-                 limit f.max_parallel + $1
+                 limit least(f.max_parallel, $2) + $1
                ) b
              ) q
              group by p.pool, f.id, f.room
@@ -88,6 +90,7 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
            group by pool
            order by pool"#,
         FOLLOW_UPS,
+        SESSIONS,
     )
     .fetch_all(conn)
     .await

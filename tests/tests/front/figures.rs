@@ -1,7 +1,8 @@
 //! What `/metrics` tells who scales workers, and who watches.
 
 use ralph_tests::harness::World;
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
+use serde_json::json;
 
 use crate::caller::{ADMIN, Api};
 
@@ -46,6 +47,19 @@ async fn as_many_slots_are_wanted_as_features_have_room_for() {
     let told = figures(&api).await;
     has(&told, "ralph_slots_wanted{pool=\"gpu\"} 2");
     has(&told, "ralph_features{status=\"paused\"} 1");
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_may_have_as_many_sessions_as_a_number_can_say() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let tasks = json!({"source": "tasks.yaml", "text": "- {key: a, title: A, pool: gpu}\n"});
+    let feature = json!({"name": "f", "tasks": tasks, "max_parallel": i32::MAX});
+    let (status, answer) = api.post("/features", &feature).await;
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+    has(&figures(&api).await, "ralph_slots_wanted{pool=\"gpu\"} 1");
     api.stop().await;
     world.stop().await;
 }
