@@ -465,18 +465,19 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
     Ok((gone.entries, gone.prompts))
 }
 
-/// Live entries of a repository that are older than so many days and were not shown for as long, at most `most`.
+/// Live entries of a repository that are older than so many days and were not shown for as long, at most `most`. Uses may be gone
+/// already that long; the entry itself tells of the last one that was weighed.
 pub async fn unused(conn: &mut PgConnection, repo_id: &str, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"
            from (
-             select id, created_at from learnings
+             select id, created_at, last_used_at from learnings
              where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
              union all
-             select id, created_at from knowledge
+             select id, created_at, last_used_at from knowledge
              where repo_id = $1 and released_at is not null and pruned_at is null and superseded_by is null
            ) e
-           where created_at < now() - $2 * interval '1 day'
+           where greatest(created_at, last_used_at) < now() - $2 * interval '1 day'
              and not exists (
                select from memory_uses u
                where u.entry = e.id and u.left_out is null and u.used_at > now() - $2 * interval '1 day'

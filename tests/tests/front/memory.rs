@@ -433,3 +433,27 @@ async fn titles_of_one_slug_are_files_of_their_own() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_was_shown_lately_is_not_unused_though_that_is_no_longer_kept() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let (status, added) = api.post("/memory", &json!({"kind": "learning", "body": "b"})).await;
+    assert!(status.is_success(), "{added}");
+    for (shown_days_ago, unused) in [(Some(380.0), 0), (Some(410.0), 1), (None, 1)] {
+        sqlx::query(
+            "update learnings
+             set created_at = now() - interval '500 days', last_used_at = now() - $1::float8 * interval '1 day'",
+        )
+        .bind(shown_days_ago)
+        .execute(&world.db)
+        .await
+        .unwrap();
+        let (_, taken) = api
+            .post("/memory/prune", &json!({"unused_days": 400, "dry_run": true}))
+            .await;
+        assert_eq!(taken["entries"], unused, "{shown_days_ago:?}: {taken}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
