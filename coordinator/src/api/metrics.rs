@@ -8,7 +8,6 @@ use async_nats::connection::State as Connection;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use sqlx::PgConnection;
 use tokio::sync::Mutex;
 
 use super::app::App;
@@ -31,19 +30,20 @@ const COUNTED: Duration = Duration::from_secs(60);
 pub struct Counted(Arc<Mutex<Option<(Instant, Fates, Counts)>>>);
 
 impl Counted {
-    /// Counts it anew when that is long ago. Who asks meanwhile waits and gets the same.
-    async fn counts(&self, conn: &mut PgConnection) -> sqlx::Result<(Fates, Counts)> {
+    /// Counts it anew when that is long ago. Who asks meanwhile waits, with no connection to the database, and gets the same.
+    async fn counts(&self, app: &App) -> Result<(Fates, Counts), Problem> {
         let mut last = self.0.lock().await;
         if let Some((at, fates, counts)) = &*last
             && at.elapsed() < COUNTED
         {
             return Ok((fates.clone(), counts.clone()));
         }
-        let fates = store::upkeep::fates(&mut *conn, None).await?;
+        let mut conn = app.db().await?;
+        let fates = store::upkeep::fates(&mut conn, None).await?;
         let counts = Counts {
-            totals: figures::totals(&mut *conn).await?,
-            ended: figures::ended(&mut *conn).await?,
-            drifted: figures::drifted(&mut *conn).await?,
+            totals: figures::totals(&mut conn).await?,
+            ended: figures::ended(&mut conn).await?,
+            drifted: figures::drifted(&mut conn).await?,
         };
         *last = Some((Instant::now(), fates.clone(), counts.clone()));
         Ok((fates, counts))
@@ -60,10 +60,10 @@ impl Counted {
 )]
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
+    let (fates, counts) = app.counted.counts(&app).await?;
     let mut conn = app.db().await?;
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
-    let (fates, counts) = app.counted.counts(&mut conn).await?;
     let now = Now {
         loads: load::with_resting(figures::loads(&mut conn).await?, system.pools.keys()),
         features: figures::features(&mut conn).await?,

@@ -1,6 +1,9 @@
 //! What `/metrics` tells who scales workers, and who watches.
 
-use ralph_tests::harness::World;
+use std::time::Duration;
+
+use futures::future::join_all;
+use ralph_tests::harness::{World, until};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
@@ -60,6 +63,40 @@ async fn a_feature_may_have_as_many_sessions_as_a_number_can_say() {
     let (status, answer) = api.post("/features", &feature).await;
     assert_eq!(status, StatusCode::CREATED, "{answer}");
     has(&figures(&api).await, "ralph_slots_wanted{pool=\"gpu\"} 1");
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_count_keeps_no_connection_from_others() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    // Nothing but the count reads this table.
+    let mut held = world.db.begin().await.unwrap();
+    sqlx::query("lock table bad_reports in access exclusive mode")
+        .execute(&mut *held)
+        .await
+        .unwrap();
+    let others = async {
+        until("a count that waits", async || {
+            let waiting: i64 = sqlx::query_scalar("select count(*) from pg_locks where not granted")
+                .fetch_one(&mut *held)
+                .await
+                .unwrap();
+            waiting > 0
+        })
+        .await;
+        let answered = tokio::time::timeout(Duration::from_secs(5), api.get("/workers")).await;
+        held.rollback().await.unwrap();
+        answered.map(|(status, _)| status)
+    };
+    // More than there are connections.
+    let asking = join_all((0..24).map(|_| figures(&api)));
+    let (told, answered) = tokio::join!(asking, others);
+    assert_eq!(answered.ok(), Some(StatusCode::OK));
+    for told in told {
+        has(&told, "ralph_counters_drifted 0");
+    }
     api.stop().await;
     world.stop().await;
 }
