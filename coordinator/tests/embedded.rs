@@ -376,6 +376,15 @@ fn a_data_folder_in_a_repository_brings_nothing_of_its_own_into_commits() {
     assert!(error.to_string().contains(".ralph/secrets"), "{error}");
     fs::set_permissions(path.join("secrets"), fs::Permissions::from_mode(0o700)).unwrap();
 
+    // Whatever their modes are: whoever clones with a strict mask gets closed ones.
+    fs::write(path.join("secrets/token"), "known to others").unwrap();
+    git(&["add", "--force", ".ralph/secrets/token"]);
+    let error = DataDir::open(&path).unwrap_err();
+    assert!(matches!(error, DataDirError::Tracked { .. }), "{error}");
+    assert!(error.to_string().contains(".ralph/secrets/token"), "{error}");
+    git(&["rm", "--quiet", "--cached", ".ralph/secrets/token"]);
+    drop(DataDir::open(&path).unwrap());
+
     // Rules of somebody else stay.
     fs::write(path.join(".gitignore"), "*\n").unwrap();
     drop(DataDir::open(&path).unwrap());

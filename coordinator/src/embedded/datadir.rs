@@ -8,10 +8,13 @@
 //! lock  layout.json  .gitignore  secrets/  postgres/  nats/  logs/  run/  api.json (address and token of a running `up`)
 //! ```
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use ralph_shared::nearest::{NotTaken, ours};
 use serde::{Deserialize, Serialize};
@@ -25,6 +28,8 @@ const SECRET_BYTES: usize = 24;
 const PUBLISHED: &str = "api.json";
 /// What git leaves out of commits where the folder lies in a repository: all but knowledge and features, which are for everyone.
 pub(crate) const IGNORED: &str = "/*\n!/knowledge/\n!/features/\n";
+/// Folders inside whose content is used and run.
+const USED: [&str; 6] = ["secrets", "logs", "run", "postgres", "nats", "workers"];
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +79,16 @@ pub enum DataDirError {
         /// The folder.
         path: PathBuf,
     },
+    /// It stands among the files of a repository.
+    #[error(
+        "git has {} among the files of the repository, so no `up` made it, and what is in it would be used and run: look at it and take \
+         it out of the repository, or choose another folder with --data",
+        path.display()
+    )]
+    Tracked {
+        /// The file.
+        path: PathBuf,
+    },
     /// Others can read what a running `up` keeps to its owner.
     #[error(
         "{} can be read by other users, so no `up` wrote it; it may have come with the repository: remove it, or name the \
@@ -119,6 +134,7 @@ impl DataDir {
         }
         make_private(path)?;
         let root = path.canonicalize().map_err(io_error("resolve", path))?;
+        refuse_tracked(&root)?;
         let lock = take_lock(&root)?;
         let data = Self { root, lock };
         data.check_layout()?;
@@ -294,6 +310,30 @@ fn may_be_ours(path: &Path) -> bool {
     path.ends_with(DEFAULT_NAME)
         || path.join("lock").exists()
         || fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
+}
+
+/// Refuses folders that came with a repository. A clone's are as open as its user's mask lets them be, so modes alone don't tell.
+fn refuse_tracked(root: &Path) -> Result<(), DataDirError> {
+    let Some(tree) = root.ancestors().find(|folder| folder.join(".git").exists()) else {
+        return Ok(());
+    };
+    let inside = root.strip_prefix(tree).unwrap_or(root);
+    let listed = Command::new("git")
+        .args(["--git-dir=.git", "--work-tree=.", "-c", "core.fsmonitor=false"])
+        .args(["--noglob-pathspecs", "--icase-pathspecs", "ls-files", "-z", "--"])
+        .args(USED.map(|name| inside.join(name)))
+        .env_remove("GIT_INDEX_FILE")
+        .current_dir(tree)
+        .stdin(Stdio::null())
+        .output();
+    // Where git can't be asked, modes are all there is to go by.
+    let listed = listed.map(|output| output.stdout).unwrap_or_default();
+    match listed.split(|byte| *byte == 0).find(|name| !name.is_empty()) {
+        Some(name) => Err(DataDirError::Tracked {
+            path: tree.join(OsStr::from_bytes(name)),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn take_lock(root: &Path) -> Result<File, DataDirError> {
