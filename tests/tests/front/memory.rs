@@ -438,7 +438,9 @@ async fn titles_of_one_slug_are_files_of_their_own() {
 async fn an_entry_that_was_shown_lately_is_not_unused_though_that_is_no_longer_kept() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
-    let (status, added) = api.post("/memory", &json!({"kind": "learning", "body": "b"})).await;
+    let (status, added) = api
+        .post("/memory", &json!({"kind": "learning", "body": "b"}))
+        .await;
     assert!(status.is_success(), "{added}");
     for (shown_days_ago, unused) in [(Some(380.0), 0), (Some(410.0), 1), (None, 1)] {
         sqlx::query(
