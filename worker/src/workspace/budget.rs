@@ -10,7 +10,7 @@ use super::error::WorkspaceError;
 use super::held::Held;
 use super::record::{self, Folders, Record, State};
 use super::workspaces::Workspaces;
-use super::{address, modes, submodules};
+use super::{address, mirror, modes, submodules};
 use crate::disk::{held_bytes, taken_bytes};
 
 /// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
@@ -182,12 +182,9 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
         }
         Kind::Cache | Kind::Kept => away(path),
         Kind::Mirror => {
-            let lock = path.with_extension("lock");
-            let file = fs::File::options().write(true).open(&lock);
-            let file = file.map_err(WorkspaceError::io("open the lock", &lock))?;
-            if file.try_lock().is_err() {
+            let Some(_lock) = mirror::try_lock(path)? else {
                 return Ok(false);
-            }
+            };
             // Somebody may have used it since it was looked at; whoever is about to has a record by now, and waits.
             let rested = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| has_rested(&mirror));
             if !rested || lent(&recorded(data)?).contains(&name_of(path)) {

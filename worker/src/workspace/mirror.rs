@@ -239,7 +239,7 @@ impl Mirror {
         })
     }
 
-    pub(super) async fn lock(&self) -> Result<File, WorkspaceError> {
+    pub(super) async fn lock(&self) -> Result<Lock, WorkspaceError> {
         let path = lock_of(self.git.dir());
         let file = File::options()
             .create(true)
@@ -247,11 +247,11 @@ impl Mirror {
             .write(true)
             .open(&path);
         let file = file.map_err(WorkspaceError::io("open the lock", &path))?;
-        let waited = tokio::task::spawn_blocking(move || file.lock().map(|()| file));
+        let waited = tokio::task::spawn_blocking(move || file.lock().map(|()| Lock(file)));
         match tokio::time::timeout(LOCK_WAIT, waited).await {
             Ok(Ok(locked)) => locked
                 // By which a mirror that nobody uses any more is known.
-                .and_then(|file| file.set_modified(SystemTime::now()).map(|()| file))
+                .and_then(|lock| lock.0.set_modified(SystemTime::now()).map(|()| lock))
                 .map_err(WorkspaceError::io("lock", &path)),
             Ok(Err(stopped)) => Err(WorkspaceError::io("lock", &path)(stopped.into())),
             Err(_) => Err(WorkspaceError::io("lock", &path)(
@@ -313,13 +313,25 @@ pub(super) fn lock_of(mirror: &Path) -> PathBuf {
     mirror.with_extension("lock")
 }
 
+/// A mirror's lock. It is given back, not only closed: a child that another thread is just starting has it open too, until it executes.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "failed to give back the lock of a mirror");
+        }
+    }
+}
+
 /// The lock of a mirror, unless somebody has it. Nothing is written, so that it doesn't count as used.
-pub(super) fn try_lock(mirror: &Path) -> Result<Option<File>, WorkspaceError> {
+pub(super) fn try_lock(mirror: &Path) -> Result<Option<Lock>, WorkspaceError> {
     let path = lock_of(mirror);
     let lock = File::options().write(true).open(&path);
     let lock = lock.map_err(WorkspaceError::io("open the lock", &path))?;
     match lock.try_lock() {
-        Ok(()) => Ok(Some(lock)),
+        Ok(()) => Ok(Some(Lock(lock))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(WorkspaceError::io("lock", &path)(error)),
     }
