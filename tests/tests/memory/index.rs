@@ -301,8 +301,10 @@ async fn coordinators_that_merge_at_once_merge_everything_once() {
     run(&world, UNMERGED).await;
     let leaving = async {
         for entry in entries(&world).await.chunks(9).map(|chunk| chunk[0]) {
-            let mut conn = world.db.acquire().await.unwrap();
-            store::recall::remove(&mut conn, &[entry]).await.unwrap();
+            // Whoever removes an entry holds its batch until it is gone.
+            let mut tx = world.db.begin().await.unwrap();
+            store::recall::remove(&mut tx, &[entry]).await.unwrap();
+            tx.commit().await.unwrap();
         }
     };
     tokio::join!(merge(&world, 7), merge(&world, 11), leaving);
