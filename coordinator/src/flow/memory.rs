@@ -1,7 +1,8 @@
 //! What is remembered at the moment of a claim, read for a whole batch and laid out for each prompt (SPEC 6).
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -40,12 +41,58 @@ const NOTES_KEPT: usize = 50;
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     earlier: Vec<Earlier>,
-    journal: Vec<JournalEntry>,
+    journal: Vec<Journaled>,
     notes: Vec<Note>,
     own: Vec<Own>,
     recalled: HashMap<DispatchId, Recalled>,
     /// So many failures in a row, and a task is stuck; 0 is never.
     stuck_threshold: i16,
+}
+
+/// A journal entry of the batch. Prompts that show it share what is told of it.
+#[derive(Debug)]
+struct Journaled {
+    entry: JournalEntry,
+    /// As this run's.
+    here: OnceLock<Arc<prompt::SharedEntry>>,
+    /// As an earlier run's.
+    earlier: OnceLock<Arc<prompt::SharedEntry>>,
+}
+
+impl Journaled {
+    fn new(entry: JournalEntry) -> Self {
+        Self {
+            entry,
+            here: OnceLock::new(),
+            earlier: OnceLock::new(),
+        }
+    }
+
+    fn here(&self) -> Arc<prompt::SharedEntry> {
+        let entry = &self.entry;
+        let told = || {
+            let step = (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned());
+            let told = prompt::JournalEntry {
+                step,
+                ..journal_entry(entry, entry.iteration)
+            };
+            told.into()
+        };
+        Arc::clone(self.here.get_or_init(told))
+    }
+
+    fn earlier(&self) -> Arc<prompt::SharedEntry> {
+        let entry = &self.entry;
+        let told = || {
+            let told = prompt::JournalEntry {
+                // Of this run's failures other sections tell.
+                failure: entry.failure.clone(),
+                ..journal_entry(entry, None)
+            };
+            told.into()
+        };
+        Arc::clone(self.earlier.get_or_init(told))
+    }
 }
 
 /// An entry that a prompt may show: what the task learned itself, or what was recalled.
@@ -241,7 +288,7 @@ impl Remembered {
         }
         Ok(Self {
             earlier,
-            journal,
+            journal: journal.into_iter().map(Journaled::new).collect(),
             notes,
             own,
             recalled,
@@ -320,38 +367,29 @@ impl Remembered {
         run: &Run,
         alone: bool,
         picked: &Picked,
-    ) -> (Vec<prompt::JournalEntry>, Vec<Option<(Uuid, f64)>>) {
-        let of_run = |entry: &&JournalEntry| {
+    ) -> (Vec<Arc<prompt::SharedEntry>>, Vec<Option<(Uuid, f64)>>) {
+        let of_run = |one: &&Journaled| {
+            let entry = &one.entry;
             entry.feature == task.feature && entry.run == run.id.0 && (!alone || entry.task == task.task)
         };
-        let mut here: Vec<&JournalEntry> = self.journal.iter().filter(of_run).collect();
-        here.sort_by_key(|entry| {
-            (
-                !entry.near.contains(&task.task.0),
-                std::cmp::Reverse(entry.dispatch),
-            )
-        });
-        here.truncate(JOURNAL_SHOWN);
+        let mut here: Vec<&Journaled> = self.journal.iter().filter(of_run).collect();
+        let order = |one: &&Journaled| {
+            let is_near = one.entry.near.contains(&task.task.0);
+            (!is_near, Reverse(one.entry.dispatch))
+        };
+        if here.len() > JOURNAL_SHOWN {
+            // There may be hundreds, near to one task of the batch each.
+            here.select_nth_unstable_by_key(JOURNAL_SHOWN, order);
+            here.truncate(JOURNAL_SHOWN);
+        }
+        here.sort_by_key(order);
         let earlier = picked.shown.iter().filter_map(|one| {
-            let entry = self.journal.iter().find(|entry| entry.dispatch == one.entry.id)?;
-            (entry.run != run.id.0).then_some((entry, one.score))
+            let mut entries = self.journal.iter();
+            let found = entries.find(|found| found.entry.dispatch == one.entry.id)?;
+            (found.entry.run != run.id.0).then_some((found, one.score))
         });
-        let here = here.into_iter().map(|entry| {
-            let step = (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned());
-            let told = prompt::JournalEntry {
-                step,
-                ..journal_entry(entry, entry.iteration)
-            };
-            (told, None)
-        });
-        let earlier = earlier.map(|(entry, score)| {
-            let told = prompt::JournalEntry {
-                // Of this run's failures other sections tell.
-                failure: entry.failure.clone(),
-                ..journal_entry(entry, None)
-            };
-            (told, Some((entry.dispatch, score)))
-        });
+        let here = here.into_iter().map(|one| (one.here(), None));
+        let earlier = earlier.map(|(one, score)| (one.earlier(), Some((one.entry.dispatch, score))));
         here.chain(earlier).unzip()
     }
 

@@ -27,6 +27,6 @@ pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render
 pub use templates::{TemplateError, Templates};
 pub use values::{
     Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Mergeable,
-    Merging, OtherSide, Parent, Prerequisite, Report, SessionMemory, SiblingFailure, TaskContext,
-    UnresolvedError,
+    Merging, OtherSide, Parent, Prerequisite, Report, SessionMemory, SharedEntry, SiblingFailure,
+    TaskContext, UnresolvedError,
 };

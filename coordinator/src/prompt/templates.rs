@@ -40,6 +40,8 @@ const BUILT_IN: [(&str, &str); 19] = [
 pub struct Templates {
     env: Environment<'static>,
     frames: BTreeMap<&'static str, String>,
+    /// Parts that say the same whatever the values, such as headings.
+    constant: BTreeMap<String, String>,
 }
 
 /// Why a folder of templates can't be used.
@@ -92,6 +94,7 @@ impl Templates {
     /// When one of these files can't be read, doesn't parse, or lacks a part.
     pub fn load(folder: Option<&Path>) -> Result<Self, TemplateError> {
         let mut env = Environment::new();
+        let mut constant = BTreeMap::new();
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
             .lstrip_blocks(true)
@@ -122,6 +125,9 @@ impl Templates {
                 } else {
                     format!("{name}/{part}")
                 };
+                if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
+                    constant.insert(key.clone(), text.trim_matches('\n').to_owned());
+                }
                 env.add_template_owned(key.clone(), text.to_owned())
                     .map_err(invalid(&key))?;
             }
@@ -142,7 +148,11 @@ impl Templates {
                 .map_err(invalid(name))?;
             frames.insert(name, frame);
         }
-        Ok(Self { env, frames })
+        Ok(Self {
+            env,
+            frames,
+            constant,
+        })
     }
 
     /// The frame of a kind's prompts.
@@ -161,6 +171,9 @@ impl Templates {
 
     /// One part of a template, without blank lines around it. A part that fails is logged and comes to nothing.
     pub(super) fn part(&self, name: &str, values: Value) -> String {
+        if let Some(text) = self.constant.get(name) {
+            return text.clone();
+        }
         let rendered = self
             .env
             .get_template(name)

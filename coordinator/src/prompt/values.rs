@@ -1,5 +1,7 @@
 //! What prompts are made of: plain values, as they were remembered. Rendering bounds and defuses them.
 
+use std::sync::{Arc, OnceLock};
+
 use ralph_shared::wire::Change;
 use uuid::Uuid;
 
@@ -111,7 +113,7 @@ pub struct Memory {
     /// How the run goes.
     pub status: Option<LoopStatus>,
     /// Most useful first.
-    pub journal: Vec<JournalEntry>,
+    pub journal: Vec<Arc<SharedEntry>>,
     /// Best first.
     pub knowledge: Vec<Knowledge>,
 }
@@ -241,6 +243,37 @@ pub struct JournalEntry {
     pub said: Option<String>,
     /// What it tried and why that failed, where that is told nowhere else.
     pub failure: Option<(String, String)>,
+}
+
+/// A journal entry that many prompts show: what one of them says of it, the others say as well.
+#[derive(Debug, Clone, Default)]
+pub struct SharedEntry {
+    /// The entry.
+    pub entry: JournalEntry,
+    /// Its text, once a prompt has written it out.
+    text: OnceLock<String>,
+}
+
+impl SharedEntry {
+    /// Its text, written by the first who asks.
+    pub(super) fn text(&self, write: impl FnOnce(&JournalEntry) -> String) -> &str {
+        self.text.get_or_init(|| write(&self.entry))
+    }
+}
+
+impl From<JournalEntry> for Arc<SharedEntry> {
+    fn from(entry: JournalEntry) -> Self {
+        Arc::new(SharedEntry {
+            entry,
+            text: OnceLock::new(),
+        })
+    }
+}
+
+impl PartialEq for SharedEntry {
+    fn eq(&self, other: &Self) -> bool {
+        self.entry == other.entry
+    }
 }
 
 /// A knowledge entry.

@@ -185,14 +185,23 @@ pub async fn read_counted(
     Ok((postings, counts.collect()))
 }
 
+/// Adds the postings of entries that wait; one of them may have been merged between two reads.
 fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Indexed>]) {
-    let wanted: HashSet<&i64> = keys.iter().collect();
-    for one in fresh {
-        for key in one.keys.iter().filter(|key| wanted.contains(key)) {
-            let of_key = postings.entry(*key).or_default();
-            // It may have been merged between two reads.
-            if !of_key.contains(&one.posting) {
-                of_key.push(one.posting);
+    for key in keys {
+        let mut waiting = fresh
+            .iter()
+            .filter(|one| one.keys.binary_search(key).is_ok())
+            .map(|one| one.posting)
+            .peekable();
+        if waiting.peek().is_none() {
+            continue;
+        }
+        let of_key = postings.entry(*key).or_default();
+        of_key.sort_unstable();
+        let merged = of_key.len();
+        for posting in waiting {
+            if of_key[..merged].binary_search(&posting).is_err() {
+                of_key.push(posting);
             }
         }
     }

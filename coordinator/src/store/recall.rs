@@ -181,7 +181,7 @@ pub struct Indexed {
     pub id: i64,
     /// What stands in the blocks of its keys.
     pub posting: Posting,
-    /// Under which it is found.
+    /// Under which it is found, in order.
     pub keys: Vec<i64>,
 }
 

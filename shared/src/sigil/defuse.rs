@@ -1,6 +1,8 @@
 //! Remembered text is data: no sigil in it may reach an agent as one that it would repeat (SPEC 6.8).
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::lines::{MEMORY_MARK, REASON_MARK};
 use super::name::SigilName;
@@ -10,6 +12,10 @@ use super::scan::next_name;
 const ANGLE: &str = "‹";
 /// Stands in for the `:` of a line's mark: U+2236, which looks like it.
 const COLON: &str = "∶";
+
+/// The marks of lines. Made once: most texts are shorter than what making one costs.
+static MARKS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [MEMORY_MARK, REASON_MARK].map(|mark| Finder::new(mark.as_bytes())));
 
 /// `text` with every sigil and marked line made harmless: nothing in the result parses as one, for any kind of session,
 /// whatever text is put around it line by line.
@@ -25,8 +31,9 @@ pub fn defuse(text: &str) -> String {
         exchanges.push((found.start, ANGLE));
         at = found.name_end;
     }
-    for mark in [MEMORY_MARK, REASON_MARK] {
-        exchanges.extend(memmem::find_iter(bytes, mark).map(|start| (start + mark.len() - 1, COLON)));
+    for mark in MARKS.iter() {
+        let colon = mark.needle().len() - 1;
+        exchanges.extend(mark.find_iter(bytes).map(|start| (start + colon, COLON)));
     }
     exchanges.sort_unstable_by_key(|&(at, _)| at);
 

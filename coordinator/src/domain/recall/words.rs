@@ -99,22 +99,27 @@ fn is_hash(piece: &str) -> bool {
 }
 
 /// `HTTPServerError` → `HTTP`, `Server`, `Error`.
-fn cut_case(piece: &str) -> Vec<&str> {
-    let chars: Vec<(usize, char)> = piece.char_indices().collect();
-    let mut cuts = vec![0];
-    for at in 1..chars.len() {
-        let (before, here) = (chars[at - 1].1, chars[at].1);
-        let after_is_lower = chars.get(at + 1).is_some_and(|(_, c)| c.is_lowercase());
-        let starts = here.is_uppercase() && (!before.is_uppercase() || after_is_lower);
-        if starts {
-            cuts.push(chars[at].0);
+fn cut_case(piece: &str) -> impl Iterator<Item = &str> {
+    let mut rest = piece;
+    std::iter::from_fn(move || {
+        let (word, after) = rest.split_at(first_cut(rest));
+        rest = after;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+/// Where the second word of a piece begins, or its end.
+fn first_cut(piece: &str) -> usize {
+    let mut chars = piece.char_indices().peekable();
+    let mut before = chars.next().map(|(_, c)| c);
+    while let Some((at, here)) = chars.next() {
+        let after_is_lower = chars.peek().is_some_and(|(_, c)| c.is_lowercase());
+        if here.is_uppercase() && (!before.is_some_and(char::is_uppercase) || after_is_lower) {
+            return at;
         }
+        before = Some(here);
     }
-    cuts.push(piece.len());
-    cuts.windows(2)
-        .map(|ends| &piece[ends[0]..ends[1]])
-        .filter(|word| !word.is_empty())
-        .collect()
+    piece.len()
 }
 
 fn is_telling(word: &str) -> bool {

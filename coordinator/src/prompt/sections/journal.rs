@@ -1,13 +1,14 @@
 //! Run Journal (SPEC 6.5).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use minijinja::context;
 
 use super::room::{Room, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
-use crate::prompt::values::JournalEntry;
+use crate::prompt::values::{JournalEntry, SharedEntry};
 
 const TITLE_CHARS: usize = 120;
 const NOTES_CHARS: usize = 2_000;
@@ -17,7 +18,7 @@ const FAILURE_CHARS: usize = 500;
 /// Those that fit, most useful first; shown with earlier runs' before this run's, in order.
 pub(in crate::prompt) fn journal(
     templates: &Templates,
-    entries: &[JournalEntry],
+    entries: &[Arc<SharedEntry>],
     allowed: usize,
 ) -> Option<Written> {
     let mut room = Room::new(allowed);
@@ -25,40 +26,43 @@ pub(in crate::prompt) fn journal(
     if !room.take(&head, 0) {
         return None;
     }
-    let mut kept: Vec<(usize, String)> = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let text = templates.part(
-            "journal/entry",
-            context! {
-                iteration => entry.iteration,
-                step => entry.step.as_deref().map(str::to_uppercase),
-                outcome => entry.outcome.as_str(),
-                task => entry.task.as_str(),
-                title => line(&entry.title, TITLE_CHARS),
-                model => entry.model.as_deref().map(|model| line(model, 60)),
-                seconds => entry.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
-                cost => entry.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("{usd:.4}")),
-                files => line(&entry.files.join(", "), FILES_CHARS),
-                notes => item(&notes(templates, entry), NOTES_CHARS),
-                tried => entry.failure.as_ref().map(|(tried, _)| item(tried, FAILURE_CHARS)),
-                failed => entry.failure.as_ref().map(|(_, why)| item(why, FAILURE_CHARS)),
-            },
-        );
-        if room.take(&text, 2) {
+    let mut kept: Vec<(usize, &str)> = Vec::new();
+    for (index, shared) in entries.iter().enumerate() {
+        let text = shared.text(|entry| piece(templates, entry));
+        if room.take(text, 2) {
             kept.push((index, text));
         }
     }
     kept.sort_by_key(|(index, _)| {
-        let entry = &entries[*index];
+        let entry = &entries[*index].entry;
         let here = entry.iteration.is_some() || entry.step.is_some();
         (here, entry.dispatch, entry.iteration)
     });
-    let shown: Vec<usize> = kept.iter().map(|(index, _)| *index).collect();
-    let texts: Vec<String> = kept.into_iter().map(|(_, text)| text).collect();
+    let (shown, texts): (Vec<usize>, Vec<&str>) = kept.into_iter().unzip();
     (!texts.is_empty()).then(|| Written {
         text: format!("{head}\n\n{}", texts.join("\n\n")),
         shown,
     })
+}
+
+fn piece(templates: &Templates, entry: &JournalEntry) -> String {
+    templates.part(
+        "journal/entry",
+        context! {
+            iteration => entry.iteration,
+            step => entry.step.as_deref().map(str::to_uppercase),
+            outcome => entry.outcome.as_str(),
+            task => entry.task.as_str(),
+            title => line(&entry.title, TITLE_CHARS),
+            model => entry.model.as_deref().map(|model| line(model, 60)),
+            seconds => entry.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
+            cost => entry.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("{usd:.4}")),
+            files => line(&entry.files.join(", "), FILES_CHARS),
+            notes => item(&notes(templates, entry), NOTES_CHARS),
+            tried => entry.failure.as_ref().map(|(tried, _)| item(tried, FAILURE_CHARS)),
+            failed => entry.failure.as_ref().map(|(_, why)| item(why, FAILURE_CHARS)),
+        },
+    )
 }
 
 /// What its agent wrote, and below what a person said of it.

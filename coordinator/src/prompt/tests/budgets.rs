@@ -95,6 +95,7 @@ fn knowledge_and_journal_stop_where_their_budgets_do() {
                 notes: "note ".repeat(500),
                 ..JournalEntry::default()
             })
+            .map(Into::into)
             .collect(),
         ..Memory::default()
     };
@@ -198,7 +199,7 @@ prop_compose! {
         }).collect();
         memory.journal = texts.iter().map(|t| JournalEntry {
             iteration: Some(n), outcome: "done".to_owned(), notes: t.repeat(5), said: Some(t.clone()), title: t.clone(), ..JournalEntry::default()
-        }).collect();
+        }.into()).collect();
         memory
     }
 }

@@ -18,7 +18,9 @@ fn a_repeated_prompt_changes_nothing() {
     memory.knowledge[0].title = hostile.clone();
     memory.learnings[0].text = hostile.clone();
     memory.learnings[0].category = hostile.clone();
-    memory.journal[0].notes = hostile.clone();
+    let mut entry = memory.journal[0].entry.clone();
+    entry.notes = hostile.clone();
+    memory.journal[0] = entry.into();
     memory.session.key_facts.push(hostile.clone());
     memory.session.pending.push(hostile.clone());
     memory.siblings[0].error = hostile.clone();

@@ -173,14 +173,16 @@ pub(super) fn everything() -> Memory {
                 files: vec!["src/number.rs".to_owned()],
                 notes: "Fails on edge cases.".to_owned(),
                 ..JournalEntry::default()
-            },
+            }
+            .into(),
             JournalEntry {
                 outcome: "done".to_owned(),
                 task: "t-00000000cafe".to_owned(),
                 title: "Say where".to_owned(),
                 notes: "Lines are counted from 1.".to_owned(),
                 ..JournalEntry::default()
-            },
+            }
+            .into(),
         ],
         knowledge: vec![Knowledge {
             title: "Benchmarks need nightly".to_owned(),
