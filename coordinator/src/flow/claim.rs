@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::deal::{Asking, Dealt, deal};
 use super::guard::{guarded, is_away};
+use super::opens::Place;
 use super::sent::Sent;
 use super::{Settings, Signals, apply, context};
 use crate::domain::door::Standing;
@@ -29,7 +30,7 @@ use crate::store::worker::Claimer;
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// A dispatch that a claim opened, or had opened when it was asked before.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
     /// The dispatch.
     pub dispatch: DispatchId,
@@ -115,33 +116,61 @@ async fn answer_once<T: Send>(
     claims: &[ClaimRequest],
     turn: &Mutex<Option<T>>,
 ) -> sqlx::Result<Answered> {
+    for look in [Look::Later, Look::First] {
+        if let Some(answered) = answer_looking(connections, settings, claims, turn, look).await? {
+            return Ok(answered);
+        }
+    }
+    // Whoever isn't answered asks again.
+    Ok(Answered {
+        answers: Vec::new(),
+        sent: Sent::default(),
+        signals: Signals::default(),
+    })
+}
+
+/// `None` when a claim that was answered before was dealt to again, which was taken back: to be repeated with [`Look::First`].
+async fn answer_looking<T: Send>(
+    connections: &Connections,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    turn: &Mutex<Option<T>>,
+    look: Look,
+) -> sqlx::Result<Option<Answered>> {
     let mut tx = connections.take.begin().await?;
-    let (mut answers, opened) = match open(&mut tx, settings, claims, Look::Later).await? {
-        Some(opened) => opened,
-        None => {
+    let known = known_workers(&mut tx, claims, true).await?;
+    let hand = deal_out(&mut tx, settings, claims, known, look).await?;
+    let planned = hand.planned();
+    let places = hand.places();
+    let opening = async {
+        let Some(open) = hand.open(&mut tx, settings, claims).await? else {
             tx.rollback().await?;
-            tx = connections.take.begin().await?;
-            open(&mut tx, settings, claims, Look::First)
-                .await?
-                .unwrap_or_default()
-        }
+            return Ok(None);
+        };
+        faults::point("claim.before_commit");
+        tx.commit().await?;
+        drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(Some(open))
     };
-    let dispatches: Vec<Opened> = opened.iter().map(|(_, opened)| opened.clone()).collect();
-    faults::point("claim.before_commit");
     // The answers wait for both; neither waits for the other.
-    let built = guarded(context::build(&connections.build, settings, &dispatches));
-    let committed = async {
-        let committed = tx.commit().await;
-        if committed.is_ok() {
-            drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
-        }
-        committed
+    let gathering = guarded(context::gather(&connections.build, settings, &planned));
+    let (opened, gathered): (sqlx::Result<Option<Open>>, _) = tokio::join!(opening, gathering);
+    let Some((mut answers, opened)) = opened? else {
+        return Ok(None);
     };
-    let (committed, built) = tokio::join!(committed, built);
-    committed?;
     faults::point("claim.after_commit");
+    settings.opens.note(places);
+    let dispatches = distinct(&opened);
     let mut signals = Signals::default();
-    let (mut assignments, sent) = match built {
+    let built = async {
+        if dispatches == planned {
+            context::assemble(gathered?, settings, &dispatches).await
+        } else {
+            // A task changed just now, or a claim turned out to be a repeated one.
+            context::build(&connections.build, settings, &dispatches).await
+        }
+    };
+    let (mut assignments, sent) = match guarded(built).await {
         Err(error) if !is_away(&error) => {
             tracing::warn!(%error, dispatches = dispatches.len(), "assignments could not be built; building them one by one");
             build_each(&connections.build, settings, &dispatches, &mut signals).await?
@@ -159,11 +188,11 @@ async fn answer_once<T: Send>(
             answers[index] = answers[same].clone();
         }
     }
-    Ok(Answered {
+    Ok(Some(Answered {
         answers,
         sent,
         signals,
-    })
+    }))
 }
 
 /// Builds assignments one by one; a dispatch whose assignment can't be built ends as an error and is left out.
@@ -208,34 +237,37 @@ pub(super) enum Look {
     Later,
 }
 
-/// Answers without work, and what was opened with the index of its claim.
+/// Answers, and what was opened with the index of its claim.
 pub(super) type Open = (Vec<ClaimAnswer>, Vec<(usize, Opened)>);
-
-/// Takes the lock on claims, and within its transaction opens what they get. `None` when a claim that was answered before was dealt to
-/// again: the transaction is to be taken back, and to be repeated with [`Look::First`].
-async fn open(
-    tx: &mut PgConnection,
-    settings: &Settings,
-    claims: &[ClaimRequest],
-    look: Look,
-) -> sqlx::Result<Option<Open>> {
-    let known = known_workers(tx, claims, true).await?;
-    deal_out(tx, settings, claims, known, look).await
-}
 
 /// The workers that claim, by name, and the accounts that are not open.
 pub(super) type Known = (HashMap<String, Claimer>, Vec<Account>);
 
-/// The same once the lock is held.
+/// What a batch of claims gets, once it is opened.
+#[derive(Debug)]
+pub(super) struct Hand {
+    answers: Vec<ClaimAnswer>,
+    /// What is to be opened.
+    fresh: Vec<Dealt>,
+    new: Vec<NewDispatch>,
+    /// What claims that were answered before get again.
+    before: Vec<(usize, Opened)>,
+    /// Claims that got nothing, of which it isn't known yet whether they were answered before.
+    unknown: Vec<usize>,
+    /// Claims that came twice, each with its first one.
+    repeated: Vec<(usize, usize)>,
+}
+
+/// Takes tasks for claims, under the lock on claims.
 pub(super) async fn deal_out(
     tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
     (known, accounts): Known,
     look: Look,
-) -> sqlx::Result<Option<Open>> {
+) -> sqlx::Result<Hand> {
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
-    let mut opened = Vec::new();
+    let mut before = Vec::new();
     let waits = accounts.iter().filter(|one| one.standing != Standing::Free);
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
     let mut free = Vec::new();
@@ -243,9 +275,9 @@ pub(super) async fn deal_out(
     let mut first: HashMap<DispatchId, usize> = HashMap::new();
     let mut repeated = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
-        let before = *first.entry(claim.claim).or_insert(index);
-        if before != index {
-            repeated.push((index, before));
+        let first_one = *first.entry(claim.claim).or_insert(index);
+        if first_one != index {
+            repeated.push((index, first_one));
             continue;
         }
         match known.get(claim.worker.as_str()) {
@@ -262,34 +294,102 @@ pub(super) async fn deal_out(
         }
     }
     if look == Look::First {
-        free = asked_before(tx, claims, free, &mut answers, &mut opened).await?;
+        free = asked_before(tx, claims, free, &mut answers, &mut before).await?;
     }
     let asking = Asking {
         claims,
         known: &known,
     };
     let fresh = deal(tx, settings, asking, free.clone(), &accounts).await?;
-    if !fresh.is_empty() {
-        let Some(dispatched) = dispatch(tx, settings, claims, &fresh).await? else {
-            return Ok(None);
-        };
-        opened.extend(dispatched);
-    }
     if look == Look::Later {
         let dealt: HashSet<usize> = fresh.iter().map(|dealt| dealt.index).collect();
         free.retain(|index| !dealt.contains(index));
-        asked_before(tx, claims, free, &mut answers, &mut opened).await?;
+    } else {
+        free.clear();
     }
-    for (index, before) in repeated {
-        answers[index] = answers[before].clone();
-        let same = opened.iter().find(|(of, _)| *of == before);
-        opened.extend(
-            same.map(|(_, same)| (index, same.clone()))
-                .into_iter()
-                .collect::<Vec<_>>(),
-        );
+    Ok(Hand {
+        answers,
+        new: new_dispatches(claims, &fresh),
+        fresh,
+        before,
+        unknown: free,
+        repeated,
+    })
+}
+
+impl Hand {
+    /// What will be opened, unless a task changes meanwhile.
+    fn planned(&self) -> Vec<Opened> {
+        let before = self.before.iter().map(|(_, opened)| opened.clone());
+        let fresh = self.fresh.iter().zip(&self.new);
+        before
+            .chain(fresh.map(|(dealt, new)| opened(dealt, new, dealt.attempt)))
+            .collect()
     }
-    Ok(Some((answers, opened)))
+
+    /// Where that belongs.
+    fn places(&self) -> Vec<(DispatchId, Place)> {
+        let new = self.new.iter().map(|new| {
+            let place = Place {
+                task: new.task,
+                feature: new.feature,
+                run: new.run,
+                kind: new.kind,
+            };
+            (new.id, place)
+        });
+        new.collect()
+    }
+
+    /// Opens it within the transaction that dealt. `None` when a claim that was answered before was dealt to again: the transaction
+    /// is to be taken back.
+    pub(super) async fn open(
+        self,
+        tx: &mut PgConnection,
+        settings: &Settings,
+        claims: &[ClaimRequest],
+    ) -> sqlx::Result<Option<Open>> {
+        let mut answers = self.answers;
+        let mut opened = self.before;
+        if !self.new.is_empty() {
+            let Some(dispatched) = dispatch(tx, settings, &self.fresh, &self.new).await? else {
+                return Ok(None);
+            };
+            opened.extend(dispatched);
+        }
+        asked_before(tx, claims, self.unknown, &mut answers, &mut opened).await?;
+        for (index, first) in self.repeated {
+            answers[index] = answers[first].clone();
+            let same = opened.iter().find(|(of, _)| *of == first);
+            let same = same.map(|(_, same)| (index, same.clone()));
+            opened.extend(same.into_iter().collect::<Vec<_>>());
+        }
+        Ok(Some((answers, opened)))
+    }
+}
+
+/// A dispatch of an attempt of this number.
+fn opened(dealt: &Dealt, new: &NewDispatch, attempt: i32) -> Opened {
+    Opened {
+        dispatch: new.id,
+        task: new.task,
+        kind: new.kind,
+        attempt,
+        run: new.run,
+        model: dealt.chosen.model.clone(),
+        agent: new.agent.clone(),
+        prompts: new.prompts,
+    }
+}
+
+/// Each once.
+fn distinct(opened: &[(usize, Opened)]) -> Vec<Opened> {
+    let mut seen = HashSet::new();
+    let opened = opened.iter().map(|(_, opened)| opened);
+    opened
+        .filter(|opened| seen.insert(opened.dispatch))
+        .cloned()
+        .collect()
 }
 
 fn not_now(reason: &str) -> ClaimAnswer {
@@ -361,25 +461,20 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
     }
 }
 
-/// Moves the fences of taken tasks and opens their dispatches. `None` when one stands already.
-async fn dispatch(
-    conn: &mut PgConnection,
-    settings: &Settings,
-    claims: &[ClaimRequest],
-    fresh: &[Dealt],
-) -> sqlx::Result<Option<Vec<(usize, Opened)>>> {
+/// The dispatches of what was dealt.
+fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
-    let mut new = Vec::with_capacity(fresh.len());
-    for Dealt {
-        index,
-        taken,
-        run,
-        chosen,
-    } in fresh
-    {
+    let new = fresh.iter().map(|dealt| {
+        let Dealt {
+            index,
+            taken,
+            run,
+            chosen,
+            ..
+        } = dealt;
         let claim = &claims[*index];
         let has_agent = taken.kind.has_agent();
-        new.push(NewDispatch {
+        NewDispatch {
             id: claim.claim,
             task: taken.task,
             feature: taken.feature,
@@ -392,12 +487,22 @@ async fn dispatch(
             model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
             prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
-        });
-    }
-    let Some(attempts) = store::dispatch::open(conn, &new, settings.lease_ms()).await? else {
+        }
+    });
+    new.collect()
+}
+
+/// Moves the fences of taken tasks and opens their dispatches. `None` when one stands already.
+async fn dispatch(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    fresh: &[Dealt],
+    new: &[NewDispatch],
+) -> sqlx::Result<Option<Vec<(usize, Opened)>>> {
+    let Some(attempts) = store::dispatch::open(conn, new, settings.lease_ms()).await? else {
         return Ok(None);
     };
-    let mut opened = Vec::with_capacity(fresh.len());
+    let mut dispatched = Vec::with_capacity(fresh.len());
     let mut turns = (Vec::new(), Vec::new());
     for (dealt, new) in fresh.iter().zip(new) {
         // Its task may be gone.
@@ -409,22 +514,10 @@ async fn dispatch(
             turns.0.push(new.task.0);
             turns.1.push(new.id.0);
         }
-        opened.push((
-            dealt.index,
-            Opened {
-                dispatch: new.id,
-                task: new.task,
-                kind: new.kind,
-                attempt,
-                run: new.run,
-                model: dealt.chosen.model.clone(),
-                agent: new.agent,
-                prompts: new.prompts,
-            },
-        ));
+        dispatched.push((dealt.index, opened(dealt, new, attempt)));
     }
     if !turns.0.is_empty() {
         store::integration::give_turn(conn, &turns.0, &turns.1).await?;
     }
-    Ok(Some(opened))
+    Ok(Some(dispatched))
 }

@@ -11,7 +11,8 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     Assignment, Change, GitOperation, SessionOrder, SurveyOrder, Text, Work, sha256_hex,
 };
-use sqlx::{PgConnection, PgPool};
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, PgPool, Postgres};
 use uuid::Uuid;
 
 use super::claim::Opened;
@@ -60,25 +61,51 @@ pub(super) struct Facts {
     pub(super) landed: HashMap<FeatureId, Vec<String>>,
 }
 
-/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out. Nothing that it reads
-/// is written by the claim, so it may run while the claim's transaction commits.
-pub async fn build(
+/// What assignments of some dispatches are made of.
+pub(super) struct Gathered {
+    conn: PoolConnection<Postgres>,
+    facts: Facts,
+}
+
+/// Reads what the assignments of these dispatches are made of; `None` for none. Nothing that it reads is written by the claim, so it may
+/// run while that opens them.
+pub(super) async fn gather(
     db: &PgPool,
     settings: &Settings,
     opened: &[Opened],
-) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
-    let mut sent = Sent::default();
+) -> sqlx::Result<Option<Gathered>> {
     if opened.is_empty() {
-        return Ok((HashMap::new(), sent));
+        return Ok(None);
     }
     let mut conn = db.acquire().await?;
-    // For few, what counts is how soon they have it; many share their queries. Nobody waits for a second or third connection.
+    // What counts is how soon they have it. Nobody waits for a second or third connection.
     let alone = opened.len() <= FEW && settings.embedder.is_none();
     let mut second = alone.then(|| db.try_acquire()).flatten();
     let mut third = alone.then(|| db.try_acquire()).flatten();
     let others = (second.as_deref_mut(), third.as_deref_mut());
     let facts = read(&mut conn, others, settings, opened).await?;
-    drop((second, third));
+    Ok(Some(Gathered { conn, facts }))
+}
+
+/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out.
+pub async fn build(
+    db: &PgPool,
+    settings: &Settings,
+    opened: &[Opened],
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+    assemble(gather(db, settings, opened).await?, settings, opened).await
+}
+
+/// The same of what was gathered for them.
+pub(super) async fn assemble(
+    gathered: Option<Gathered>,
+    settings: &Settings,
+    opened: &[Opened],
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+    let mut sent = Sent::default();
+    let Some(Gathered { mut conn, facts }) = gathered else {
+        return Ok((HashMap::new(), sent));
+    };
     let mut assignments = HashMap::new();
     let mut frames: HashMap<String, String> = HashMap::new();
     for dispatch in opened {

@@ -35,6 +35,8 @@ pub(super) struct Dealt {
     pub taken: Taken,
     /// Its run.
     pub run: RunId,
+    /// Number of the attempt that it will be, as its task stands.
+    pub attempt: i32,
     /// What its session gets.
     pub chosen: Chosen,
 }
@@ -145,10 +147,12 @@ async fn give(
                 continue;
             };
             let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
-            let (chosen, agent) = match facts.get(&taken.task) {
+            let facts = facts.get(&taken.task);
+            let (chosen, agent) = match facts {
                 Some(facts) => choose(settings, rules, facts, taken.kind),
                 None => Default::default(),
             };
+            let before = facts.map_or(0, |facts| facts.attempt);
             if !offer.can_start(agent.as_deref()) {
                 back.push(taken.task.0);
                 continue;
@@ -156,6 +160,7 @@ async fn give(
             indices.pop_front();
             dealt.push(Dealt {
                 index,
+                attempt: before + i32::from(taken.kind.begins_attempt()),
                 taken,
                 run,
                 chosen,

@@ -83,6 +83,7 @@ mod attempts;
 mod deal;
 mod guard;
 mod laid;
+mod opens;
 mod order;
 mod sent;
 mod settings;
@@ -91,5 +92,6 @@ mod told;
 
 pub use crate::bus::Signals;
 pub use aged::KeptDays;
+pub use opens::Opens;
 pub use sent::Sent;
 pub use settings::{Notify, Settings};

@@ -85,8 +85,8 @@ async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
         }];
         // Without the lock, for which others would wait.
         let known = claim::known_workers(tx, &claims, false).await?;
-        let opened = claim::deal_out(tx, settings, &claims, known, claim::Look::Later).await?;
-        let (_, opened) = opened.unwrap_or_default();
+        let hand = claim::deal_out(tx, settings, &claims, known, claim::Look::Later).await?;
+        let (_, opened) = hand.open(tx, settings, &claims).await?.unwrap_or_default();
         for (_, opened) in &opened {
             sent(tx, settings, opened).await?;
             let reports = [report(&worker, opened)];

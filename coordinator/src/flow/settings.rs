@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::aged::KeptDays;
+use super::opens::Opens;
 use crate::domain::lifecycle::Bounds;
 use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub notify: Option<Notify>,
     /// What this process has read of the newest memory.
     pub tail: Arc<Tail>,
+    /// The dispatches that this process opened lately.
+    pub opens: Arc<Opens>,
     /// Where traces of what ended go, if anywhere.
     pub tracer: Option<Tracer>,
 }
@@ -119,6 +122,7 @@ impl Default for Settings {
             kept: KeptDays::default(),
             notify: None,
             tail: Arc::default(),
+            opens: Arc::default(),
             tracer: None,
         }
     }

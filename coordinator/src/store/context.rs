@@ -302,6 +302,8 @@ pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Hash
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct ModelFacts {
+    /// Number of the last attempt.
+    pub attempt: i32,
     pub pool: String,
     /// The agent that the task names, or its run.
     pub agent: Option<String>,
@@ -350,7 +352,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
              ) last
              group by fs.feature_id
            )
-           select t.id, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy as "model_strategy: Strategy", r.model as run_model, x.model as task_model,
+           select t.id, t.attempt, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy as "model_strategy: Strategy", r.model as run_model, x.model as task_model,
                   x.hinted_model as hint, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",
@@ -370,6 +372,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
         .into_iter()
         .map(|row| {
             let facts = ModelFacts {
+                attempt: row.attempt,
                 pool: row.pool,
                 agent: row.agent,
                 failures: row.failures,

@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::super::guard::{guarded, is_away};
+use super::super::opens::Place;
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use super::origin::{Sender, may_report, strangers};
@@ -29,10 +30,10 @@ pub struct Incoming {
     known: Option<Known>,
 }
 
-/// What doesn't change of a dispatch, and what its text says.
+/// Where its dispatch belongs, and what its text says.
 #[derive(Debug, Clone)]
 struct Known {
-    dispatch: Dispatch,
+    place: Place,
     sigils: Arc<Sigils>,
 }
 
@@ -50,15 +51,15 @@ impl Incoming {
     pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
         match &self.known {
             Some(known) => Arc::clone(&known.sigils),
-            None => Arc::new(said(settings, dispatch, &self.text)),
+            None => Arc::new(said(settings, Place::from(dispatch), &self.text)),
         }
     }
 }
 
-fn said(settings: &Settings, dispatch: &Dispatch, text: &str) -> Sigils {
+fn said(settings: &Settings, place: Place, text: &str) -> Sigils {
     let context = sigil::Context {
-        kind: dispatch.kind,
-        task_id: &dispatch.task.short(),
+        kind: place.kind,
+        task_id: &place.task.short(),
         model_tiers: &settings.tiers.names(),
     };
     sigil::parse(text, &context)
@@ -74,18 +75,39 @@ pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -
 }
 
 async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
-    let ids: Vec<Uuid> = batch.iter().map(|one| one.report.dispatch.0).collect();
-    let named = store::dispatch::read(&mut *db.acquire().await?, &ids).await?;
-    let named: HashMap<DispatchId, Dispatch> = named.into_iter().map(|d| (d.id, d)).collect();
+    let ids: Vec<DispatchId> = batch.iter().map(|one| one.report.dispatch).collect();
+    let places = places(db, settings, &ids).await?;
     for one in batch {
-        if let Some(dispatch) = named.get(&one.report.dispatch) {
+        if let Some(&place) = places.get(&one.report.dispatch) {
             one.known = Some(Known {
-                sigils: Arc::new(said(settings, dispatch, &one.text)),
-                dispatch: dispatch.clone(),
+                sigils: Arc::new(said(settings, place, &one.text)),
+                place,
             });
         }
     }
     Ok(())
+}
+
+/// Where these dispatches belong. Those are looked up that this process doesn't remember.
+async fn places(
+    db: &PgPool,
+    settings: &Settings,
+    ids: &[DispatchId],
+) -> sqlx::Result<HashMap<DispatchId, Place>> {
+    let remembered = ids
+        .iter()
+        .filter_map(|id| settings.opens.place(*id).map(|place| (*id, place)));
+    let mut places: HashMap<DispatchId, Place> = remembered.collect();
+    let others: Vec<Uuid> = ids
+        .iter()
+        .filter(|id| !places.contains_key(id))
+        .map(|id| id.0)
+        .collect();
+    if !others.is_empty() {
+        let read = store::dispatch::read(&mut *db.acquire().await?, &others).await?;
+        places.extend(read.iter().map(|dispatch| (dispatch.id, Place::from(dispatch))));
+    }
+    Ok(places)
 }
 
 /// What became of a report.
@@ -293,14 +315,16 @@ pub(in super::super) async fn within(
     signals: &mut Signals,
 ) -> sqlx::Result<Vec<Fate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
-    let known: Option<Vec<Dispatch>> = incoming
+    let known: Option<Vec<Place>> = incoming
         .iter()
-        .map(|one| one.known.as_ref().map(|known| known.dispatch.clone()))
+        .map(|one| one.known.as_ref().map(|known| known.place))
         .collect();
-    // Of these only what doesn't change is used.
     let named = match known {
         Some(known) => known,
-        None => store::dispatch::read(tx, &ids).await?,
+        None => {
+            let read = store::dispatch::read(tx, &ids).await?;
+            read.iter().map(Place::from).collect()
+        }
     };
     let features: BTreeSet<FeatureId> = named.iter().map(|d| d.feature).collect();
     let features = cascade::lock_features(tx, &features).await?;
