@@ -1,6 +1,6 @@
 //! `/healthz` lives, `/readyz` can do its work (DESIGN 8). Neither wants a token, and neither tells more than that.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::connection::State as Connection;
 use axum::Json;
@@ -33,7 +33,7 @@ pub async fn live() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Database and broker answer.
+/// Database and broker answer, and the loops move that everything waits for.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -51,6 +51,12 @@ pub async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     }
     if app.deps.bus.client.connection_state() != Connection::Connected {
         return Err(Problem::unavailable("the broker is not connected"));
+    }
+    if let Some((name, since)) = app.deps.pulse.standing(Instant::now()) {
+        let seconds = since.as_secs();
+        return Err(Problem::unavailable(format!(
+            "its loop `{name}` has done nothing for {seconds} s: see its log, and what holds locks in the database"
+        )));
     }
     Ok(Json(Health { status: "ready" }))
 }

@@ -43,7 +43,7 @@ impl Counted {
         let counts = Counts {
             totals: figures::totals(&mut conn).await?,
             ended: figures::ended(&mut conn).await?,
-            drifted: figures::drifted(&mut conn).await?,
+            drifted: i64::try_from(figures::drifted(&mut conn).await?.len()).unwrap_or(i64::MAX),
         };
         *last = Some((Instant::now(), fates.clone(), counts.clone()));
         Ok((fates, counts))

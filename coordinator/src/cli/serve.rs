@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -124,6 +125,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ways,
         bus,
         settings,
+        pulse: Arc::default(),
     };
     let stop = end_on_signal(shutdown.clone())?;
     let api = api::serve(deps.clone(), listener, shutdown.clone());

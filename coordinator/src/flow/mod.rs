@@ -24,6 +24,7 @@
 //! | [`operate`] | what people and a feature's end ask of branches: update, revert, merge |
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
+//! | [`recount`] | counters that are wrong are put right |
 //! | [`retention`] | refs of attempts go when their time is over |
 //! | [`steer`] | what people do to features and tasks |
 //! | [`upkeep`], [`library`] | the memory is kept in order, and what people do with it |
@@ -69,6 +70,7 @@ pub mod preview;
 pub mod ready;
 pub mod recall;
 pub mod recorded;
+pub mod recount;
 pub mod rehearsal;
 pub mod remove;
 pub mod rescue;

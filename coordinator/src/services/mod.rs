@@ -7,16 +7,18 @@
 //! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
 //! | `reports` | reports are taken in batches and settled |
 //! | `incoming` | a report is read, with what its text was cut into |
-//! | `ticks` | by the clock: tickets, rescue, runs' ends, plans, upkeep, retention, what is old, memory and its bounds, embeddings |
+//! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, what is old, memory and its bounds, embeddings |
 //! | `unread` | of reports that can't be read yet, one copy is kept |
 //! | `notices` | people outside are told that a run ended or that they are needed |
 //! | `traces` | a collector is told of what ended, where there is one |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
+//! | `pulse` | whether the loops that everything waits for move |
 
 mod archive;
 mod claims;
 mod incoming;
 mod notices;
+mod pulse;
 mod reports;
 mod requests;
 mod ticks;
@@ -24,6 +26,7 @@ mod traces;
 mod unread;
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -36,6 +39,8 @@ use crate::flow::claim::Connections;
 use crate::flow::{self, Settings};
 use crate::store;
 
+pub use pulse::Pulse;
+
 /// What every service works with.
 #[derive(Debug, Clone)]
 pub struct Deps {
@@ -47,6 +52,8 @@ pub struct Deps {
     pub bus: Bus,
     /// Times and limits.
     pub settings: Settings,
+    /// Whether the loops move.
+    pub pulse: Arc<Pulse>,
 }
 
 /// Connections that do nothing but one part of a task's way, see [`flow::rehearsal`].
@@ -147,6 +154,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     keep!("tickets", ticks::tickets);
     keep!("rescue", ticks::rescue);
     keep!("runs", ticks::runs);
+    keep!("recount", ticks::recount);
     keep!("plans", ticks::plans);
     keep!("upkeep", ticks::upkeep);
     keep!("retention", ticks::retention);

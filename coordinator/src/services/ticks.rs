@@ -32,10 +32,16 @@ const QUARANTINE: Duration = Duration::from_secs(30);
 const BOUNDS: Duration = Duration::from_secs(60);
 /// How often what is old is removed.
 const AGED: Duration = Duration::from_secs(10 * 60);
+/// How often counters are compared with the tasks that they count.
+const RECOUNT: Duration = Duration::from_secs(10 * 60);
 /// How often it is looked for attempt refs whose retention is over.
 const RETENTION: Duration = Duration::from_secs(60 * 60);
 /// Texts in parts are kept so long. Hours.
 const BLOB_HOURS: i32 = 48;
+/// The loops that have a pulse, as `/readyz` names them.
+const TICKETS: &str = "tickets";
+const RESCUE: &str = "rescue";
+const RUNS: &str = "runs";
 
 /// Ticks of one loop.
 struct Every {
@@ -69,11 +75,13 @@ fn every(period: Duration) -> Every {
 
 /// Tops tickets up. It fails when the streams are gone, and brings them back when it is started again.
 pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    deps.pulse.begin(TICKETS);
     deps.bus.ensure_streams().await?;
     let mut seconds = every(SECOND);
     let mut pools = BTreeSet::new();
     while tick(&mut seconds, shutdown).await {
         flow::ready::top_up(&deps.db, &deps.bus, &deps.settings, &mut pools).await?;
+        deps.pulse.beat(TICKETS);
     }
     Ok(())
 }
@@ -81,6 +89,7 @@ pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Resul
 /// Gives back what was lost. After a gap in which no renewal could be committed it waits one whole lease (DESIGN 2); only
 /// leases that were ended on purpose are taken back at once.
 pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    deps.pulse.begin(RESCUE);
     let mut seconds = every(SECOND);
     let mut patient_until = Instant::now() + deps.settings.lease;
     let mut last_good = Instant::now();
@@ -104,6 +113,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
                 }
                 database_time = Some(now);
                 deps.bus.emit(signals).await;
+                deps.pulse.beat(RESCUE);
             }
             Err(error) => tracing::warn!(%error, "leases could not be looked at"),
         }
@@ -113,10 +123,22 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
 
 /// Looks at the ends of runs, and lets go what waits for tasks that are over.
 pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    deps.pulse.begin(RUNS);
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
         // It holds a feature for which reports wait: over connections that have planned it.
         let (_, signals) = flow::finish::tick(&deps.ways.reports).await?;
+        deps.bus.emit(signals).await;
+        deps.pulse.beat(RUNS);
+    }
+    Ok(())
+}
+
+/// Puts counters right.
+pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(RECOUNT);
+    while tick(&mut rounds, shutdown).await {
+        let (_, signals) = flow::recount::tick(&deps.db).await?;
         deps.bus.emit(signals).await;
     }
     Ok(())

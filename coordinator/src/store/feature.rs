@@ -350,7 +350,7 @@ pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
         .await
 }
 
-/// The counters as a recount of the task rows gives them; equal to the stored ones, or it is an alarm.
+/// The counters as a recount of the task rows gives them; equal to the stored ones, or it is an alarm, if the feature is locked.
 pub async fn recount(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Counts> {
     let rows = sqlx::query!(
         r#"select state as "state: TaskState", count(*)::int as "n!" from tasks where feature_id = $1 group by state"#,

@@ -1,6 +1,7 @@
 //! Figures for who watches and who scales (DESIGN 4, 8): the same whichever coordinator is asked, and each look is bounded
 //! or reads a row a run or a feature.
 
+use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 
@@ -183,10 +184,10 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<Ended>> {
     .await
 }
 
-/// Of the newest running features, as far as they are of a usual size, how many have counters that a recount doesn't give. One
-/// statement sees counters and tasks of the same moment.
-pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<i64> {
-    sqlx::query_scalar!(
+/// Of the newest running features, as far as they are of a usual size, those whose counters a recount doesn't give. One statement sees
+/// counters and tasks of the same moment.
+pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<Vec<FeatureId>> {
+    let ids = sqlx::query_scalar!(
         r#"with chosen as materialized (
              select id, pending, blocked, done, failed, cancelled, skipped, needs_review
              from features
@@ -203,7 +204,7 @@ pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<i64> {
              where feature_id = any(array(select id from chosen))
              group by feature_id
            )
-           select count(*) as "n!"
+           select f.id as "id!"
            from chosen f
            left join counted c on c.feature_id = f.id
            where (f.pending, f.blocked, f.done, f.failed, f.cancelled, f.skipped, f.needs_review)
@@ -213,6 +214,7 @@ pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<i64> {
         RECOUNTED_TASKS,
         RECOUNTED,
     )
-    .fetch_one(conn)
-    .await
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(FeatureId).collect())
 }

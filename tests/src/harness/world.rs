@@ -181,6 +181,7 @@ impl World {
             db,
             bus,
             settings: self.settings.clone(),
+            pulse: Arc::default(),
         };
         let task = tokio::spawn(services::serve(deps, shutdown.clone()));
         self.coordinators.push((shutdown, task));

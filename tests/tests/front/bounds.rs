@@ -1,5 +1,6 @@
 //! What is too much for a row, a clock or a message is refused with what to do, wherever it comes in.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_coordinator::api;
@@ -91,6 +92,7 @@ async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
         ways: Ways::shared(&world.db),
         bus: world.bus.clone(),
         settings: world.settings.clone(),
+        pulse: Arc::default(),
     };
     let shutdown = CancellationToken::new();
     let head = Duration::from_millis(200);

@@ -1,5 +1,7 @@
 //! An API that listens, and somebody who calls it.
 
+use std::sync::Arc;
+
 use ralph_coordinator::api;
 use ralph_coordinator::services::{Deps, Ways};
 use ralph_coordinator::store::access::{self, Role};
@@ -36,6 +38,7 @@ impl Api {
             ways: Ways::shared(&world.db),
             bus: world.bus.clone(),
             settings: world.settings.clone(),
+            pulse: Arc::default(),
         };
         let server = tokio::spawn(api::serve(deps, listener, shutdown.clone()));
         ralph_shared::tls::install();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use ralph_coordinator::flow;
 use ralph_tests::harness::{World, until};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -102,7 +103,7 @@ async fn who_waits_for_a_count_keeps_no_connection_from_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counters_that_a_recount_does_not_give_are_told() {
+async fn counters_that_a_recount_does_not_give_are_told_and_put_right() {
     let world = World::start().await.unwrap();
     let api = Api::start(&world).await;
     api.submit("f", "- {key: a, title: A}\n- {key: b, title: B, after: [a]}\n")
@@ -117,5 +118,16 @@ async fn counters_that_a_recount_does_not_give_are_told() {
     let api = Api::start(&world).await;
     has(&figures(&api).await, "ralph_counters_drifted 1");
     api.stop().await;
+
+    let counts = async || -> (i32, i32) {
+        sqlx::query_as("select pending, blocked from features")
+            .fetch_one(&world.db)
+            .await
+            .unwrap()
+    };
+    assert_eq!(counts().await, (2, 1));
+    assert_eq!(flow::recount::tick(&world.db).await.unwrap().0, 1);
+    assert_eq!(counts().await, (1, 1));
+    assert_eq!(flow::recount::tick(&world.db).await.unwrap().0, 0);
     world.stop().await;
 }

@@ -37,6 +37,7 @@ mod pager;
 mod pauses;
 mod questions;
 mod rate;
+mod ready;
 mod remembered;
 mod restart;
 mod retention;

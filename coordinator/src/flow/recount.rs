@@ -1,0 +1,43 @@
+//! Counters equal a recount; one that doesn't is an error of ours, and is put right before a run ends too soon or never (DESIGN 2).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::FeatureId;
+use sqlx::PgPool;
+
+use super::guard::guarded;
+use super::{Signals, cascade, finish};
+use crate::store;
+
+/// Counts the tasks of running features whose counters say something else. Returns how many were put right.
+pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
+    let mut signals = Signals::default();
+    let drifted = store::figures::drifted(&mut *db.acquire().await?).await?;
+    let mut mended = 0;
+    for feature in drifted {
+        let (is_mended, more) = guarded(recount(db, feature)).await?;
+        mended += usize::from(is_mended);
+        signals.merge(more);
+    }
+    Ok((mended, signals))
+}
+
+async fn recount(db: &PgPool, feature: FeatureId) -> sqlx::Result<(bool, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
+    let Some(held) = features.get_mut(&feature) else {
+        return Ok((false, signals));
+    };
+    // Nobody moves a task of it between its states now, but for claims, which change no counter.
+    let counted = store::feature::recount(&mut tx, feature).await?;
+    if held.counts == counted {
+        return Ok((false, signals));
+    }
+    tracing::error!(%feature, name = held.name, said = ?held.counts, ?counted, "the counters of a feature were wrong; please report this");
+    held.counts = counted;
+    finish::check(&mut tx, &mut features, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    tx.commit().await?;
+    Ok((true, signals))
+}
