@@ -132,7 +132,7 @@ impl Spool {
         let path = self.path(dispatch);
         let gone = match settlement {
             Settlement::Applied | Settlement::Superseded => fs::remove_file(&path),
-            Settlement::UnknownDispatch => fs::rename(
+            Settlement::UnknownDispatch | Settlement::Unknown => fs::rename(
                 &path,
                 self.dir.join("refused").join(format!("{}.json", dispatch.0)),
             ),

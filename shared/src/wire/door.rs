@@ -21,6 +21,9 @@ pub enum Door {
     Version,
     /// It started, but did not answer the handshake in time.
     Silent,
+    /// A failure of a later release.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Whom such a failure concerns.
@@ -37,9 +40,12 @@ impl Door {
     pub fn concerns(self) -> Concerns {
         match self {
             Self::RateLimit | Self::Overload => Concerns::Account,
-            Self::NotFound | Self::ExitsAtOnce | Self::Authentication | Self::Version | Self::Silent => {
-                Concerns::Agent
-            }
+            Self::NotFound
+            | Self::ExitsAtOnce
+            | Self::Authentication
+            | Self::Version
+            | Self::Silent
+            | Self::Unknown => Concerns::Agent,
         }
     }
 
@@ -53,6 +59,7 @@ impl Door {
             Self::Overload => "overload",
             Self::Version => "version",
             Self::Silent => "silent",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -66,6 +73,7 @@ impl Door {
             Self::Overload => "is overloaded",
             Self::Version => "speaks another protocol version",
             Self::Silent => "doesn't answer",
+            Self::Unknown => "fails before its session",
         }
     }
 }
@@ -74,7 +82,9 @@ impl std::str::FromStr for Door {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        serde_json::from_value(word.into()).map_err(|_| format!("`{word}` is no door"))
+        let door = serde_json::from_value(word.into()).ok();
+        door.filter(|door: &Self| door.as_str() == word)
+            .ok_or_else(|| format!("`{word}` is no door"))
     }
 }
 
@@ -112,9 +122,13 @@ mod tests {
             Door::Overload,
             Door::Version,
             Door::Silent,
+            Door::Unknown,
         ] {
             assert_eq!(serde_json::to_value(door).unwrap(), door.as_str());
             assert_eq!(door.as_str().parse(), Ok(door));
         }
+        // What a later release says is read, so that the message that says it is.
+        assert_eq!(serde_json::from_str::<Door>("\"shy\"").unwrap(), Door::Unknown);
+        assert!("shy".parse::<Door>().is_err());
     }
 }

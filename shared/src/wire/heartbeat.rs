@@ -41,6 +41,9 @@ pub enum Settlement {
     Superseded,
     /// Nobody knows the dispatch (a database was replaced, say): the worker keeps a copy aside and forgets it.
     UnknownDispatch,
+    /// An end of a later release: the worker keeps a copy aside as well.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A dispatch that needs no more care by the worker.

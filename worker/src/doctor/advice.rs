@@ -51,7 +51,9 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
                 "make sure that `{by_hand}` speaks ACP on its standard input and output: many agents need an argument \
                  for that (`acp`, `--acp`, `--experimental-acp`){sandbox}"
             ),
-            Door::ExitsAtOnce => format!("run `{by_hand}` by hand and see what it says{sandbox}"),
+            Door::ExitsAtOnce | Door::Unknown => {
+                format!("run `{by_hand}` by hand and see what it says{sandbox}")
+            }
         },
         Ended::Workspace { .. } => "see the message: the folder or the sandbox could not be made".to_owned(),
         _ => format!("run `{by_hand}` by hand and see what it says, or update it{sandbox}"),
