@@ -71,8 +71,7 @@ pub(super) const ALL_FIELDS: [Weighing; 4] = [
     weighing(Field::Tags, 1.2, 0.3),
 ];
 /// Where a change was.
-pub(super) const PLACE_FIELDS: [Weighing; 2] =
-    [weighing(Field::Place, 1.0, 0.6), weighing(Field::Tags, 1.0, 0.3)];
+pub(super) const PLACE_FIELDS: [Weighing; 1] = [weighing(Field::Place, 1.0, 0.6)];
 
 /// Weighted words, to be looked up once for each word of an entry. Most words of an entry are none of them.
 #[derive(Debug, Clone)]

@@ -67,6 +67,11 @@ fn stem(path: &str) -> &str {
     }
 }
 
+/// Neighbouring words.
+pub(super) fn pairs(words: &[Word]) -> impl Iterator<Item = (Word, Word)> {
+    words.windows(2).map(|pair| (pair[0], pair[1]))
+}
+
 fn distinct<T: Ord>(words: Vec<T>) -> Vec<T> {
     words.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -97,11 +102,21 @@ impl Analysed {
         [&self.names, &self.stems].into_iter().flatten().copied()
     }
 
-    /// Neighbouring words of title and body.
+    /// Neighbouring words of title and body, and of the paths.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Word, Word)> {
+        self.text_pairs().chain(self.place_pairs())
+    }
+
+    /// Neighbouring words of title and body.
+    pub(super) fn text_pairs(&self) -> impl Iterator<Item = (Word, Word)> {
         [&self.title, &self.body]
             .into_iter()
-            .flat_map(|words| words.windows(2).map(|pair| (pair[0], pair[1])))
+            .flat_map(|words| pairs(words))
+    }
+
+    /// Neighbouring words of the paths.
+    pub(super) fn place_pairs(&self) -> impl Iterator<Item = (Word, Word)> {
+        pairs(&self.place)
     }
 }
 

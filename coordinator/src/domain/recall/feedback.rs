@@ -18,7 +18,7 @@ const COMMON: f64 = 0.1;
 const FEW: i64 = 5;
 /// Files that ask for further candidates.
 const ASKED_FILES: usize = 30;
-/// After so many days an entry has lost half of its freshness.
+/// After so many days a first hit has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 450.0;
 /// What freshness can change about a first hit.
 const FRESHNESS: f64 = 0.3;
@@ -73,10 +73,10 @@ impl FileWeights {
     }
 }
 
-/// How fresh an entry is at `now`: 1 new, 1/2 after 15 months.
-pub(super) fn freshness(now: OffsetDateTime, created_at: OffsetDateTime) -> f64 {
+/// How fresh an entry is at `now`: 1 new, 1/2 after `half_life_days`.
+pub(super) fn freshness(now: OffsetDateTime, created_at: OffsetDateTime, half_life_days: f64) -> f64 {
     let days = (now - created_at).as_seconds_f64().max(0.0) / 86_400.0;
-    (-days / HALF_LIFE_DAYS).exp2()
+    (-days / half_life_days).exp2()
 }
 
 /// The rarity of each asked word.
@@ -110,7 +110,7 @@ pub fn first_hits<'a>(
         .iter()
         .map(|doc| {
             let score = bm25(&terms, stats, &doc.words, &ALL_FIELDS);
-            let fresh = 1.0 - FRESHNESS + FRESHNESS * freshness(now, doc.created_at);
+            let fresh = 1.0 - FRESHNESS + FRESHNESS * freshness(now, doc.created_at, HALF_LIFE_DAYS);
             (score * fresh, score, *doc)
         })
         .filter(|(_, score, _)| *score > 0.0)

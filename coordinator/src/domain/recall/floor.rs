@@ -9,7 +9,7 @@ pub const CALIBRATION_DOCS: i64 = 100;
 /// From so many entries on, the calibrated floor holds alone.
 const TRUSTED_DOCS: i64 = 500;
 /// Share of its own entries that a memory may leave unanswered.
-const UNANSWERED: f64 = 0.09;
+const UNANSWERED: f64 = 0.08;
 /// The floor of a small memory: one of the title's words, and something more.
 const SMALL: f64 = 2.0;
 
@@ -65,7 +65,7 @@ mod tests {
         check(300, Some(6.0), 4.0);
         check(500, Some(6.0), 6.0);
         check(1_000_000, Some(6.0), 6.0);
-        assert_eq!(quantile_floor((0..100).map(f64::from).collect()), Some(9.0));
+        assert_eq!(quantile_floor((0..100).map(f64::from).collect()), Some(8.0));
         assert_eq!(quantile_floor(Vec::new()), None);
     }
 }

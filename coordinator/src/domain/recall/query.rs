@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bm25::Stats;
-use super::doc::Analysed;
+use super::doc::{Analysed, pairs};
 use super::key::{Part, Scope};
 use super::words::{Word, names, words};
 
@@ -133,7 +133,7 @@ impl Query {
     pub(super) fn pairs(&self) -> impl Iterator<Item = (Word, Word)> {
         [&self.title, &self.text]
             .into_iter()
-            .flat_map(|words| words.windows(2).map(|pair| (pair[0], pair[1])))
+            .flat_map(|words| pairs(words))
     }
 }
 

@@ -102,6 +102,42 @@ fn entries_about_the_files_of_the_first_hits_help_as_well() {
 }
 
 #[test]
+fn an_entry_is_known_by_the_company_of_its_files() {
+    let memory = Memory::of(&[
+        ("Serial numbers wrap around", "", &["src/zone/serial.rs"], 1),
+        ("Keep it sorted", "", &["src/zone/serial.rs"], 1),
+        ("Keep it plain", "", &["app/button.ts"], 1),
+    ]);
+    let ranking = memory.asked("Compare serial numbers", "");
+    let kin: HashMap<u128, f64> = ranking
+        .hits
+        .iter()
+        .map(|hit| (hit.entry.as_u128(), hit.parts.kin))
+        .collect();
+    assert!(kin[&2] == 1.0 && kin[&1] < 0.1 && kin[&3] == 0.0, "{kin:?}");
+}
+
+#[test]
+fn a_title_counts_by_how_much_of_it_the_question_says() {
+    let memory = Memory::of(&[
+        ("Serial numbers", "", &[], 1),
+        ("Serial numbers of invoices in French", "", &[], 1),
+    ]);
+    let ranking = memory.asked("Compare serial numbers", "");
+    let titles: Vec<f64> = ranking.hits.iter().map(|hit| hit.parts.title).collect();
+    assert!(titles[0] == 1.0 && titles[1] < 0.5, "{titles:?}");
+}
+
+#[test]
+fn neighbours_in_a_path_are_found() {
+    let memory = Memory::of(&[
+        ("One", "", &["src/edit/bulk.rs"], 1),
+        ("Other", "", &["src/bulk_edit.rs"], 1),
+    ]);
+    assert_eq!(memory.best("The bulk edit fails", 1), [2]);
+}
+
+#[test]
 fn of_two_alike_the_newer_one_is_first() {
     let memory = Memory::of(&[
         ("Retry with jitter", "one", &["a.rs"], 900),
