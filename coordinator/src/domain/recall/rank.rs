@@ -87,6 +87,133 @@ pub struct Ranking {
     pub confidence: f64,
 }
 
+/// A question with what is known of its words, to be held against candidates.
+struct Asked<'a> {
+    query: &'a Query,
+    scope: Scope,
+    stats: &'a Stats,
+    rarity: HashMap<Word, f64>,
+    /// Rarity of a word that is nowhere.
+    rarest: f64,
+    pairs: BTreeSet<Pair>,
+    /// Rarity of its names.
+    names: HashMap<Word, f64>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(query: &'a Query, scope: Scope, stats: &'a Stats) -> Self {
+        let names = query.names.iter().map(|name| {
+            let entries = stats.entries_with(scope, Part::Name, *name);
+            (*name, stats.rarity(entries))
+        });
+        Self {
+            rarity: rarities(query, scope, stats),
+            rarest: stats.rarity(0),
+            pairs: query.pairs().collect(),
+            names: names.collect(),
+            query,
+            scope,
+            stats,
+        }
+    }
+
+    fn rare(&self, word: &Word) -> f64 {
+        self.rarity.get(word).copied().unwrap_or(0.0)
+    }
+
+    /// The words of an entry, where rare ones count as much as `rarity` says.
+    fn words(&self, docs: &[&Doc], rarity: &HashMap<Word, f64>) -> Vec<f64> {
+        let terms = Terms::new(&self.query.weights, rarity);
+        let words = docs
+            .iter()
+            .map(|doc| bm25(&terms, self.stats, &doc.words, &ALL_FIELDS));
+        words.collect()
+    }
+
+    /// The rarity of words, rare ones rarer still.
+    fn rarer(&self) -> HashMap<Word, f64> {
+        let rarer = |rare: f64| rare * (rare / self.rarest).sqrt();
+        self.rarity
+            .iter()
+            .map(|(word, rare)| (*word, rarer(*rare)))
+            .collect()
+    }
+
+    /// Its words and pairs in the paths of entries.
+    fn places(&self, docs: &[&Doc]) -> Vec<f64> {
+        // A path is short: a word that the question repeats isn't said more often there.
+        let once = self
+            .query
+            .weights
+            .iter()
+            .map(|(word, weight)| (*word, weight.sqrt()));
+        let terms = Terms::new(&once.collect(), &self.rarity);
+        let of = |doc: &&Doc| {
+            bm25(&terms, self.stats, &doc.words, &PLACE_FIELDS) + self.shared_pairs(doc.words.place_pairs())
+        };
+        docs.iter().map(of).collect()
+    }
+
+    fn shared_pairs(&self, of: impl Iterator<Item = Pair>) -> f64 {
+        let shared: BTreeSet<Pair> = of.filter(|pair| self.pairs.contains(pair)).collect();
+        let rare = shared
+            .iter()
+            .map(|(one, other)| self.rare(one) + self.rare(other));
+        rare.sum()
+    }
+
+    /// Its names that an entry has. One of a single word counts `single`.
+    fn shared_names(&self, doc: &Doc, single: f64) -> f64 {
+        let has: BTreeSet<Word> = doc.words.all_names().collect();
+        let shared = has.iter().filter_map(|name| {
+            let share = if self.query.weights.contains_key(name) {
+                single
+            } else {
+                1.0
+            };
+            Some(share * self.names.get(name)?)
+        });
+        shared.sum()
+    }
+
+    /// What an answer rests on whose best hits are `top`; `shared` says how much of the first hits' files each candidate shares.
+    fn evidence(&self, docs: &[&Doc], top: &[usize], shared: &[f64]) -> Evidence {
+        let title: BTreeMap<Word, f64> = counts(&self.query.title)
+            .into_iter()
+            .map(|(word, count)| (word, count as f64))
+            .collect();
+        let hits = || top.iter().map(|at| docs[*at]);
+        Evidence {
+            best: self.words(docs, &self.rarity).into_iter().fold(0.0, f64::max),
+            coverage: mean(hits().map(|doc| covered(&self.query.weights, &self.rarity, doc))),
+            title: hits()
+                .map(|doc| covered(&title, &self.rarity, doc))
+                .fold(0.0, f64::max),
+            unknown: self.unknown(),
+            shared: top.iter().map(|at| shared[*at]).sum(),
+            pairs: hits()
+                .next()
+                .map_or(0.0, |doc| self.shared_pairs(doc.words.text_pairs())),
+            names: hits().map(|doc| self.shared_names(doc, 1.0)).fold(0.0, f64::max),
+            rarest: self.rarest,
+        }
+    }
+
+    /// Share of its weight that the memory has never seen.
+    fn unknown(&self) -> f64 {
+        let weights = self.query.weights.iter();
+        let weights = weights.map(|(word, weight)| (word, weight * self.rare(word)));
+        let (mut all, mut unknown) = (0.0, 0.0);
+        for (word, weight) in weights {
+            all += weight;
+            if self.stats.entries_with(self.scope, Part::Word, *word) == 0 {
+                unknown += weight;
+            }
+        }
+        if all > 0.0 { unknown / all } else { 0.0 }
+    }
+}
+
 /// Ranks candidates, each once.
 pub fn rank(
     query: &Query,
@@ -96,95 +223,46 @@ pub fn rank(
     files: &FileWeights,
     now: OffsetDateTime,
 ) -> Ranking {
-    let rarity = rarities(query, scope, stats);
-    let rarest = stats.rarity(0);
-    let rare = |word: &Word| rarity.get(word).copied().unwrap_or(0.0);
-    let rarer = rarity
-        .iter()
-        .map(|(word, rare)| (*word, rare * (rare / rarest).sqrt()));
-    let terms = Terms::new(&query.weights, &rarer.collect());
-    let words: Vec<f64> = docs
-        .iter()
-        .map(|doc| bm25(&terms, stats, &doc.words, &ALL_FIELDS))
-        .collect();
+    let asked = Asked::new(query, scope, stats);
+    let words = asked.words(docs, &asked.rarer());
     let best = words.iter().copied().fold(0.0, f64::max);
     if best <= 0.0 {
         return Ranking::default();
     }
-    let pairs: BTreeSet<Pair> = query.pairs().collect();
-    let shared_pairs = |of: &mut dyn Iterator<Item = Pair>| -> f64 {
-        let shared: BTreeSet<Pair> = of.filter(|pair| pairs.contains(pair)).collect();
-        shared.iter().map(|(one, other)| rare(one) + rare(other)).sum()
-    };
-    // A path is short: a word that the question repeats isn't said more often there.
-    let once = query.weights.iter().map(|(word, weight)| (*word, weight.sqrt()));
-    let place_terms = Terms::new(&once.collect(), &rarity);
-    let in_place = |doc: &Doc| -> f64 {
-        bm25(&place_terms, stats, &doc.words, &PLACE_FIELDS) + shared_pairs(&mut doc.words.place_pairs())
-    };
-    let names: HashMap<Word, f64> = query
-        .names
-        .iter()
-        .map(|name| {
-            let share = if query.weights.contains_key(name) {
-                SINGLE_NAME
-            } else {
-                1.0
-            };
-            (
-                *name,
-                share * stats.rarity(stats.entries_with(scope, Part::Name, *name)),
-            )
-        })
-        .collect();
-    let in_names = |doc: &Doc| -> f64 {
-        let shared: BTreeSet<Word> = doc
-            .words
-            .all_names()
-            .filter(|name| names.contains_key(name))
-            .collect();
-        shared.iter().filter_map(|name| names.get(name)).sum()
-    };
     let raw = |of: &dyn Fn(&Doc) -> f64| -> Vec<f64> { docs.iter().map(|doc| of(doc)).collect() };
-    let place = raw(&in_place);
-    let paired = raw(&|doc| shared_pairs(&mut doc.words.pairs()));
-    let named = raw(&in_names);
+    let place = asked.places(docs);
+    let paired = raw(&|doc| asked.shared_pairs(doc.words.pairs()));
+    let named = raw(&|doc| asked.shared_names(doc, SINGLE_NAME));
     let filed = raw(&|doc| files.shared_files(doc));
+    let foldered = raw(&|doc| files.shared_folders(&doc.words));
     let titled = titles_said(query, docs);
     let kin = kin(docs, &words, best);
-    let foldered = raw(&|doc| files.shared_folders(&doc.words));
     let relative = |values: &[f64], at: usize| {
         let most = values.iter().copied().fold(0.0, f64::max);
         if most > 0.0 { values[at] / most } else { 0.0 }
     };
-    let mut hits: Vec<(usize, Hit)> = docs
-        .iter()
-        .enumerate()
-        .map(|(at, doc)| {
-            let parts = Parts {
-                words: words[at] / best,
-                place: relative(&place, at),
-                title: titled[at],
-                pairs: relative(&paired, at),
-                names: relative(&named, at),
-                files: relative(&filed, at),
-                kin: relative(&kin, at),
-                folders: relative(&foldered, at),
-                freshness: freshness(now, doc.created_at, HALF_LIFE_DAYS),
-                breadth: (doc.words.files.len() as f64).ln_1p(),
-                meaning: 0.0,
-            };
-            let score = parts.fused();
-            (
-                at,
-                Hit {
-                    entry: doc.entry,
-                    score,
-                    parts,
-                },
-            )
-        })
-        .collect();
+    let hit = |(at, doc): (usize, &&Doc)| {
+        let parts = Parts {
+            words: words[at] / best,
+            place: relative(&place, at),
+            title: titled[at],
+            pairs: relative(&paired, at),
+            names: relative(&named, at),
+            files: relative(&filed, at),
+            kin: relative(&kin, at),
+            folders: relative(&foldered, at),
+            freshness: freshness(now, doc.created_at, HALF_LIFE_DAYS),
+            breadth: (doc.words.files.len() as f64).ln_1p(),
+            meaning: 0.0,
+        };
+        let hit = Hit {
+            entry: doc.entry,
+            score: parts.fused(),
+            parts,
+        };
+        (at, hit)
+    };
+    let mut hits: Vec<(usize, Hit)> = docs.iter().enumerate().map(hit).collect();
     hits.sort_by(|(_, one), (_, other)| {
         other
             .score
@@ -192,36 +270,7 @@ pub fn rank(
             .then(other.entry.cmp(&one.entry))
     });
     let top: Vec<usize> = hits.iter().take(LOOKED_AT).map(|(at, _)| *at).collect();
-    let title: BTreeMap<Word, f64> = counts(&query.title)
-        .into_iter()
-        .map(|(word, count)| (word, count as f64))
-        .collect();
-    let whole_names = |doc: &Doc| -> f64 {
-        let shared: BTreeSet<Word> = doc.words.all_names().collect();
-        let shared = shared.iter().filter(|name| names.contains_key(name));
-        shared
-            .map(|name| stats.rarity(stats.entries_with(scope, Part::Name, *name)))
-            .sum()
-    };
-    let plain_terms = Terms::new(&query.weights, &rarity);
-    let plain = docs
-        .iter()
-        .map(|doc| bm25(&plain_terms, stats, &doc.words, &ALL_FIELDS));
-    let evidence = Evidence {
-        best: plain.fold(0.0, f64::max),
-        coverage: mean(top.iter().map(|at| covered(&query.weights, &rarity, docs[*at]))),
-        title: top
-            .iter()
-            .map(|at| covered(&title, &rarity, docs[*at]))
-            .fold(0.0, f64::max),
-        unknown: unknown(query, scope, stats, &rarity),
-        shared: top.iter().map(|at| filed[*at]).sum(),
-        pairs: top
-            .first()
-            .map_or(0.0, |at| shared_pairs(&mut docs[*at].words.text_pairs())),
-        names: top.iter().map(|at| whole_names(docs[*at])).fold(0.0, f64::max),
-        rarest,
-    };
+    let evidence = asked.evidence(docs, &top, &filed);
     Ranking {
         hits: hits.into_iter().map(|(_, hit)| hit).collect(),
         confidence: evidence.confidence(),
@@ -321,16 +370,4 @@ fn covered(weights: &BTreeMap<Word, f64>, rarity: &HashMap<Word, f64>, doc: &Doc
         .map(|(word, w)| weight(word, w))
         .sum();
     if all > 0.0 { covered / all } else { 0.0 }
-}
-
-fn unknown(query: &Query, scope: Scope, stats: &Stats, rarity: &HashMap<Word, f64>) -> f64 {
-    let weight = |word: &Word, weight: &f64| weight * rarity.get(word).copied().unwrap_or(0.0);
-    let all: f64 = query.weights.iter().map(|(word, w)| weight(word, w)).sum();
-    let unknown: f64 = query
-        .weights
-        .iter()
-        .filter(|(word, _)| stats.entries_with(scope, Part::Word, **word) == 0)
-        .map(|(word, w)| weight(word, w))
-        .sum();
-    if all > 0.0 { unknown / all } else { 0.0 }
 }
