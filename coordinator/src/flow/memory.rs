@@ -49,6 +49,9 @@ pub(super) struct Remembered {
     stuck_threshold: i16,
 }
 
+/// Which entry stands behind what is told, and its score; `None` for what isn't recalled.
+type Recollected = Option<(Uuid, f64)>;
+
 /// A journal entry of the batch. Prompts that show it share what is told of it.
 #[derive(Debug)]
 struct Journaled {
@@ -367,7 +370,7 @@ impl Remembered {
         run: &Run,
         alone: bool,
         picked: &Picked,
-    ) -> (Vec<Arc<prompt::SharedEntry>>, Vec<Option<(Uuid, f64)>>) {
+    ) -> (Vec<Arc<prompt::SharedEntry>>, Vec<Recollected>) {
         let of_run = |one: &&Journaled| {
             let entry = &one.entry;
             entry.feature == task.feature && entry.run == run.id.0 && (!alone || entry.task == task.task)
