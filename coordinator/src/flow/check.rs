@@ -7,7 +7,7 @@ use ralph_shared::sigil::{self, Verdict};
 use ralph_shared::wire::{CheckRequest, Survey, Text, Work};
 use sqlx::{PgConnection, PgPool};
 
-use super::{Settings, agent_graph, claim, context, survey};
+use super::{Settings, agent_graph, context, hand, survey};
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -34,7 +34,7 @@ pub async fn renew(
     if surveyed.files + surveyed.stale + surveyed.back == 0 {
         return Ok(None);
     }
-    let (mut assignments, sent) = context::build(db, settings, &[claim::reopened(&dispatch)]).await?;
+    let (mut assignments, sent) = context::build(db, settings, &[hand::reopened(&dispatch)]).await?;
     let Some(Work::Session(order)) = assignments.remove(&dispatch.id).map(|assignment| assignment.work)
     else {
         return Ok(None);

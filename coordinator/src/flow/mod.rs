@@ -7,7 +7,7 @@
 //! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
-//! | [`claim`], `deal`, `slots` | free slots get the best ready tasks, dispatches and leases |
+//! | [`claim`], `hand`, `deal`, `slots` | free slots get the best ready tasks, dispatches and leases |
 //! | [`hold`] | tasks that change the same are kept apart, where the feature asks for it |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
@@ -84,6 +84,7 @@ mod ask;
 mod attempts;
 mod deal;
 mod guard;
+mod hand;
 mod laid;
 mod opens;
 mod order;

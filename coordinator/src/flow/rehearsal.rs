@@ -14,9 +14,9 @@ use tracing::subscriber::NoSubscriber;
 use uuid::Uuid;
 
 use super::apply::{self, Incoming};
-use super::claim::{self, Opened};
+use super::claim::Opened;
 use super::submit::{self, Start, Submission, Submitted, TaskDefaults};
-use super::{Sent, Settings, Signals, context};
+use super::{Sent, Settings, Signals, context, hand};
 use crate::domain::graph::{self, Limits};
 use crate::domain::run::RunSettings;
 use crate::domain::strategy::Strategy;
@@ -84,9 +84,9 @@ async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
             wait_ms: 0,
         }];
         // Without the lock, for which others would wait.
-        let known = claim::known_workers(tx, &claims, false).await?;
-        let hand = claim::deal_out(tx, settings, &claims, known, claim::Look::Later).await?;
-        let (_, opened) = hand.open(tx, settings, &claims).await?.unwrap_or_default();
+        let known = hand::known_workers(tx, &claims, false).await?;
+        let dealt = hand::deal_out(tx, settings, &claims, known, hand::Look::Later).await?;
+        let (_, opened) = dealt.open(tx, settings, &claims).await?.unwrap_or_default();
         for (_, opened) in &opened {
             sent(tx, settings, opened).await?;
             let reports = [report(&worker, opened)];

@@ -1,0 +1,308 @@
+//! What a batch of claims gets: tasks are dealt first, which tells what their assignments are made of; then their dispatches are opened
+//! within the same transaction, under the lock on claims.
+
+use std::collections::{HashMap, HashSet};
+
+use ralph_shared::ids::{DispatchId, FeatureId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Settings;
+use super::claim::Opened;
+use super::deal::{Asking, Dealt, deal};
+use super::opens::Place;
+use crate::domain::door::Standing;
+use crate::domain::strategy;
+use crate::store;
+use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
+use crate::store::door::Account;
+use crate::store::worker::Claimer;
+
+/// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// When it is looked whether claims were answered before. Hardly any was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Before anything is taken.
+    First,
+    /// Once they are dealt to: for those that got nothing, and where a dispatch stands already.
+    Later,
+}
+
+/// Answers, and what was opened with the index of its claim.
+pub(super) type Open = (Vec<ClaimAnswer>, Vec<(usize, Opened)>);
+
+/// The workers that claim, by name, and the accounts that are not open.
+pub(super) type Known = (HashMap<String, Claimer>, Vec<Account>);
+
+/// What a batch of claims gets, once it is opened.
+#[derive(Debug)]
+pub(super) struct Hand {
+    answers: Vec<ClaimAnswer>,
+    /// What is to be opened.
+    fresh: Vec<Dealt>,
+    new: Vec<NewDispatch>,
+    /// What claims that were answered before get again.
+    before: Vec<(usize, Opened)>,
+    /// Claims that got nothing, of which it isn't known yet whether they were answered before.
+    unknown: Vec<usize>,
+    /// Claims that came twice, each with its first one.
+    repeated: Vec<(usize, usize)>,
+}
+
+/// Takes tasks for claims, under the lock on claims.
+pub(super) async fn deal_out(
+    tx: &mut PgConnection,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    (known, accounts): Known,
+    look: Look,
+) -> sqlx::Result<Hand> {
+    let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
+    let mut before = Vec::new();
+    let waits = accounts.iter().filter(|one| one.standing != Standing::Free);
+    let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
+    let mut free = Vec::new();
+    // One that was sent again while it waited here gets what its first one gets.
+    let mut first: HashMap<DispatchId, usize> = HashMap::new();
+    let mut repeated = Vec::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let first_one = *first.entry(claim.claim).or_insert(index);
+        if first_one != index {
+            repeated.push((index, first_one));
+            continue;
+        }
+        match known.get(claim.worker.as_str()) {
+            Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
+            None => answers[index] = ClaimAnswer::SayHello,
+            Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
+            Some(worker) => {
+                if worker.accounts.values().any(|account| waiting.contains(account)) {
+                    // A ticket may be for what it can't start now: it asks again by itself.
+                    answers[index] = not_now("an account that its agents use waits");
+                }
+                free.push(index);
+            }
+        }
+    }
+    if look == Look::First {
+        free = asked_before(tx, claims, free, &mut answers, &mut before).await?;
+    }
+    let asking = Asking {
+        claims,
+        known: &known,
+    };
+    let fresh = deal(tx, settings, asking, free.clone(), &accounts).await?;
+    if look == Look::Later {
+        let dealt: HashSet<usize> = fresh.iter().map(|dealt| dealt.index).collect();
+        free.retain(|index| !dealt.contains(index));
+    } else {
+        free.clear();
+    }
+    Ok(Hand {
+        answers,
+        new: new_dispatches(claims, &fresh),
+        fresh,
+        before,
+        unknown: free,
+        repeated,
+    })
+}
+
+impl Hand {
+    /// What will be opened, unless a task changes meanwhile.
+    pub(super) fn planned(&self) -> Vec<Opened> {
+        let before = self.before.iter().map(|(_, opened)| opened.clone());
+        let fresh = self.fresh.iter().zip(&self.new);
+        before
+            .chain(fresh.map(|(dealt, new)| opened(dealt, new, dealt.attempt)))
+            .collect()
+    }
+
+    /// Where that belongs.
+    pub(super) fn places(&self) -> Vec<(DispatchId, Place)> {
+        let new = self.new.iter().map(|new| {
+            let place = Place {
+                task: new.task,
+                feature: new.feature,
+                run: new.run,
+                kind: new.kind,
+            };
+            (new.id, place)
+        });
+        new.collect()
+    }
+
+    /// Opens it within the transaction that dealt. `None` when a claim that was answered before was dealt to again: the transaction
+    /// is to be taken back.
+    pub(super) async fn open(
+        self,
+        tx: &mut PgConnection,
+        settings: &Settings,
+        claims: &[ClaimRequest],
+    ) -> sqlx::Result<Option<Open>> {
+        let mut answers = self.answers;
+        let mut opened = self.before;
+        if !self.new.is_empty() {
+            let Some(dispatched) = dispatch(tx, settings, &self.fresh, &self.new).await? else {
+                return Ok(None);
+            };
+            opened.extend(dispatched);
+        }
+        asked_before(tx, claims, self.unknown, &mut answers, &mut opened).await?;
+        for (index, first) in self.repeated {
+            answers[index] = answers[first].clone();
+            let same = opened.iter().find(|(of, _)| *of == first);
+            let same = same.map(|(_, same)| (index, same.clone()));
+            opened.extend(same.into_iter().collect::<Vec<_>>());
+        }
+        Ok(Some((answers, opened)))
+    }
+}
+
+/// A dispatch of an attempt of this number.
+fn opened(dealt: &Dealt, new: &NewDispatch, attempt: i32) -> Opened {
+    Opened {
+        dispatch: new.id,
+        task: new.task,
+        kind: new.kind,
+        attempt,
+        run: new.run,
+        model: dealt.chosen.model.clone(),
+        agent: new.agent.clone(),
+        prompts: new.prompts,
+    }
+}
+
+fn not_now(reason: &str) -> ClaimAnswer {
+    ClaimAnswer::NotNow {
+        reason: reason.to_owned(),
+        retry_after_ms: RETRY_AFTER_MS,
+    }
+}
+
+pub(super) async fn known_workers(
+    conn: &mut PgConnection,
+    claims: &[ClaimRequest],
+    alone: bool,
+) -> sqlx::Result<Known> {
+    let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let (rows, any_door) = store::worker::claimers(conn, &names, alone).await?;
+    let accounts = match any_door {
+        true => store::door::not_open(conn).await?,
+        false => Vec::new(),
+    };
+    let known = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
+    Ok((known, accounts))
+}
+
+/// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the
+/// others.
+async fn asked_before(
+    conn: &mut PgConnection,
+    claims: &[ClaimRequest],
+    mut free: Vec<usize>,
+    answers: &mut [ClaimAnswer],
+    opened: &mut Vec<(usize, Opened)>,
+) -> sqlx::Result<Vec<usize>> {
+    if free.is_empty() {
+        return Ok(free);
+    }
+    let ids: Vec<Uuid> = free.iter().map(|&index| claims[index].claim.0).collect();
+    let rows = store::dispatch::read(conn, &ids).await?;
+    let before: HashMap<DispatchId, &Dispatch> = rows.iter().map(|row| (row.id, row)).collect();
+    free.retain(|&index| {
+        let Some(row) = before.get(&claims[index].claim) else {
+            return true;
+        };
+        answers[index] = ClaimAnswer::Nothing;
+        if row.state == DispatchState::Live {
+            opened.push((index, reopened(row)));
+        }
+        false
+    });
+    Ok(free)
+}
+
+/// A dispatch that stands, to be given the same work again.
+pub(super) fn reopened(row: &Dispatch) -> Opened {
+    Opened {
+        dispatch: row.id,
+        task: row.task,
+        kind: row.kind,
+        attempt: row.attempt,
+        run: row.run,
+        model: row.model.clone().map(|model| strategy::Choice {
+            model,
+            reason: String::new(),
+        }),
+        agent: row.agent.clone(),
+        // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
+        prompts: row.prompts.map(|_| row.id.0),
+    }
+}
+
+/// The dispatches of what was dealt.
+fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> {
+    let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
+    let new = fresh.iter().map(|dealt| {
+        let Dealt {
+            index,
+            taken,
+            run,
+            chosen,
+            ..
+        } = dealt;
+        let claim = &claims[*index];
+        let has_agent = taken.kind.has_agent();
+        NewDispatch {
+            id: claim.claim,
+            task: taken.task,
+            feature: taken.feature,
+            run: *run,
+            kind: taken.kind,
+            begins_attempt: taken.kind.begins_attempt(),
+            worker: claim.worker.clone(),
+            incarnation: claim.incarnation,
+            model: chosen.model.as_ref().map(|m| m.model.clone()),
+            model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
+            prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
+            agent: chosen.agent.clone(),
+        }
+    });
+    new.collect()
+}
+
+/// Moves the fences of taken tasks and opens their dispatches. `None` when one stands already.
+async fn dispatch(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    fresh: &[Dealt],
+    new: &[NewDispatch],
+) -> sqlx::Result<Option<Vec<(usize, Opened)>>> {
+    let Some(attempts) = store::dispatch::open(conn, new, settings.lease_ms()).await? else {
+        return Ok(None);
+    };
+    let mut dispatched = Vec::with_capacity(fresh.len());
+    let mut turns = (Vec::new(), Vec::new());
+    for (dealt, new) in fresh.iter().zip(new) {
+        // Its task may be gone.
+        let Some(&attempt) = attempts.get(&new.id) else {
+            continue;
+        };
+        // A verification holds the turn that it is a part of, if there is one.
+        if matches!(new.kind, SessionKind::Integrate | SessionKind::Verify) {
+            turns.0.push(new.task.0);
+            turns.1.push(new.id.0);
+        }
+        dispatched.push((dealt.index, opened(dealt, new, attempt)));
+    }
+    if !turns.0.is_empty() {
+        store::integration::give_turn(conn, &turns.0, &turns.1).await?;
+    }
+    Ok(Some(dispatched))
+}
