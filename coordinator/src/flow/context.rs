@@ -78,7 +78,7 @@ pub(super) async fn gather(
         return Ok(None);
     }
     let mut conn = db.acquire().await?;
-    // What counts is how soon they have it. Nobody waits for a second or third connection.
+    // For few, what counts is how soon they have it; many share their queries. Nobody waits for a second or third connection.
     let alone = opened.len() <= FEW && settings.embedder.is_none();
     let mut second = alone.then(|| db.try_acquire()).flatten();
     let mut third = alone.then(|| db.try_acquire()).flatten();
