@@ -324,6 +324,7 @@ impl Bus {
 
     /// Tells what a transaction changed, after its commit. Losing it costs time only.
     pub async fn emit(&self, signals: Signals) {
+        let ended = signals.ended.len() as u64;
         if let Some(tracer) = &self.tracer {
             tracer.ended(signals.ended, signals.ended_runs);
         }
@@ -332,6 +333,7 @@ impl Bus {
             let left = n - self.waiting.tell(&pool, n);
             self.issue_tickets(&pool, left).await;
         }
+        self.waiting.ended(ended);
         for (worker, control) in signals.control {
             self.publish_json(self.subjects.control(&worker), &control).await;
         }

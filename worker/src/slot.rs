@@ -38,6 +38,7 @@ pub async fn run(life: Arc<Life>) {
             continue;
         }
         faults::point("claim.before");
+        let is_new = asked.is_none();
         let claim = ClaimRequest {
             reads: READS.to_vec(),
             worker: life.config.name.clone(),
@@ -45,6 +46,7 @@ pub async fn run(life: Arc<Life>) {
             claim: *asked.get_or_insert_with(DispatchId::new),
             pools: life.config.pools.clone(),
             agents: life.open_agents(),
+            is_new,
             // What comes while one waits may be for what this worker can't start: others shall have it.
             wait_ms: match life.door_opens_in() {
                 Some(_) => 0,

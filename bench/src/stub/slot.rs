@@ -20,15 +20,17 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Works for ever.
 pub async fn run(life: Arc<Life>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow::Result<()> {
     let mut tickets = None;
-    let mut claim = DispatchId::new();
+    let mut asked = None;
     loop {
-        match life.claim(claim).await {
+        let is_new = asked.is_none();
+        let claim = *asked.get_or_insert_with(DispatchId::new);
+        match life.claim(claim, is_new).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 work(&life, log.as_ref().as_ref(), *assignment, work_ms).await?;
-                claim = DispatchId::new();
+                asked = None;
             }
             Ok(ClaimAnswer::Nothing) => {
-                claim = DispatchId::new();
+                asked = None;
                 ticket(&life, &mut tickets).await;
             }
             Ok(ClaimAnswer::NotNow { retry_after_ms, .. }) => {

@@ -13,6 +13,18 @@ pub struct Share {
     pub room: u32,
 }
 
+/// What a look for tasks leaves to whoever got none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Left {
+    /// It isn't known what.
+    #[default]
+    Unknown,
+    /// Tasks that are ready, for which their features have no room: each session that ends may make some.
+    NoRoom,
+    /// Nothing that is ready.
+    Nothing,
+}
+
 /// Gives each slot to the feature with the fewest running sessions that still has room; the older feature wins ties.
 /// Returns how many each one gets, features that get none left out.
 pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {

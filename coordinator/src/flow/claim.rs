@@ -17,6 +17,7 @@ use super::guard::{guarded, is_away};
 use super::hand::{Look, Open, deal_out, known_workers};
 use super::sent::Sent;
 use super::{Settings, Signals, apply, context};
+use crate::domain::fairness::Left;
 use crate::domain::strategy;
 use crate::faults;
 use crate::store;
@@ -66,6 +67,8 @@ impl Connections {
 pub struct Answered {
     /// The answers.
     pub answers: Vec<ClaimAnswer>,
+    /// What there is for claims that got nothing, by their place; of who isn't listed it isn't known.
+    pub unmet: HashMap<usize, Left>,
     /// What was sent with them; to be kept after they went out.
     pub sent: Sent,
     /// What followed for tasks whose assignment could not be built.
@@ -116,6 +119,7 @@ async fn answer_once<T: Send>(
     // Whoever isn't answered asks again.
     Ok(Answered {
         answers: Vec::new(),
+        unmet: HashMap::new(),
         sent: Sent::default(),
         signals: Signals::default(),
     })
@@ -134,6 +138,7 @@ async fn answer_looking<T: Send>(
     let hand = deal_out(&mut tx, settings, claims, known, look).await?;
     let planned = hand.planned();
     let places = hand.places();
+    let unmet = hand.unmet();
     let opening = async {
         let Some(open) = hand.open(&mut tx, settings, claims).await? else {
             tx.rollback().await?;
@@ -182,6 +187,7 @@ async fn answer_looking<T: Send>(
     }
     Ok(Some(Answered {
         answers,
+        unmet,
         sent,
         signals,
     }))

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{Settings, slots};
 use crate::domain::door::Standing;
+use crate::domain::fairness::Left;
 use crate::domain::offer::{Accounts, Agents, Offer};
 use crate::domain::strategy;
 use crate::store;
@@ -50,6 +51,15 @@ pub(super) struct Chosen {
     pub agent: Option<String>,
 }
 
+/// What those who ask get.
+#[derive(Debug, Default)]
+pub(super) struct Deal {
+    /// Tasks.
+    pub dealt: Vec<Dealt>,
+    /// What there is for those who got none; of who isn't listed it isn't known.
+    pub unmet: HashMap<usize, Left>,
+}
+
 /// Those who ask.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking<'a> {
@@ -83,8 +93,8 @@ pub(super) async fn deal(
     asking: Asking<'_>,
     mut free: Vec<usize>,
     accounts: &[Account],
-) -> sqlx::Result<Vec<Dealt>> {
-    let mut dealt = Vec::new();
+) -> sqlx::Result<Deal> {
+    let mut deal = Deal::default();
     let may_be_tried = accounts.iter().filter(|one| one.standing == Standing::Free);
     for account in may_be_tried {
         let only = Accounts::Only(&account.account);
@@ -98,7 +108,9 @@ pub(super) async fn deal(
             }
         }
         for (offer, index) in offers {
-            if give(conn, settings, asking, &offer, vec![index], &mut dealt).await? {
+            let before = deal.dealt.len();
+            give(conn, settings, asking, &offer, vec![index], &mut deal).await?;
+            if deal.dealt.len() > before {
                 store::door::try_with(conn, &account.account, asking.claims[index].claim).await?;
                 free.retain(|one| *one != index);
                 break;
@@ -113,35 +125,41 @@ pub(super) async fn deal(
         }
     }
     for (offer, indices) in offers {
-        give(conn, settings, asking, &offer, indices, &mut dealt).await?;
+        give(conn, settings, asking, &offer, indices, &mut deal).await?;
     }
-    Ok(dealt)
+    if !accounts.is_empty() {
+        // What is there for them changes with time.
+        deal.unmet.clear();
+    }
+    Ok(deal)
 }
 
-/// Gives those who offer the same what is best for them. Whether somebody got something.
+/// Gives those who offer the same what is best for them.
 async fn give(
     conn: &mut PgConnection,
     settings: &Settings,
     asking: Asking<'_>,
     offer: &Offer,
     indices: Vec<usize>,
-    dealt: &mut Vec<Dealt>,
-) -> sqlx::Result<bool> {
-    let before = dealt.len();
+    Deal { dealt, unmet }: &mut Deal,
+) -> sqlx::Result<()> {
+    let mut left = Left::Unknown;
+    let mut is_sure = true;
     let mut indices = VecDeque::from(indices);
     for _ in 0..LOOKS {
         if indices.is_empty() {
             break;
         }
         let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
-        let taken = slots::take(conn, offer, indices.len(), &took).await?;
-        if taken.is_empty() {
+        let took = slots::take(conn, offer, indices.len(), &took).await?;
+        left = took.left;
+        if took.tasks.is_empty() {
             break;
         }
-        let ids: Vec<Uuid> = taken.iter().map(|(one, _)| one.task.0).collect();
+        let ids: Vec<Uuid> = took.tasks.iter().map(|(one, _)| one.task.0).collect();
         let facts: HashMap<_, _> = store::context::models(conn, &ids).await?.into_iter().collect();
         let mut back = Vec::new();
-        for (taken, run) in taken {
+        for (taken, run) in took.tasks {
             let Some(&index) = indices.front() else {
                 back.push(taken.task.0);
                 continue;
@@ -169,9 +187,14 @@ async fn give(
         if back.is_empty() {
             break;
         }
+        is_sure = false;
         store::ready::put_back(conn, &back, LEFT_MS).await?;
     }
-    Ok(dealt.len() > before)
+    if !is_sure {
+        left = Left::Unknown;
+    }
+    unmet.extend(indices.into_iter().map(|index| (index, left)));
+    Ok(())
 }
 
 /// What a session gets, and the agent that has to be started for it.

@@ -11,9 +11,10 @@ use uuid::Uuid;
 
 use super::Settings;
 use super::claim::Opened;
-use super::deal::{Asking, Dealt, deal};
+use super::deal::{Asking, Deal, Dealt, deal};
 use super::opens::Place;
 use crate::domain::door::Standing;
+use crate::domain::fairness::Left;
 use crate::domain::strategy;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
@@ -51,6 +52,8 @@ pub(super) struct Hand {
     unknown: Vec<usize>,
     /// Claims that came twice, each with its first one.
     repeated: Vec<(usize, usize)>,
+    /// What there is for claims that got nothing.
+    unmet: HashMap<usize, Left>,
 }
 
 /// Takes tasks for claims, under the lock on claims.
@@ -95,7 +98,7 @@ pub(super) async fn deal_out(
         claims,
         known: &known,
     };
-    let fresh = deal(tx, settings, asking, free.clone(), &accounts).await?;
+    let Deal { dealt: fresh, unmet } = deal(tx, settings, asking, free.clone(), &accounts).await?;
     if look == Look::Later {
         let dealt: HashSet<usize> = fresh.iter().map(|dealt| dealt.index).collect();
         free.retain(|index| !dealt.contains(index));
@@ -109,6 +112,7 @@ pub(super) async fn deal_out(
         before,
         unknown: free,
         repeated,
+        unmet,
     })
 }
 
@@ -120,6 +124,11 @@ impl Hand {
         before
             .chain(fresh.map(|(dealt, new)| opened(dealt, new, dealt.attempt)))
             .collect()
+    }
+
+    /// What there is for those of the claims that get nothing, by their place.
+    pub(super) fn unmet(&self) -> HashMap<usize, Left> {
+        self.unmet.clone()
     }
 
     /// Where that belongs.

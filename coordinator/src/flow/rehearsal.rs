@@ -81,6 +81,7 @@ async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
             claim: DispatchId::new(),
             pools: vec![name.clone()],
             agents: vec![DEFAULT_AGENT.to_owned()],
+            is_new: false,
             wait_ms: 0,
         }];
         // Without the lock, for which others would wait.

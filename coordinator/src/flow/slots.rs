@@ -10,10 +10,19 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::hold;
-use crate::domain::fairness::{Share, divide};
+use crate::domain::fairness::{Left, Share, divide};
 use crate::domain::offer::Offer;
 use crate::store;
 use crate::store::ready::{Claimable, Taken};
+
+/// What a look took.
+#[derive(Debug)]
+pub(super) struct Took {
+    /// The tasks, each with its run.
+    pub tasks: Vec<(Taken, RunId)>,
+    /// What there is for slots that got none.
+    pub left: Left,
+}
 
 /// Takes up to `slots` ready tasks for who offers this. `before` is what this transaction took already: its dispatches are opened
 /// later, so the rows don't count it yet.
@@ -22,7 +31,7 @@ pub(super) async fn take(
     offer: &Offer,
     slots: usize,
     before: &[Taken],
-) -> sqlx::Result<Vec<(Taken, RunId)>> {
+) -> sqlx::Result<Took> {
     let mut features: BTreeMap<FeatureId, Claimable> = store::ready::claimable(conn, offer)
         .await?
         .into_iter()
@@ -47,6 +56,7 @@ pub(super) async fn take(
         count(&mut features, &taken);
     }
     let mut shares: Vec<Share> = features.values().map(share).collect();
+    let mut exhausted = HashSet::new();
     loop {
         let given = divide(left, &shares);
         if given.is_empty() {
@@ -54,13 +64,18 @@ pub(super) async fn take(
         }
         let got = take_shares(conn, offer, &features, &given, before, &taken).await?;
         left = left.saturating_sub(u32::try_from(got.len()).unwrap_or(u32::MAX));
-        settle(&mut shares, &given, &got);
+        exhausted.extend(settle(&mut shares, &given, &got));
         taken.extend(got);
     }
-    Ok(taken
-        .into_iter()
-        .filter_map(|task| features.get(&task.feature).map(|f| f.run).map(|run| (task, run)))
-        .collect())
+    let left = match features.keys().all(|feature| exhausted.contains(feature)) {
+        true => Left::Nothing,
+        false => Left::NoRoom,
+    };
+    let with_run = |task: Taken| features.get(&task.feature).map(|f| f.run).map(|run| (task, run));
+    Ok(Took {
+        tasks: taken.into_iter().filter_map(with_run).collect(),
+        left,
+    })
 }
 
 /// Leaves out what nobody may begin now, however much room there is.
@@ -138,13 +153,14 @@ async fn take_shares(
     Ok(got)
 }
 
-/// What is left of the features' room. Who gave less than it was asked for has nothing more that is ready.
-fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) {
+/// What is left of the features' room. Who gave less than it was asked for has nothing more that is ready; returns these.
+fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) -> Vec<FeatureId> {
     let mut counts: HashMap<FeatureId, u32> = HashMap::new();
     for one in got {
         *counts.entry(one.feature).or_default() += 1;
     }
     let given: HashMap<FeatureId, u32> = given.iter().copied().collect();
+    let mut exhausted = Vec::new();
     for share in shares {
         let Some(asked) = given.get(&share.feature) else {
             continue;
@@ -152,11 +168,13 @@ fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) {
         let gave = counts.get(&share.feature).copied().unwrap_or(0);
         share.running += gave;
         share.room = if gave < *asked {
+            exhausted.push(share.feature);
             0
         } else {
             share.room.saturating_sub(gave)
         };
     }
+    exhausted
 }
 
 /// What a feature may start now: by `max_parallel` and by the iterations it has left.

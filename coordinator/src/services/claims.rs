@@ -1,5 +1,6 @@
 //! Claims that came together are served together; when idle there is no linger (DESIGN 2).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +60,9 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             message = subscription.next(), if receiving && sender.capacity() > 0 => {
                 let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
                 if let Some(claim) = read::<ClaimRequest>(&message) {
-                    let _ = sender.try_send(Asked::new(claim, message));
+                    if let Some(asked) = waiting.park(Asked::new(claim, message)) {
+                        let _ = sender.try_send(asked);
+                    }
                 }
             }
             () = waiting.due(), if receiving && sender.capacity() > 0 => {
@@ -115,10 +118,12 @@ async fn both(
 async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
     let before = deps.bus.waiting.told();
     let claims: Vec<_> = batch.iter().map(|asked| asked.claim.clone()).collect();
-    let (answers, sent) = match flow::claim::answer(&deps.ways.claims, &deps.settings, &claims, turn).await {
+    let (answers, unmet, sent) = match flow::claim::answer(&deps.ways.claims, &deps.settings, &claims, turn)
+        .await
+    {
         Ok(answered) => {
             deps.bus.emit(answered.signals).await;
-            (answered.answers, Some(answered.sent))
+            (answered.answers, answered.unmet, Some(answered.sent))
         }
         Err(error) => {
             tracing::warn!(%error, claims = claims.len(), "claims could not be served; the workers ask again");
@@ -127,21 +132,23 @@ async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
                 reason,
                 retry_after_ms: 1_000,
             };
-            (vec![not_now; claims.len()], None)
+            (vec![not_now; claims.len()], HashMap::new(), None)
         }
     };
     faults::point("claim.before_answer");
     let mut idle = Vec::new();
-    for (asked, given) in batch.into_iter().zip(answers) {
+    for (index, (asked, given)) in batch.into_iter().zip(answers).enumerate() {
         if common_version(&asked.claim.reads).is_none() {
             continue;
         }
         match given {
-            ClaimAnswer::Nothing => idle.push(asked),
+            ClaimAnswer::Nothing => idle.push((asked, unmet.get(&index).copied().unwrap_or_default())),
             given => answer(&deps.bus, &asked.message, &given).await,
         }
     }
     nothing(&deps.bus, deps.bus.waiting.keep(idle, &before)).await;
+    // The answers go out first.
+    tokio::task::yield_now().await;
     if let Some(sent) = sent
         && let Err(error) = sent.keep(&deps.ways.claims.build).await
     {

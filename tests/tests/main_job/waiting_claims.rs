@@ -38,6 +38,29 @@ async fn what_a_report_frees_goes_to_a_waiting_claim_without_a_ticket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_finds_room_goes_to_a_waiting_claim_without_a_ticket() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let stub = Stub::hello(&world, "room").await.unwrap();
+    let two = "- key: a\n  title: First\n- key: b\n  title: Second\n";
+    let one_at_a_time = FeatureOptions {
+        max_parallel: 1,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::scratch(&world, "room", two, one_at_a_time).await;
+    let first = stub.claim().await.unwrap();
+    let report = stub.done(&first);
+    // Both have their tickets from the start, so none is issued now.
+    let second = handed(&world, &stub, async || stub.publish(&report).await.unwrap()).await;
+    assert_ne!(second.task, first.task);
+    let tickets = world.bus.waiting_tickets().await.unwrap();
+    assert_eq!(tickets.by_pool.get("room"), Some(&2));
+    stub.publish(&stub.done(&second)).await.unwrap();
+    scene.completes().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_claim_hears_of_what_others_made_ready() {
     let mut world = World::calm().await.unwrap();
     world.coordinator().await.unwrap();

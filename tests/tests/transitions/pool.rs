@@ -105,6 +105,7 @@ impl<'a> Pool<'a> {
                 claim: DispatchId::new(),
                 pools: pools.as_ref().iter().map(|pool| (*pool).to_owned()).collect(),
                 agents: self.open.clone(),
+                is_new: false,
                 wait_ms: 0,
             })
             .collect()

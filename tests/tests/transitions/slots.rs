@@ -1,5 +1,7 @@
 //! What free slots get of the features that want them.
 
+use ralph_coordinator::domain::fairness::Left;
+use ralph_coordinator::flow::claim::{self, Connections};
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -108,4 +110,37 @@ async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
     let mut options = FeatureOptions::default();
     options.run.max_iterations = Some(3);
     assert_eq!(claimed_at_once(&options).await, 3);
+}
+
+/// What there is for each of so many claims that got nothing, the others left out.
+async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Left> {
+    let claims = pool.requests(&vec![["default"]; claims]);
+    let connections = Connections::shared(&world.db);
+    let answered = claim::answer(&connections, &world.settings, &claims, ())
+        .await
+        .unwrap();
+    let mut unmet: Vec<_> = answered.unmet.into_iter().collect();
+    unmet.sort_by_key(|(index, _)| *index);
+    unmet.into_iter().map(|(_, left)| left).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_nothing_is_told_whether_there_is_room_missing() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    assert_eq!(left(&world, &pool, 1).await, [Left::Nothing]);
+    let narrow = FeatureOptions {
+        max_parallel: 1,
+        ..FeatureOptions::default()
+    };
+    submit(&world, "narrow", "- {key: a, title: A}", &narrow).await;
+    assert_eq!(left(&world, &pool, 2).await, [Left::NoRoom]);
+    // It is full, but has nothing more.
+    assert_eq!(left(&world, &pool, 1).await, [Left::Nothing]);
+    submit(&world, "wide", FOUR, &FeatureOptions::default()).await;
+    assert_eq!(left(&world, &pool, 6).await, [Left::Nothing; 2]);
+    submit(&world, "full", FOUR, &narrow).await;
+    assert_eq!(left(&world, &pool, 3).await, [Left::NoRoom; 2]);
+    assert_eq!(left(&world, &pool, 1).await, [Left::NoRoom]);
+    world.stop().await;
 }
