@@ -1,13 +1,14 @@
 //! The coordinator's side of NATS: streams, tickets, signals. Nothing here decides, and nothing depends on a message
 //! arriving (DESIGN 1.1, 1.5).
 
+mod streams;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, consumer};
 use bytes::Bytes;
 use ralph_shared::broker;
@@ -26,16 +27,10 @@ pub const TICKET_WINDOW: i64 = 1024;
 const TICKET_ACK_WAIT: Duration = Duration::from_secs(3);
 /// A report that a coordinator didn't settle goes to another.
 const REPORT_ACK_WAIT: Duration = Duration::from_secs(30);
-/// Bounds of the streams; their sum stays below what the shipped server configuration gives. Bytes.
-const TICKETS_BYTES: i64 = 64 * 1024 * 1024;
-const REPORTS_BYTES: i64 = 512 * 1024 * 1024;
-const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
 /// Messages that a reader of a transcript takes at once.
 const READER_BATCH: usize = 500;
 /// The server forgets a reader that was not heard for this long.
 const READER_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
-/// Transcripts are kept in the stream for this long; once a dispatch is settled a copy goes to Postgres (`services/archive.rs`).
-const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// A connection to NATS with the names in use.
 #[derive(Debug, Clone)]
@@ -192,52 +187,27 @@ impl Bus {
         self
     }
 
-    /// Creates the streams that are missing. A wiped store comes back this way (DESIGN 1.1); an existing stream is only
-    /// ever brought forward, never to an older configuration.
+    /// Creates the streams that are missing, and brings those forward that an earlier release made. A wiped store comes back this way
+    /// (DESIGN 1.1); what a later release made stays as it is.
     ///
     /// # Errors
-    /// When JetStream refuses.
+    /// When JetStream refuses to create one.
     pub async fn ensure_streams(&self) -> anyhow::Result<()> {
-        let subjects = &self.subjects;
-        let streams = [
-            Config {
-                name: subjects.tickets_stream(),
-                subjects: vec![subjects.tickets_all()],
-                retention: RetentionPolicy::WorkQueue,
-                discard: DiscardPolicy::New,
-                discard_new_per_subject: true,
-                max_messages_per_subject: 2 * TICKET_WINDOW,
-                max_bytes: TICKETS_BYTES,
-                storage: StorageType::File,
-                ..Config::default()
-            },
-            Config {
-                name: subjects.reports_stream(),
-                subjects: vec![subjects.reports()],
-                retention: RetentionPolicy::WorkQueue,
-                discard: DiscardPolicy::New,
-                max_bytes: REPORTS_BYTES,
-                storage: StorageType::File,
-                duplicate_window: Duration::from_secs(1),
-                ..Config::default()
-            },
-            Config {
-                name: subjects.transcripts_stream(),
-                subjects: vec![subjects.transcripts_all()],
-                retention: RetentionPolicy::Limits,
-                discard: DiscardPolicy::Old,
-                max_bytes: TRANSCRIPTS_BYTES,
-                max_age: TRANSCRIPTS_AGE,
-                storage: StorageType::File,
-                ..Config::default()
-            },
-        ];
-        for config in streams {
+        for config in streams::configurations(&self.subjects) {
             let name = config.name.clone();
-            self.jetstream
-                .get_or_create_stream(config)
+            let stream = self
+                .jetstream
+                .get_or_create_stream(config.clone())
                 .await
                 .with_context(|| format!("failed to create the JetStream stream {name}"))?;
+            let Some(newer) = streams::forward(&stream.cached_info().config, config) else {
+                continue;
+            };
+            match self.jetstream.update_stream(newer).await {
+                Ok(_) => tracing::info!(stream = name, "the stream is brought forward"),
+                // It serves as it is.
+                Err(error) => tracing::warn!(%error, stream = name, "the stream can't be brought forward"),
+            }
         }
         Ok(())
     }

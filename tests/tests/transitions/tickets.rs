@@ -41,6 +41,34 @@ async fn no_ticket_is_issued_for_what_has_no_room() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_an_earlier_release_are_brought_forward_and_no_others() {
+    let world = World::calm().await.unwrap();
+    let bus = &world.bus;
+    let name = bus.subjects.tickets_stream();
+    let bytes = async || {
+        let stream = bus.jetstream.get_stream(&name).await.unwrap();
+        stream.cached_info().config.max_bytes
+    };
+    let made = bytes().await;
+    // Half of the room, and the number of the release that wanted it so.
+    let as_of = async |number: &str| {
+        let stream = bus.jetstream.get_stream(&name).await.unwrap();
+        let mut config = stream.cached_info().config.clone();
+        config.max_bytes = made / 2;
+        let number = ("ralph-configuration".to_owned(), number.to_owned());
+        config.metadata.extend([number]);
+        bus.jetstream.update_stream(config).await.unwrap();
+    };
+    as_of("99").await;
+    bus.ensure_streams().await.unwrap();
+    assert_eq!(bytes().await, made / 2, "a later one stays as it is");
+    as_of("0").await;
+    bus.ensure_streams().await.unwrap();
+    assert_eq!(bytes().await, made, "an earlier one comes to it");
+    world.stop().await;
+}
+
 /// Takes the tickets away once `n` have arrived.
 pub async fn purge_tickets(world: &World, n: i64) {
     let arrived = async {

@@ -1,0 +1,89 @@
+//! What the streams are like, and how those of an earlier release come to it (DESIGN 3).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use ralph_shared::subjects::Subjects;
+
+use super::TICKET_WINDOW;
+
+/// Bounds of the streams; their sum stays below what the shipped server configuration gives. Bytes.
+const TICKETS_BYTES: i64 = 64 * 1024 * 1024;
+const REPORTS_BYTES: i64 = 512 * 1024 * 1024;
+const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
+/// Transcripts are kept in the stream for this long; once a dispatch is settled a copy goes to Postgres (`services/archive.rs`).
+const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
+/// Number of what is said here; it grows by one with each change of it.
+const NUMBER: u32 = 1;
+/// Under this name a stream tells the number by which it was made.
+const NUMBER_KEY: &str = "ralph-configuration";
+
+/// The streams as this release wants them.
+pub(super) fn configurations(subjects: &Subjects) -> [Config; 3] {
+    [
+        Config {
+            name: subjects.tickets_stream(),
+            subjects: vec![subjects.tickets_all()],
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            discard_new_per_subject: true,
+            max_messages_per_subject: 2 * TICKET_WINDOW,
+            max_bytes: TICKETS_BYTES,
+            storage: StorageType::File,
+            metadata: metadata(),
+            ..Config::default()
+        },
+        Config {
+            name: subjects.reports_stream(),
+            subjects: vec![subjects.reports()],
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            max_bytes: REPORTS_BYTES,
+            storage: StorageType::File,
+            duplicate_window: Duration::from_secs(1),
+            metadata: metadata(),
+            ..Config::default()
+        },
+        Config {
+            name: subjects.transcripts_stream(),
+            subjects: vec![subjects.transcripts_all()],
+            retention: RetentionPolicy::Limits,
+            discard: DiscardPolicy::Old,
+            max_bytes: TRANSCRIPTS_BYTES,
+            max_age: TRANSCRIPTS_AGE,
+            storage: StorageType::File,
+            metadata: metadata(),
+            ..Config::default()
+        },
+    ]
+}
+
+fn metadata() -> HashMap<String, String> {
+    HashMap::from([(NUMBER_KEY.to_owned(), NUMBER.to_string())])
+}
+
+/// What a stream that stands is to become; `None` when it is no older than `wanted`. How and where it is stored stays as it is: that may
+/// be an operator's choice.
+pub(super) fn forward(stands: &Config, wanted: Config) -> Option<Config> {
+    if number(stands) >= number(&wanted) {
+        return None;
+    }
+    let mut newer = Config {
+        storage: stands.storage,
+        num_replicas: stands.num_replicas,
+        placement: stands.placement.clone(),
+        compression: stands.compression.clone(),
+        ..wanted
+    };
+    for (key, value) in &stands.metadata {
+        newer.metadata.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    Some(newer)
+}
+
+/// The first ones told none.
+fn number(of: &Config) -> u32 {
+    let told = of.metadata.get(NUMBER_KEY);
+    told.and_then(|number| number.parse().ok()).unwrap_or(1)
+}
