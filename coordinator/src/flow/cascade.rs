@@ -214,9 +214,6 @@ pub async fn save_features(
     features: &Features,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
-    for feature in features.values() {
-        store::feature::save(conn, feature).await?;
-        signals.features.insert(feature.id);
-    }
-    Ok(())
+    signals.features.extend(features.keys());
+    store::feature::save(conn, features.values()).await
 }

@@ -21,17 +21,22 @@ pub async fn check(
     features: &mut Features,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
-    for feature in features.values_mut() {
-        let Some(run_id) = feature
-            .current_run
-            .filter(|_| feature.state == FeatureState::Running)
+    let running = features
+        .values()
+        .filter(|feature| feature.state == FeatureState::Running);
+    let (ids, runs): (Vec<Uuid>, Vec<Uuid>) = running
+        .filter_map(|feature| Some((feature.id.0, feature.current_run?.0)))
+        .unzip();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let runs = store::run::read(conn, &runs).await?;
+    let under_way = store::ready::under_way(conn, &ids).await?;
+    for run in runs {
+        let (Some(feature), Some(under_way)) = (features.get_mut(&run.feature), under_way.get(&run.feature))
         else {
             continue;
         };
-        let Some(run) = store::run::read(conn, &[run_id.0]).await?.pop() else {
-            continue;
-        };
-        let under_way = store::ready::under_way(conn, feature.id).await?;
         let facts = Facts {
             state: feature.state,
             counts: feature.counts,

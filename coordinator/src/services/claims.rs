@@ -59,10 +59,10 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             }
             message = subscription.next(), if receiving && sender.capacity() > 0 => {
                 let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
-                if let Some(claim) = read::<ClaimRequest>(&message) {
-                    if let Some(asked) = waiting.park(Asked::new(claim, message)) {
-                        let _ = sender.try_send(asked);
-                    }
+                if let Some(claim) = read::<ClaimRequest>(&message)
+                    && let Some(asked) = waiting.park(Asked::new(claim, message))
+                {
+                    let _ = sender.try_send(asked);
                 }
             }
             () = waiting.due(), if receiving && sender.capacity() > 0 => {

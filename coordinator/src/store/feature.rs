@@ -215,24 +215,38 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
         .collect())
 }
 
-/// Writes state, run and counters of a locked feature.
-pub async fn save(conn: &mut PgConnection, feature: &Locked) -> sqlx::Result<()> {
-    let c = |state| feature.counts.of(state);
+/// Writes back what a step changed of features that it holds.
+pub async fn save<'f>(
+    conn: &mut PgConnection,
+    features: impl Iterator<Item = &'f Locked> + Clone,
+) -> sqlx::Result<()> {
+    let c = |state| features.clone().map(|f| f.counts.of(state)).collect::<Vec<_>>();
+    let ids: Vec<Uuid> = features.clone().map(|feature| feature.id.0).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let runs = features
+        .clone()
+        .map(|feature| feature.current_run.map(|run| run.0));
     sqlx::query!(
-        "update features
-         set state = $2, current_run = $3, pending = $4, blocked = $5, done = $6, failed = $7, cancelled = $8,
-             skipped = $9, needs_review = $10, updated_at = now()
-         where id = $1",
-        feature.id.0,
-        feature.state as FeatureState,
-        feature.current_run.map(|run| run.0),
-        c(TaskState::Pending),
-        c(TaskState::Blocked),
-        c(TaskState::Done),
-        c(TaskState::Failed),
-        c(TaskState::Cancelled),
-        c(TaskState::Skipped),
-        c(TaskState::NeedsReview),
+        "update features f
+         set state = n.state, current_run = n.current_run, pending = n.pending, blocked = n.blocked, done = n.done,
+             failed = n.failed, cancelled = n.cancelled, skipped = n.skipped, needs_review = n.needs_review,
+             updated_at = now()
+         from unnest($1::uuid[], $2::feature_state[], $3::uuid[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[],
+                     $9::int[], $10::int[])
+                as n(id, state, current_run, pending, blocked, done, failed, cancelled, skipped, needs_review)
+         where f.id = n.id",
+        &ids,
+        &features.clone().map(|feature| feature.state).collect::<Vec<_>>() as &[FeatureState],
+        &runs.collect::<Vec<_>>() as &[Option<Uuid>],
+        &c(TaskState::Pending),
+        &c(TaskState::Blocked),
+        &c(TaskState::Done),
+        &c(TaskState::Failed),
+        &c(TaskState::Cancelled),
+        &c(TaskState::Skipped),
+        &c(TaskState::NeedsReview),
     )
     .execute(conn)
     .await?;

@@ -1,5 +1,7 @@
 //! The queue of tasks that may be claimed.
 
+use std::collections::HashMap;
+
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
@@ -468,24 +470,44 @@ pub struct UnderWay {
     pub integrating: bool,
 }
 
-/// Looks at all of it in one statement, so in one snapshot: a claim, which holds no lock on the feature, moves a task from
+/// Looks at all of it in one statement, so in one snapshot: a claim, which holds no lock on the features, moves a task from
 /// the queue to a dispatch, and must not be seen half.
-pub async fn under_way(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<UnderWay> {
-    sqlx::query_as!(
-        UnderWay,
-        r#"select exists (select 1 from dispatches where feature_id = $1 and state = 'live') as "live!",
-                  exists (select 1 from ready_tasks where feature_id = $1)
-                    or exists (select 1 from path_holds h join tasks t on t.id = h.task_id
-                               where h.feature_id = $1 and h.released_at is null and t.state = 'pending')
-                    or exists (select 1 from tasks
-                               where feature_id = $1 and conflicts >= 2 and next_kind = 'work' and state = 'pending'
-                                 and children = 0 and open_blockers = 0 and not held) as "queued!",
-                  exists (select 1 from ready_tasks where feature_id = $1 and priority <= -2147483647)
+pub async fn under_way(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+) -> sqlx::Result<HashMap<FeatureId, UnderWay>> {
+    let rows = sqlx::query!(
+        r#"select f.id as "id!",
+                  coalesce((select true from dispatches d where d.feature_id = f.id and d.state = 'live' limit 1), false) as "live!",
+                  coalesce(
+                    (select true from ready_tasks q where q.feature_id = f.id limit 1),
+                    (select true from path_holds h join tasks t on t.id = h.task_id
+                     where h.feature_id = f.id and h.released_at is null and t.state = 'pending'
+                     limit 1),
+                    (select true from tasks t
+                     where t.feature_id = f.id and t.conflicts >= 2 and t.next_kind = 'work' and t.state = 'pending'
+                       and t.children = 0 and t.open_blockers = 0 and not t.held
+                     limit 1),
+                    false
+                  ) as "queued!",
+                  coalesce((select true from ready_tasks q where q.feature_id = f.id and q.priority <= -2147483647 limit 1), false)
                     as "following_up!",
-                  exists (select 1 from integrations
-                          where feature_id = $1 and state in ('waiting', 'turn', 'decided')) as "integrating!""#,
-        feature.0,
+                  coalesce((select true from integrations i
+                            where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+                            limit 1), false) as "integrating!"
+           from unnest($1::uuid[]) as f(id)"#,
+        features,
     )
-    .fetch_one(conn)
-    .await
+    .fetch_all(conn)
+    .await?;
+    let under_way = rows.into_iter().map(|row| {
+        let under_way = UnderWay {
+            live: row.live,
+            queued: row.queued,
+            following_up: row.following_up,
+            integrating: row.integrating,
+        };
+        (FeatureId(row.id), under_way)
+    });
+    Ok(under_way.collect())
 }

@@ -180,19 +180,29 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
     Ok(())
 }
 
-/// Adds to what a run used.
-pub async fn spend(conn: &mut PgConnection, id: RunId, spent: &Spent) -> sqlx::Result<()> {
+/// Adds what reports say that runs have used.
+pub async fn spend<'s>(
+    conn: &mut PgConnection,
+    spent: impl Iterator<Item = (&'s RunId, &'s Spent)> + Clone,
+) -> sqlx::Result<()> {
+    let ids: Vec<Uuid> = spent.clone().map(|(run, _)| run.0).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
     sqlx::query!(
-        "update runs
-         set iterations = iterations + $2, succeeded = greatest(0, succeeded + $3), input_tokens = input_tokens + $4,
-             output_tokens = output_tokens + $5, cost_usd = cost_usd + $6
-         where id = $1",
-        id.0,
-        spent.iterations,
-        spent.succeeded,
-        spent.input_tokens,
-        spent.output_tokens,
-        spent.cost_usd,
+        "update runs r
+         set iterations = r.iterations + s.iterations, succeeded = greatest(0, r.succeeded + s.succeeded),
+             input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
+             cost_usd = r.cost_usd + s.cost_usd
+         from unnest($1::uuid[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::float8[])
+                as s(id, iterations, succeeded, input_tokens, output_tokens, cost_usd)
+         where r.id = s.id",
+        &ids,
+        &spent.clone().map(|(_, s)| s.iterations).collect::<Vec<_>>(),
+        &spent.clone().map(|(_, s)| s.succeeded).collect::<Vec<_>>(),
+        &spent.clone().map(|(_, s)| s.input_tokens).collect::<Vec<_>>(),
+        &spent.clone().map(|(_, s)| s.output_tokens).collect::<Vec<_>>(),
+        &spent.map(|(_, s)| s.cost_usd).collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;

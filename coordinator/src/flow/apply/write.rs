@@ -129,11 +129,8 @@ impl Batch<'_> {
             hold::release(conn, &apart, signals).await?;
         }
         integrate::promote(conn, &self.turns, signals).await?;
-        for (run, spent) in &self.spent {
-            if *spent != Spent::default() {
-                store::run::spend(conn, *run, spent).await?;
-            }
-        }
+        let spent = self.spent.iter().filter(|(_, spent)| **spent != Spent::default());
+        store::run::spend(conn, spent).await?;
         for feature in &self.failed_runs {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
