@@ -9,7 +9,7 @@ use super::words::Word;
 /// A memory smaller than this counts as so large: in a few entries every word looks rare.
 const LEAST_ENTRIES: f64 = 200.0;
 /// Saturation of repeated words.
-const K1: f64 = 1.2;
+pub(super) const K1: f64 = 1.2;
 
 /// What is known of a memory as a whole: sizes, and in how many entries the asked words stand.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,7 +79,7 @@ pub(super) struct Terms {
     /// In order.
     words: Vec<Word>,
     /// Weight and rarity of each.
-    gains: Vec<f64>,
+    pub(super) gains: Vec<f64>,
     /// A bit for each by its last bits: what has none of them isn't looked up.
     seen: [u64; 16],
 }
@@ -104,7 +104,7 @@ impl Terms {
         ((last / 64) as usize, 1 << (last % 64))
     }
 
-    fn find(&self, word: Word) -> Option<usize> {
+    pub(super) fn find(&self, word: Word) -> Option<usize> {
         let (at, bit) = Self::bit(word);
         if self.seen[at] & bit == 0 {
             return None;

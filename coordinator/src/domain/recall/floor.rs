@@ -2,16 +2,18 @@
 //!
 //! How well an answer has to fit depends on the memory: on its size, on how long its texts are and how much they repeat
 //! each other. So the memory is asked about its own entries, each among those that are older: tasks like the ones it
-//! came from. What nine of ten of them reach is its floor.
+//! came from. What 93 of 100 of them reach is its floor.
 
 /// A memory smaller than this is not calibrated.
 pub const CALIBRATION_DOCS: i64 = 100;
 /// From so many entries on, the calibrated floor holds alone.
 const TRUSTED_DOCS: i64 = 500;
 /// Share of its own entries that a memory may leave unanswered.
-const UNANSWERED: f64 = 0.08;
+const UNANSWERED: f64 = 0.065;
 /// The floor of a small memory: one of the title's words, and something more.
-const SMALL: f64 = 2.0;
+const SMALL: f64 = 3.5;
+/// What is enough in any memory, however much its entries repeat each other: one of 19 histories asks for more.
+const ENOUGH: f64 = 9.0;
 
 /// A floor of one memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +27,7 @@ impl Floor {
         };
         let span = (TRUSTED_DOCS - CALIBRATION_DOCS) as f64;
         let trust = ((entries - CALIBRATION_DOCS) as f64 / span).clamp(0.0, 1.0);
-        Self(SMALL + (calibrated - SMALL) * trust)
+        Self(SMALL + (calibrated.min(ENOUGH) - SMALL) * trust)
     }
 
     /// Whether an answer may be shown.
@@ -62,10 +64,11 @@ mod tests {
         check(3, None, SMALL);
         check(100_000, None, SMALL);
         check(100, Some(6.0), SMALL);
-        check(300, Some(6.0), 4.0);
+        check(300, Some(6.0), 4.75);
         check(500, Some(6.0), 6.0);
         check(1_000_000, Some(6.0), 6.0);
-        assert_eq!(quantile_floor((0..100).map(f64::from).collect()), Some(8.0));
+        check(1_000_000, Some(20.0), ENOUGH);
+        assert_eq!(quantile_floor((0..100).map(f64::from).collect()), Some(6.0));
         assert_eq!(quantile_floor(Vec::new()), None);
     }
 }

@@ -18,6 +18,8 @@ const TEXT_REPEATS: usize = 3;
 const TEXT_WORDS: usize = 120;
 /// Words of the surroundings that count.
 const AROUND_WORDS: usize = 80;
+/// What stands before a title's colon is its area unless it is longer. Characters.
+const AREA_CHARS: usize = 40;
 /// Weight of the task's names when they ask for candidates.
 const NAME_WEIGHT: f64 = 1.0;
 
@@ -35,6 +37,8 @@ pub struct Query {
     pub(super) weights: BTreeMap<Word, f64>,
     /// Names, and the title's single words, which may be files' names.
     pub(super) names: Vec<Word>,
+    /// Words of the area that the title names.
+    pub(super) area: Vec<Word>,
 }
 
 /// A key to look up.
@@ -51,7 +55,10 @@ impl Query {
     pub fn new(title: &str, description: &str, around: &str) -> Self {
         let text = words(description).into_iter().take(TEXT_WORDS).collect();
         let names = names(&format!("{title}\n{description}"));
-        Self::of_words(words(title), text, &words(around), names)
+        Self {
+            area: area(title),
+            ..Self::of_words(words(title), text, &words(around), names)
+        }
     }
 
     /// The question that an entry would have been as a task, for calibration.
@@ -80,6 +87,7 @@ impl Query {
             text,
             weights,
             names,
+            area: Vec::new(),
         }
     }
 
@@ -135,6 +143,20 @@ impl Query {
             .into_iter()
             .flat_map(|words| pairs(words))
     }
+}
+
+/// The words of what a title names first, each once: `cli: …`, `fix(parser): …`, `[docs] …`.
+fn area(title: &str) -> Vec<Word> {
+    let title = title.trim();
+    let cut = match title.strip_prefix('[') {
+        Some(rest) => rest.split_once(']'),
+        None => title.split_once(": "),
+    };
+    let area = cut.map_or("", |(area, _)| area);
+    if area.chars().count() > AREA_CHARS {
+        return Vec::new();
+    }
+    counts(&words(area)).into_keys().collect()
 }
 
 /// Words with how often they stand.

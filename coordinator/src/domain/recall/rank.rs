@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::bm25::{ALL_FIELDS, PLACE_FIELDS, Stats, Terms, bm25};
+use super::bm25::{ALL_FIELDS, K1, PLACE_FIELDS, Stats, Terms, bm25};
 use super::doc::Doc;
 use super::feedback::{FileWeights, freshness, rarities};
 use super::key::{Part, Scope};
@@ -18,10 +18,12 @@ const LOOKED_AT: usize = 5;
 const SINGLE_NAME: f64 = 0.5;
 /// After so many days a candidate has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 1200.0;
+/// How much the length of what is told of a file takes away.
+const BY_LENGTH: f64 = 0.75;
 
 type Pair = (Word, Word);
 
-/// What speaks for a candidate. All but title, freshness and breadth are relative to the best candidate: 0 to 1.
+/// What speaks for a candidate. All but title, area, freshness and breadth are relative to the best candidate: 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct Parts {
     /// Its words, by field; rare ones count even more than they do for the first hits.
@@ -42,6 +44,12 @@ pub struct Parts {
     pub kin: f64,
     /// Folders of the first hits.
     pub folders: f64,
+    /// The question's words in what all candidates say of one of its files, the best one.
+    #[serde(default)]
+    pub told: f64,
+    /// Share of the area that the question's title names (`cli: …`) that its paths have: 0 to 1.
+    #[serde(default)]
+    pub area: f64,
     /// 1 new, 1/2 after 40 months.
     pub freshness: f64,
     /// Logarithm of its number of files: broad changes touch what others touch.
@@ -52,18 +60,24 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Weights by a listwise regression over 14 histories that were each left out once; it holds for five others as well.
+    /// Weights by a listwise regression over 19 histories; it holds for each of them when it is left out.
     fn fused(&self) -> f64 {
+        self.lasting() + 1.1 * self.freshness
+    }
+
+    /// The same without freshness.
+    fn lasting(&self) -> f64 {
         self.words
-            + 0.5 * self.place
-            + 0.4 * self.title
+            + 0.55 * self.place
+            + 0.6 * self.title
             + 0.4 * self.pairs
-            + 0.25 * self.names
+            + 0.3 * self.names
             + 0.2 * self.files
-            + 0.4 * self.kin
-            + 0.3 * self.folders
-            + self.freshness
-            + 0.13 * self.breadth
+            + 0.2 * self.kin
+            + 0.2 * self.folders
+            + 0.05 * self.breadth
+            + 1.2 * self.told
+            + 0.7 * self.area
     }
 }
 
@@ -72,7 +86,7 @@ impl Parts {
 pub struct Hit {
     /// The entry.
     pub entry: Uuid,
-    /// The fused score; about 0 to 4, and 0.5 more with vectors.
+    /// The fused score; about 0 to 6, and 0.5 more with vectors.
     pub score: f64,
     /// What it is made of.
     pub parts: Parts,
@@ -176,31 +190,39 @@ impl<'a> Asked<'a> {
         shared.sum()
     }
 
-    /// What an answer rests on whose best hits are `top`; `shared` says how much of the first hits' files each candidate shares.
-    fn evidence(&self, docs: &[&Doc], top: &[usize], shared: &[f64]) -> Evidence {
+    /// Share of the title's area that an entry's paths have.
+    fn in_area(&self, doc: &Doc) -> f64 {
+        let area = || self.query.area.iter();
+        let all: f64 = area().map(|word| self.rare(word)).sum();
+        let has = area().filter(|word| doc.words.place.contains(word));
+        if all > 0.0 {
+            has.map(|word| self.rare(word)).sum::<f64>() / all
+        } else {
+            0.0
+        }
+    }
+
+    /// What an answer rests on whose best hits are `top`, the first of which is `first`; `paired` says what pairs each candidate shares.
+    fn evidence(&self, docs: &[&Doc], top: &[usize], first: &Parts, paired: &[f64]) -> Evidence {
         let title: BTreeMap<Word, f64> = counts(&self.query.title)
             .into_iter()
             .map(|(word, count)| (word, count as f64))
             .collect();
-        let hits = || top.iter().map(|at| docs[*at]);
+        let (all, unknown) = self.weight();
+        let of_top = |value: &dyn Fn(usize) -> f64| top.iter().map(|at| value(*at)).fold(0.0, f64::max);
         Evidence {
             best: self.words(docs, &self.rarity).into_iter().fold(0.0, f64::max),
-            coverage: mean(hits().map(|doc| covered(&self.query.weights, &self.rarity, doc))),
-            title: hits()
-                .map(|doc| covered(&title, &self.rarity, doc))
-                .fold(0.0, f64::max),
-            unknown: self.unknown(),
-            shared: top.iter().map(|at| shared[*at]).sum(),
-            pairs: hits()
-                .next()
-                .map_or(0.0, |doc| self.shared_pairs(doc.words.text_pairs())),
-            names: hits().map(|doc| self.shared_names(doc, 1.0)).fold(0.0, f64::max),
+            asked: all,
+            unknown: if all > 0.0 { unknown / all } else { 0.0 },
+            title: of_top(&|at| covered(&title, &self.rarity, docs[at])),
+            pairs: of_top(&|at| paired[at]),
+            first: first.lasting(),
             rarest: self.rarest,
         }
     }
 
-    /// Share of its weight that the memory has never seen.
-    fn unknown(&self) -> f64 {
+    /// The question's weight, and how much of it the memory has never seen.
+    fn weight(&self) -> (f64, f64) {
         let weights = self.query.weights.iter();
         let weights = weights.map(|(word, weight)| (word, weight * self.rare(word)));
         let (mut all, mut unknown) = (0.0, 0.0);
@@ -210,7 +232,7 @@ impl<'a> Asked<'a> {
                 unknown += weight;
             }
         }
-        if all > 0.0 { unknown / all } else { 0.0 }
+        (all, unknown)
     }
 }
 
@@ -237,6 +259,7 @@ pub fn rank(
     let foldered = raw(&|doc| files.shared_folders(&doc.words));
     let titled = titles_said(query, docs);
     let kin = kin(docs, &words, best);
+    let told = told(query, docs);
     let relative = |values: &[f64], at: usize| {
         let most = values.iter().copied().fold(0.0, f64::max);
         if most > 0.0 { values[at] / most } else { 0.0 }
@@ -251,6 +274,8 @@ pub fn rank(
             files: relative(&filed, at),
             kin: relative(&kin, at),
             folders: relative(&foldered, at),
+            told: relative(&told, at),
+            area: asked.in_area(doc),
             freshness: freshness(now, doc.created_at, HALF_LIFE_DAYS),
             breadth: (doc.words.files.len() as f64).ln_1p(),
             meaning: 0.0,
@@ -270,7 +295,8 @@ pub fn rank(
             .then(other.entry.cmp(&one.entry))
     });
     let top: Vec<usize> = hits.iter().take(LOOKED_AT).map(|(at, _)| *at).collect();
-    let evidence = asked.evidence(docs, &top, &filed);
+    let first = hits.first().map_or_else(Parts::default, |(_, hit)| hit.parts);
+    let evidence = asked.evidence(docs, &top, &first, &paired);
     Ranking {
         hits: hits.into_iter().map(|(_, hit)| hit).collect(),
         confidence: evidence.confidence(),
@@ -319,23 +345,78 @@ fn kin(docs: &[&Doc], words: &[f64], best: f64) -> Vec<f64> {
     docs.iter().zip(&weights).map(of).collect()
 }
 
+/// What the candidates say of a file.
+#[derive(Debug, Clone)]
+struct Told {
+    /// In how many of their texts each asked word stands.
+    said: Vec<f64>,
+    /// Words of these texts.
+    length: f64,
+}
+
+/// The question's words in what all candidates say of each one's files, the best file: together they tell what it is about, even if
+/// each of them says little.
+fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
+    let alike = query.weights.keys().map(|word| (*word, 1.0)).collect();
+    let terms = Terms::new(&query.weights, &alike);
+    let none = Told {
+        said: vec![0.0; terms.gains.len()],
+        length: 0.0,
+    };
+    let mut files: HashMap<i64, Told> = HashMap::new();
+    for doc in docs {
+        let text = [&doc.words.title, &doc.words.body];
+        let length: usize = text.iter().map(|words| words.len()).sum();
+        let asked = text.into_iter().flatten().filter_map(|word| terms.find(*word));
+        let asked: BTreeSet<usize> = asked.collect();
+        for file in &doc.words.files {
+            let told = files.entry(*file).or_insert_with(|| none.clone());
+            told.length += length as f64;
+            for at in &asked {
+                told.said[*at] += 1.0;
+            }
+        }
+    }
+    let all = files.len() as f64;
+    let mean = files.values().map(|told| told.length).sum::<f64>() / all.max(1.0);
+    // A word that is said of few of these files tells them apart.
+    let gain = |(at, gain): (usize, &f64)| {
+        let known = files.values().filter(|told| told.said[at] > 0.0).count() as f64;
+        gain * (1.0 + (all - known + 0.5) / (known + 0.5)).ln()
+    };
+    let gains: Vec<f64> = terms.gains.iter().enumerate().map(gain).collect();
+    let score = |told: &Told| -> f64 {
+        let length = 1.0 - BY_LENGTH + BY_LENGTH * told.length / mean.max(1.0);
+        let said = gains.iter().zip(&told.said).filter(|(_, times)| **times > 0.0);
+        said.map(|(gain, times)| gain * times * (K1 + 1.0) / (times + K1 * length))
+            .sum()
+    };
+    let scores: HashMap<i64, f64> = files.iter().map(|(file, told)| (*file, score(told))).collect();
+    let best = |doc: &&Doc| {
+        doc.words
+            .files
+            .iter()
+            .map(|file| scores[file])
+            .fold(0.0, f64::max)
+    };
+    docs.iter().map(best).collect()
+}
+
 /// What an answer rests on: a single entry is enough, however little the others fit.
 #[derive(Debug, Clone, Copy)]
 struct Evidence {
     /// The best candidate's score by words.
     best: f64,
-    /// Share of the question's weight that the best hits cover, their mean.
-    coverage: f64,
+    /// The question's weight: a long one finds something more easily.
+    asked: f64,
+    /// Share of it that the memory has never seen.
+    unknown: f64,
     /// Share of the title that one of the best hits covers.
     title: f64,
-    /// Share of the question's weight that the memory has never seen.
-    unknown: f64,
-    /// Files that the best hits share.
-    shared: f64,
-    /// Pairs of words of the best hit, in its title and body.
+    /// Pairs of words that one of the best hits shares with the question.
     pairs: f64,
-    /// Names that the best hits share with the question.
-    names: f64,
+    /// How much the first hit is the best in every view. Not how fresh it is: a memory that rests keeps its answers.
+    first: f64,
     /// Rarity of a word that is nowhere.
     rarest: f64,
 }
@@ -344,19 +425,10 @@ impl Evidence {
     /// Weights by logistic regression over histories that were each left out once. Only differences count: what is
     /// enough depends on the memory, see [`super::Floor`].
     fn confidence(&self) -> f64 {
-        0.9 * self.best.max(1e-9).ln()
-            + 2.3 * self.coverage
-            + 0.2 * self.shared
+        1.6 * (self.best.max(1e-9) / self.asked.max(1e-9).sqrt()).ln() + 2.5 * self.title - 4.0 * self.unknown
             + 0.65 * self.pairs / self.rarest
-            + 2.2 * self.title
-            - 2.0 * self.unknown
-            + 0.65 * self.names / self.rarest
+            + 1.9 * self.first
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
-    sum / f64::from(count.max(1))
 }
 
 /// Share of the weighted words that an entry has.

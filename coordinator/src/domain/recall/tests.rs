@@ -118,6 +118,50 @@ fn an_entry_is_known_by_the_company_of_its_files() {
 }
 
 #[test]
+fn a_file_is_known_by_all_that_is_said_of_it() {
+    let memory = Memory::of(&[
+        ("Serial numbers wrap around", "", &["src/zone/serial.rs"], 1),
+        ("Zones are compared", "", &["src/zone/serial.rs"], 1),
+        ("Serial ports", "", &["src/port.rs"], 1),
+        ("Plain", "", &[], 1),
+    ]);
+    let ranking = memory.asked("Compare serial numbers of zones", "");
+    let told: HashMap<u128, f64> = ranking
+        .hits
+        .iter()
+        .map(|hit| (hit.entry.as_u128(), hit.parts.told))
+        .collect();
+    assert!(
+        told[&1] == 1.0 && told[&2] == 1.0 && told[&3] < 0.5 && told[&4] == 0.0,
+        "{told:?}"
+    );
+}
+
+#[test]
+fn the_area_of_a_title_is_looked_for_in_the_paths() {
+    let memory = Memory::of(&[
+        ("Plain", "", &["cli/src/main.rs"], 1),
+        ("Other", "", &["lib/src/main.rs"], 1),
+    ]);
+    for title in [
+        "cli: Say more",
+        "[cli] Say more",
+        "fix(cli): Say more",
+        "fix(cli)!: Say more",
+    ] {
+        let ranking = memory.asked(title, "plain other");
+        let areas: HashMap<u128, f64> = ranking
+            .hits
+            .iter()
+            .map(|hit| (hit.entry.as_u128(), hit.parts.area))
+            .collect();
+        assert!(areas[&1] > 0.0 && areas[&2] == 0.0, "{title}: {areas:?}");
+    }
+    let ranking = memory.asked("Say more of the cli", "");
+    assert!(ranking.hits.iter().all(|hit| hit.parts.area == 0.0));
+}
+
+#[test]
 fn a_title_counts_by_how_much_of_it_the_question_says() {
     let memory = Memory::of(&[
         ("Serial numbers", "", &[], 1),
