@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::Settings;
 use super::recall::{Answer, Question};
+use crate::domain::recall::Doc;
 use crate::embedder::Embedder;
 use crate::store;
 
@@ -76,12 +77,13 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Puts each answer's best hits into the order that their vectors give as well.
-    pub(super) async fn order(
+    /// Puts each answer's best hits into the order that their vectors give as well. `docs_of` has the hits of the question at a place.
+    pub(super) async fn order<'d>(
         &self,
         conn: &mut PgConnection,
         questions: &[Question],
         answers: &mut [Answer],
+        docs_of: impl Fn(usize) -> Vec<&'d Doc>,
     ) -> sqlx::Result<()> {
         let Some((embedder, dimensions)) = self.embedder.and_then(|e| Some((e, e.dimensions()?))) else {
             return Ok(());
@@ -95,9 +97,10 @@ impl Asked<'_> {
         }
         let entries: Vec<Uuid> = entries.into_iter().collect();
         let vectors = store::vectors::of_entries(conn, embedder.model(), dimensions, &entries).await?;
-        for (question, answer) in questions.iter().zip(answers) {
+        for (index, (question, answer)) in questions.iter().zip(answers).enumerate() {
             if let Some(vector) = self.vectors.get(&question.text) {
-                answer.ranking = std::mem::take(&mut answer.ranking).with_meaning(vector, &vectors);
+                let ranking = std::mem::take(&mut answer.ranking);
+                answer.ranking = ranking.with_meaning(vector, &vectors, &docs_of(index));
             }
         }
         Ok(())

@@ -168,7 +168,8 @@ async fn recall_together(
             entries: stats_of(q).entries,
         })
         .collect();
-    asked.order(conn, questions, &mut answers).await?;
+    let docs_of = |index: usize| docs.of(index, questions[index].now);
+    asked.order(conn, questions, &mut answers, docs_of).await?;
     Ok(answers)
 }
 

@@ -5,12 +5,17 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
+use super::doc::Doc;
 use super::rank::Ranking;
 
 /// Hits that are looked at again.
 pub const LOOKED_AT: usize = 60;
 /// What the nearest of them gains over the farthest: as much as half of the words.
 const WEIGHT: f64 = 0.5;
+/// The same of the one whose file's entries are the nearest.
+const FILE_WEIGHT: f64 = 0.4;
+/// A file of few entries is taken for the mean of all: it has so many more of these.
+const UNSURE: f64 = 3.0;
 
 impl Ranking {
     /// Entries whose vectors matter.
@@ -18,23 +23,37 @@ impl Ranking {
         self.hits.iter().take(LOOKED_AT).map(|hit| hit.entry)
     }
 
-    /// The same with the best hits in the order that their vectors give as well. One without a vector counts as the farthest.
+    /// The same with the best hits in the order that their vectors give as well, their own and those of their files; `docs` has the
+    /// hits' files. One without a vector counts as the farthest.
     #[must_use]
-    pub fn with_meaning(mut self, question: &[f32], vectors: &HashMap<Uuid, Vec<f32>>) -> Self {
+    pub fn with_meaning(
+        mut self,
+        question: &[f32],
+        vectors: &HashMap<Uuid, Vec<f32>>,
+        docs: &[&Doc],
+    ) -> Self {
         let near: HashMap<Uuid, f64> = self
             .nearest()
             .filter_map(|entry| Some((entry, cosine(question, vectors.get(&entry)?)?)))
             .collect();
-        let most = near.values().copied().fold(f64::NEG_INFINITY, f64::max);
         let least = near.values().copied().fold(f64::INFINITY, f64::min);
-        if most <= least {
+        let own: Vec<f64> = self
+            .nearest()
+            .map(|entry| near.get(&entry).copied().unwrap_or(least))
+            .collect();
+        let Some(own) = spread(&own) else {
             return self;
-        }
-        for hit in self.hits.iter_mut().take(LOOKED_AT) {
-            hit.parts.meaning = near
-                .get(&hit.entry)
-                .map_or(0.0, |near| (near - least) / (most - least));
-            hit.score += WEIGHT * hit.parts.meaning;
+        };
+        let of_files = of_files(&near, docs);
+        let by_file: Vec<f64> = self
+            .nearest()
+            .map(|entry| of_files.get(&entry).copied().unwrap_or(least))
+            .collect();
+        let by_file = spread(&by_file).unwrap_or_default();
+        for (at, hit) in self.hits.iter_mut().take(LOOKED_AT).enumerate() {
+            hit.parts.meaning = own[at];
+            hit.parts.file_meaning = by_file.get(at).copied().unwrap_or(0.0);
+            hit.score += WEIGHT * hit.parts.meaning + FILE_WEIGHT * hit.parts.file_meaning;
         }
         self.hits.sort_by(|one, other| {
             other
@@ -46,6 +65,36 @@ impl Ranking {
     }
 }
 
+/// From 0, the farthest, to 1; `None` where all are as near.
+fn spread(near: &[f64]) -> Option<Vec<f64>> {
+    let most = near.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = near.iter().copied().fold(f64::INFINITY, f64::min);
+    let share = |near: &f64| (near - least) / (most - least);
+    (most > least).then(|| near.iter().map(share).collect())
+}
+
+/// Of each entry how near the entries of one of its files are, the best file.
+fn of_files(near: &HashMap<Uuid, f64>, docs: &[&Doc]) -> HashMap<Uuid, f64> {
+    let mean = near.values().sum::<f64>() / near.len().max(1) as f64;
+    let mut files: HashMap<i64, (f64, f64)> = HashMap::new();
+    for doc in docs {
+        let Some(near) = near.get(&doc.entry) else {
+            continue;
+        };
+        for file in &doc.words.files {
+            let (sum, count) = files.entry(*file).or_insert((UNSURE * mean, UNSURE));
+            *sum += near;
+            *count += 1.0;
+        }
+    }
+    let best = docs.iter().filter_map(|doc| {
+        let of = doc.words.files.iter().filter_map(|file| files.get(file));
+        let best = of.map(|(sum, count)| sum / count).max_by(f64::total_cmp)?;
+        Some((doc.entry, best))
+    });
+    best.collect()
+}
+
 /// Of vectors of length 1; `None` when they can't be compared.
 fn cosine(one: &[f32], other: &[f32]) -> Option<f64> {
     (one.len() == other.len()).then(|| one.iter().zip(other).map(|(a, b)| f64::from(a * b)).sum())
@@ -53,6 +102,9 @@ fn cosine(one: &[f32], other: &[f32]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use time::OffsetDateTime;
+
+    use super::super::doc::Analysed;
     use super::super::rank::{Hit, Parts};
     use super::*;
 
@@ -74,7 +126,7 @@ mod tests {
             .iter()
             .map(|(id, vector)| (Uuid::from_u128(*id), vector.to_vec()))
             .collect();
-        let ranking = ranking(scores).with_meaning(&[1.0, 0.0], &vectors);
+        let ranking = ranking(scores).with_meaning(&[1.0, 0.0], &vectors, &[]);
         let found: Vec<u128> = ranking.hits.iter().map(|hit| hit.entry.as_u128()).collect();
         assert_eq!((found.as_slice(), ranking.confidence), (order, 3.0));
     }
@@ -95,6 +147,29 @@ mod tests {
             (Uuid::from_u128(2), vec![0.0, 1.0, 0.0]),
         ]);
         let before = ranking(&[1.0, 0.9]);
-        assert_eq!(before.clone().with_meaning(&[1.0, 0.0], &vectors), before);
+        assert_eq!(before.clone().with_meaning(&[1.0, 0.0], &vectors, &[]), before);
+    }
+
+    #[test]
+    fn an_entry_rises_with_what_else_is_told_of_its_files() {
+        let doc = |id: u128, file: i64| Doc {
+            entry: Uuid::from_u128(id),
+            created_at: OffsetDateTime::UNIX_EPOCH,
+            words: Analysed {
+                files: vec![file],
+                ..Analysed::default()
+            },
+        };
+        let docs = [doc(1, 7), doc(2, 8), doc(3, 8)];
+        let docs: Vec<&Doc> = docs.iter().collect();
+        // The first two are as far from the question.
+        let vectors = HashMap::from([
+            (Uuid::from_u128(1), vec![0.0, 1.0]),
+            (Uuid::from_u128(2), vec![0.0, 1.0]),
+            (Uuid::from_u128(3), vec![1.0, 0.0]),
+        ]);
+        let ranking = ranking(&[2.0, 1.9, 0.5]).with_meaning(&[1.0, 0.0], &vectors, &docs);
+        let found: Vec<u128> = ranking.hits.iter().map(|hit| hit.entry.as_u128()).collect();
+        assert_eq!(found, [2, 1, 3]);
     }
 }
