@@ -110,10 +110,19 @@ pub fn extract_failure(facts: &FailureFacts<'_>) -> ExtractedFailure {
     } else {
         (FailureSource::Nothing, NOTHING_CAPTURED, "")
     };
+    let mut context = context.trim().to_owned();
+    if source == FailureSource::SessionEnd && !stderr.is_empty() {
+        // How a session ended says little of why; what its agent complained of last may.
+        let room = CONTEXT_CHARS.saturating_sub(context.chars().count() + 1);
+        if room > 1 {
+            context.push('\n');
+            context.push_str(last_lines(stderr, room).trim());
+        }
+    }
     ExtractedFailure {
         source,
         error: error.trim().to_owned(),
-        context: context.trim().to_owned(),
+        context: context.trim_end().to_owned(),
         attempted: attempted(facts.attempted),
         files: files(facts.changed_files, facts.text),
     }
@@ -273,6 +282,24 @@ mod tests {
             FailureSource::Nothing,
             NOTHING_CAPTURED,
         );
+    }
+
+    #[test]
+    fn what_the_agent_complained_of_stands_beside_how_its_session_ended() {
+        let mut facts = FailureFacts {
+            session_end: "the agent exited with code 2",
+            stderr_tail: "starting\nFATAL: config key foo is missing\n",
+            ..FailureFacts::default()
+        };
+        let told = extract_failure(&facts);
+        assert_eq!(told.error, "the agent exited with code 2");
+        let context = "the agent exited with code 2\nstarting\nFATAL: config key foo is missing";
+        assert_eq!(told.context, context);
+        let long = "noise\n".repeat(CONTEXT_CHARS) + "the end";
+        facts.stderr_tail = &long;
+        let told = extract_failure(&facts);
+        assert!(told.context.chars().count() <= CONTEXT_CHARS, "{}", told.context);
+        assert!(told.context.ends_with("noise\nthe end"), "{}", told.context);
     }
 
     #[test]
