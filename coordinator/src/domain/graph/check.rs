@@ -39,8 +39,18 @@ fn finish(source_name: &str, graph: Option<Graph>, problems: Problems) -> Result
     }
 }
 
-/// The graph, unless something in it is so wrong that there is none.
+/// The graph, unless something in it is so wrong that there is none. Where something is wrong, what was ignored is told as well: a field
+/// that is missing may stand there under a wrong name.
 fn check(file: GraphFile, limits: &Limits, problems: &mut Problems) -> Option<Graph> {
+    let ignored = file.warnings.clone();
+    let graph = check_tasks(file, limits, problems);
+    if !problems.is_empty() {
+        problems.extend(ignored);
+    }
+    graph
+}
+
+fn check_tasks(file: GraphFile, limits: &Limits, problems: &mut Problems) -> Option<Graph> {
     if file.tasks.is_empty() && problems.is_empty() {
         problems.push(0, None, ProblemKind::Empty, || {
             "it has no tasks; write at least one, with `key` and `title`".into()

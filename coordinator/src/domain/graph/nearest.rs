@@ -38,14 +38,14 @@ const AFTER: [&str; 13] = [
     "waitsfor",
 ];
 
-/// Whether a field says what a task waits for, in another word than `after`.
+/// Whether a field says what a task waits for, in another word than `after`, or in that word with a slip of the keyboard.
 pub fn means_after(field: &str) -> bool {
     let word: String = field
         .chars()
         .filter(|c| !matches!(c, '_' | '-' | ' '))
         .flat_map(char::to_lowercase)
         .collect();
-    AFTER.contains(&word.as_str())
+    AFTER.contains(&word.as_str()) || strsim::osa_distance(&word, "after") == 1
 }
 
 #[cfg(test)]
@@ -63,10 +63,13 @@ mod tests {
             "dependencies",
             "blocked_by",
             "requires",
+            "afer",
+            "aftr",
+            "aftre",
         ] {
             assert!(means_after(field), "{field}");
         }
-        for field in ["after", "afer", "blocks", "description", "x-needs", ""] {
+        for field in ["after", "alt", "water", "blocks", "description", "x-needs", ""] {
             assert!(!means_after(field), "{field}");
         }
     }

@@ -77,6 +77,16 @@ impl Problems {
         }
     }
 
+    /// Adds problems.
+    pub fn extend(&mut self, others: Vec<Problem>) {
+        for other in others {
+            self.total += 1;
+            if self.kept.len() < MAX_PROBLEMS {
+                self.kept.push(other);
+            }
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }

@@ -271,7 +271,7 @@ fn unknown_fields_are_warnings() {
 x-pool: &pool gpu
 version: 2
 tasks:
-  - {key: a, title: A, afer: [b], pool: *pool}
+  - {key: a, title: A, prioriti: 3, pool: *pool}
   - {key: b, title: B, estimate: {hours: 3}}
 "#;
     let graph = load("plan.yaml", text, &Limits::file()).unwrap();
@@ -283,9 +283,19 @@ tasks:
         .collect();
     assert_snapshot!(told.join("\n"), @r#"
     plan.yaml:4: unknown field `version` is ignored (`2`)
-    plan.yaml:6: task `a`: unknown field `afer` is ignored (a list); did you mean `after`?
+    plan.yaml:6: task `a`: unknown field `prioriti` is ignored (`3`); did you mean `priority`?
     plan.yaml:7: task `b`: unknown field `estimate` is ignored (a mapping)
     "#);
+}
+
+#[test]
+fn what_was_ignored_is_told_with_what_is_wrong() {
+    assert_snapshot!(errors("- {key: a, titel: One}\n- {key: b, title: B, color: red}"), @r"
+    the task graph has 3 problems:
+      plan.yaml:1: task `a`: it has no `title`; say in one line what is to be done
+      plan.yaml:1: task `a`: unknown field `titel` is ignored (`One`); did you mean `title`?
+      plan.yaml:2: task `b`: unknown field `color` is ignored (`red`)
+    ");
 }
 
 #[test]
@@ -297,12 +307,14 @@ fn a_field_that_means_after_is_refused() {
   depends_on: [a]
 - {key: c, title: C, needs: b, after: [a]}
 - {title: D, key: d, dependsOn: {task: a}, x-needs: [a]}
+- {key: e, title: E, afer: [a]}
 ";
     assert_snapshot!(errors(text), @r"
-    the task graph has 3 problems:
+    the task graph has 4 problems:
       plan.yaml:5: task `b`: unknown field `depends_on`; did you mean `after`?
       plan.yaml:6: task `c`: unknown field `needs`; did you mean `after`?
       plan.yaml:7: task `d`: unknown field `dependsOn`; did you mean `after`?
+      plan.yaml:8: task `e`: unknown field `afer`; did you mean `after`?
     ");
     let agents = load("the agent's graph", text, &Limits::agent()).unwrap_err();
     assert_eq!(agents.problems[0].kind, ProblemKind::UnknownField);
