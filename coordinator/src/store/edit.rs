@@ -171,14 +171,15 @@ async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uui
            delete from ready_tasks where task_id = any($1)
          ), texts as (
            delete from task_texts where task_id = any($1)
-         ), waits as (
-           delete from dependencies where task_id = any($1)
          )
-         delete from dependencies where blocker_id = any($1) and task_id <> all($1)",
+         delete from dependencies where task_id = any($1)",
         tasks,
     )
     .execute(&mut *conn)
     .await?;
+    sqlx::query!("delete from dependencies where blocker_id = any($1)", tasks)
+        .execute(&mut *conn)
+        .await?;
     // Each half has an index of its own.
     sqlx::query!(
         "with open as (
