@@ -12,7 +12,7 @@ use super::client::{ApiError, Client};
 use super::duration::show_ms;
 use super::output::{self, Format};
 use super::pager;
-use super::paint::tame;
+use super::paint::{self, tame};
 use super::table::Table;
 use super::{feature_page, screen, worker};
 use crate::store::view::{SessionView, SystemView};
@@ -43,7 +43,8 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if globals.output != Format::Json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+    let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !paint::is_dumb();
+    if globals.output != Format::Json && is_screen {
         return screen::watch(&client).await;
     }
     let mut ticks = tokio::time::interval(EVERY);
