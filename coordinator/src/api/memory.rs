@@ -1,5 +1,7 @@
 //! The memory: searched, looked at, filled and corrected.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -212,8 +214,9 @@ pub async fn import(
 pub async fn add(
     State(app): State<App>,
     new: NewId,
-    Body(add): Body<AddMemory>,
+    Body(mut add): Body<AddMemory>,
 ) -> Result<Json<MemoryView>, Problem> {
+    add.tags = tidy(&add.tags);
     if new.again
         && !view::memory_entries(&mut *app.db().await?, &[new.id])
             .await?
@@ -239,7 +242,7 @@ pub async fn add(
         category: add.category.unwrap_or_else(|| NO_CATEGORY.to_owned()),
         title: add.title,
         body: add.body,
-        tags: add.tags.iter().map(|tag| tag.to_lowercase()).collect(),
+        tags: add.tags,
         paths: add.paths,
         feature: None,
         created_at: OffsetDateTime::now_utc(),
@@ -261,8 +264,9 @@ pub async fn add(
 pub async fn edit(
     State(app): State<App>,
     At(id): At<String>,
-    Body(edit): Body<Edit>,
+    Body(mut edit): Body<Edit>,
 ) -> Result<Json<MemoryView>, Problem> {
+    edit.tags = edit.tags.as_deref().map(tidy);
     let id = locate(&app, &id).await?;
     let Json(old) = read(&app, id).await?;
     check(
@@ -288,6 +292,14 @@ pub async fn edit(
         return Err(Problem::conflict(restore::replaced(old.kind, id, Some(by))));
     }
     read(&app, id).await
+}
+
+/// Keywords as they are kept: without what stands around them, in lower case, each once.
+fn tidy(tags: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let tags = tags.iter().map(|tag| tag.trim().to_lowercase());
+    tags.filter(|tag| !tag.is_empty() && seen.insert(tag.clone()))
+        .collect()
 }
 
 /// Refuses an identity that no index would take.

@@ -144,7 +144,11 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let repo = repo::resolve(&args.repo, &args.name, &client).await?;
     let dir = repo::dir(&args.repo).await?;
     let merge = args.merge.or(file.workspace.merge.filter(|_| repo.is_some()));
-    if let Some(warning) = repo::checked_out(&args.repo, merge).await {
+    let warnings = [
+        repo::uncommitted(&args.repo).await,
+        repo::checked_out(&args.repo, merge).await,
+    ];
+    for warning in warnings.into_iter().flatten() {
         eprintln!("warning: {warning}");
     }
     let request = SubmitFeature {

@@ -119,6 +119,29 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
     }))
 }
 
+/// What of a checkout on this machine no agent will see, since it isn't committed.
+pub async fn uncommitted(flags: &RepoFlags) -> Option<String> {
+    if flags.no_repo || flags.workspace != WorkspaceMode::Git || flags.base.is_some() {
+        return None;
+    }
+    if flags.repo.as_deref().is_some_and(is_address) {
+        return None;
+    }
+    let top = top_level(flags.repo.as_deref()).await.ok()?;
+    let changed = git(Some(&top), &["status", "--porcelain", "--untracked-files=no"])
+        .await
+        .ok()?;
+    let (files, are) = match changed.lines().count() {
+        0 => return None,
+        1 => ("1 file".to_owned(), "isn't"),
+        n => (format!("{n} files"), "aren't"),
+    };
+    Some(format!(
+        "{files} in {} {are} committed as they are: agents start from the last commit, without them",
+        top.display()
+    ))
+}
+
 /// What becomes of a checkout on this machine when the feature is merged as `how` says, if there is one of its base.
 pub async fn checked_out(flags: &RepoFlags, how: Option<MergeHow>) -> Option<String> {
     if flags.no_repo || flags.workspace != WorkspaceMode::Git || how.is_none() {
