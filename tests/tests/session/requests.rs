@@ -121,6 +121,31 @@ async fn a_terminal_prints_as_much_as_it_likes() {
 }
 
 #[tokio::test]
+async fn options_of_an_unknown_kind_are_passed_over() {
+    let option = |id: &str, kind: &str| format!(r#"{{"optionId":"{id}","name":"{id}","kind":"{kind}"}}"#);
+    let options = [option("session", "allow_session"), option("once", "allow_once")].join(",");
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"c"}},"options":[{options}]}}}}"#
+    );
+    let answer =
+        |id: u8, result: &str| format!("printf '{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\\n'");
+    let script = [
+        "read -r l".to_owned(),
+        answer(0, r#"{"protocolVersion":1}"#),
+        "read -r l".to_owned(),
+        answer(1, r#"{"sessionId":"s"}"#),
+        format!("read -r l; echo '{request}'; read -r l; printf '%s' \"$l\" > answered"),
+        answer(2, r#"{"stopReason":"end_turn"}"#),
+    ];
+    let played = shell(&script.join("; ")).play().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    let answered: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(played.path("answered")).unwrap()).unwrap();
+    let selected = serde_json::json!({"outcome": {"outcome": "selected", "optionId": "once"}});
+    assert_eq!(answered["result"], selected, "{answered}");
+}
+
+#[tokio::test]
 async fn a_question_to_a_person_is_answered_at_once_and_recorded() {
     let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Which database?","requestedSchema":{"type":"object","properties":{}}}}"#;
     let answer =

@@ -6,9 +6,12 @@
 use std::path::{Component, Path, PathBuf};
 
 use agent_client_protocol::v1::schema::{
-    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, SelectedPermissionOutcome, ToolKind,
+    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
+    SelectedPermissionOutcome, ToolKind,
 };
 use ralph_shared::wire::Access;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::pattern::Pattern;
 
@@ -98,6 +101,19 @@ impl Policy {
         let below = self.roots.iter().find_map(|root| plain.strip_prefix(root).ok());
         below.map(Path::to_owned).unwrap_or(plain)
     }
+}
+
+/// Reads a request without those of its options that can't be read, such as one of a kind that is not known here: a later agent
+/// offers it beside the others, and one of these is chosen.
+///
+/// # Errors
+/// When something else of it can't be read.
+pub fn read_request(params: &str) -> serde_json::Result<RequestPermissionRequest> {
+    let mut params: Value = serde_json::from_str(params)?;
+    if let Some(options) = params.get_mut("options").and_then(Value::as_array_mut) {
+        options.retain(|option| PermissionOption::deserialize(option).is_ok());
+    }
+    serde_json::from_value(params)
 }
 
 /// The narrowest option of one side.
@@ -195,6 +211,33 @@ mod tests {
         check(Access::Commands, ToolKind::Execute, &all, Some(2));
         check(Access::Commands, ToolKind::Edit, &all, Some(3));
         check(Access::Workspace, ToolKind::Edit, &[], None);
+    }
+
+    #[test]
+    fn options_of_unknown_kinds_are_not_chosen_and_keep_nobody_from_the_others() {
+        let check = |options: serde_json::Value, expected: Option<&str>| {
+            let params = serde_json::json!({
+                "sessionId": "s",
+                "toolCall": {"toolCallId": "c", "kind": "edit"},
+                "options": options,
+            });
+            let request = read_request(&params.to_string()).unwrap();
+            let chosen = match choose(true, &request.options).outcome {
+                RequestPermissionOutcome::Selected(selected) => Some(selected.option_id.to_string()),
+                _ => None,
+            };
+            assert_eq!(chosen.as_deref(), expected, "{params}");
+        };
+        let option =
+            |id: &str, kind: &str| serde_json::json!({"optionId": id, "name": "An option", "kind": kind});
+        let (session, once) = (option("a", "allow_session"), option("b", "allow_once"));
+        check(serde_json::json!([session, once]), Some("b"));
+        check(serde_json::json!([once, {"kind": "allow_once"}, 7]), Some("b"));
+        check(serde_json::json!([session]), None);
+        check(serde_json::json!([]), None);
+        for wrong in [r#"{"sessionId":"s"}"#, r#"{"options":7}"#, "[", "7"] {
+            assert!(read_request(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

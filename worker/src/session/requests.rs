@@ -25,7 +25,7 @@ use super::elicitation;
 use super::files::{Files, refused};
 use super::leftovers::Group;
 use super::peer::{LargeSlot, Open, Outbox};
-use super::permissions::Policy;
+use super::permissions::{self, Policy};
 use super::person::Question;
 use super::record::Record;
 use super::terminal::Terminals;
@@ -112,8 +112,9 @@ impl Desk {
         };
         match method {
             "session/request_permission" => {
-                ticket.take(params, |ticket, request| {
-                    self.permission(ticket, &request, record)
+                let read = permissions::read_request(params);
+                ticket.take_read(read, params, |ticket, request| {
+                    self.permission(ticket, &request, record);
                 });
             }
             "fs/read_text_file" => ticket.take(params, |ticket, request| self.read(ticket, request)),
@@ -294,7 +295,12 @@ impl Desk {
 impl Ticket {
     /// Reads the parameters; those that can't be read are answered as such.
     fn take<P: DeserializeOwned>(self, params: &str, serve: impl FnOnce(Self, P)) {
-        match serde_json::from_str(params) {
+        self.take_read(serde_json::from_str(params), params, serve);
+    }
+
+    /// The same with what was read of them.
+    fn take_read<P>(self, read: serde_json::Result<P>, params: &str, serve: impl FnOnce(Self, P)) {
+        match read {
             Ok(params) => serve(self, params),
             Err(error) => {
                 let error = RpcError::invalid_params().data(Value::from(error.to_string()));
