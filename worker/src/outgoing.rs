@@ -6,7 +6,9 @@
 use anyhow::Context as _;
 use bytes::Bytes;
 use ralph_shared::ids::Incarnation;
-use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, Report, Stray, Text};
+use ralph_shared::wire::{
+    Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, Report, SessionReport, Stray, Text,
+};
 use serde_json::Value;
 
 use crate::life::Life;
@@ -164,6 +166,21 @@ fn cut_front(text: &mut String, bytes: usize) {
     }
 }
 
+/// What a session said. It was redacted as it came, with the secrets that were known then: a login may have got others since.
+fn said(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
+    let text = match &mut session.text {
+        Text::Inline(text) => Some(text),
+        _ => None,
+    };
+    let single = [
+        text,
+        session.last_tool_error.as_mut(),
+        Some(&mut session.stderr_tail),
+    ];
+    let several = session.attempted.iter_mut().chain(&mut session.questions);
+    single.into_iter().flatten().chain(several)
+}
+
 /// Takes secrets out of what ended.
 pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
     match &mut finished {
@@ -174,9 +191,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
             {
                 *message = redactor.text(message);
             }
-            if let Text::Inline(text) = &mut session.text {
-                *text = redactor.text(text);
-            }
+            said(session).for_each(|words| *words = redactor.text(words));
             if let Some(error) = &mut session.snapshot.push_error {
                 *error = redactor.text(error);
             }
@@ -249,6 +264,30 @@ mod tests {
             (50, true, 1)
         );
         assert_eq!(change.tests[0].path, "first");
+    }
+
+    #[test]
+    fn whatever_a_session_said_is_told_without_secrets() {
+        let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
+        let words = || "it is hunter2-hunter2".to_owned();
+        let finished = Finished::Session(Box::new(SessionReport {
+            text: Text::Inline(words()),
+            attempted: vec![words(), words()],
+            last_tool_error: Some(words()),
+            stderr_tail: words(),
+            questions: vec![words()],
+            ..SessionReport::new(Ended::Protocol { message: words() })
+        }));
+        let Finished::Session(mut told) = redacted(&redactor, finished) else {
+            panic!("another kind of end");
+        };
+        assert_eq!(said(&mut told).count(), 6);
+        assert!(
+            said(&mut told).all(|words| words == "it is [redacted]"),
+            "{told:?}"
+        );
+        let told = serde_json::to_string(&told).unwrap();
+        assert!(!told.contains("hunter2"), "{told}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES,
 use super::{folder, spool, unstarted};
 use crate::beat::publish_spooled;
 use crate::life::Life;
+use crate::session::Redactor;
 use crate::workspace::{CommitMessage, Workspace};
 use crate::{outgoing, session};
 
@@ -94,13 +95,7 @@ pub async fn report_earlier_life(
             pushed = pushed && is_noted(life, assignment.dispatch, snapshot);
         } else {
             let mut report = broken_off(life, &assignment, snapshot, reason);
-            let logins = life
-                .config
-                .machine
-                .agents
-                .values()
-                .flat_map(|agent| session::login_secrets(&agent.files));
-            report.finished = outgoing::redacted(&life.redactor.with(logins), report.finished);
+            report.finished = outgoing::redacted(&redactor(life), report.finished);
             spool(life, &report).await;
         }
         life.ended(assignment.dispatch);
@@ -198,13 +193,20 @@ fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
         worker: life.config.name.clone(),
         incarnation: life.incarnation,
         duration_ms: 0,
-        finished: outgoing::redacted(&life.redactor, unstarted(ended, snapshot)),
+        finished: outgoing::redacted(&redactor(life), unstarted(ended, snapshot)),
     };
     let noted = life.late.put(&report);
     if let Err(error) = &noted {
         tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed what was left, but can't note it yet");
     }
     noted.is_ok()
+}
+
+/// With the logins of all agents: which of them made what is left, and may have put its login's secrets there, isn't looked up.
+fn redactor(life: &Life) -> Redactor {
+    let agents = life.config.machine.agents.values();
+    let logins = agents.flat_map(|agent| session::login_secrets(&agent.files));
+    life.redactor.with(logins)
 }
 
 /// The report of a session that ended with its worker.
