@@ -3,6 +3,7 @@
 mod branches;
 mod left;
 mod patience;
+mod said;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,8 +31,9 @@ use crate::life::Life;
 use crate::outgoing;
 use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
-pub use left::{held_by_earlier_life, keep_pushing, report_drained, report_earlier_life};
+pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
 use patience::Patience;
+pub use said::Said;
 
 /// How long a session's report waits for its transcript.
 const PUBLISH: Duration = Duration::from_secs(30);
@@ -48,7 +50,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
         // A restart of the worker would not find its processes.
         Err(error) => (unnoted(&assignment, &error), None),
         Ok(()) => match &assignment.work {
-            Work::Session(order) => session(life, &assignment, order, end).await,
+            Work::Session(order) => session(life, &assignment, order, began, end).await,
             Work::Integrate(order) => (branches::integrate(life, &assignment, order, end).await, None),
             Work::Git(order) => (branches::operate(life, &assignment, order, end).await, None),
         },
@@ -56,15 +58,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
     let finished = outgoing::redacted(&life.redactor, finished);
     let knock = knock(life, &assignment, &finished);
     faults::point("report.before_spool");
-    let report = Report {
-        v: WRITES,
-        dispatch,
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
-        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        finished,
-    };
-    spool(life, &report).await;
+    spool(life, &report(life, dispatch, began.elapsed(), finished)).await;
     life.ended(dispatch);
     faults::point("report.spooled");
     if let Some(workspace) = workspace
@@ -72,7 +66,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
     {
         tracing::warn!(%dispatch, %error, "a finished workspace could not be removed");
     }
-    life.home.forget_live(dispatch);
+    life.forget(dispatch);
     publish_spooled(life).await;
     faults::point("report.published");
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
@@ -88,6 +82,18 @@ fn knock(life: &Life, assignment: &Assignment, finished: &Finished) -> Option<Kn
     let agents = &life.config.machine.agents;
     let account = agents.get(agent).map_or("", |agent| &agent.account);
     Knock::of(agent, account, &session.ended)
+}
+
+/// A report of this life.
+fn report(life: &Life, dispatch: DispatchId, took: Duration, finished: Finished) -> Report {
+    Report {
+        v: WRITES,
+        dispatch,
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        finished,
+    }
 }
 
 /// Puts a report into the spool, however long the disk refuses it. It goes in whole, with its text: nobody else has that yet.
@@ -106,7 +112,8 @@ async fn spool(life: &Life, report: &Report) {
     }
 }
 
-fn report_of(end: SessionEnd, snapshot: Snapshot) -> SessionReport {
+/// What a session is reported with, before anything is known of its work.
+fn report_of(end: SessionEnd) -> SessionReport {
     SessionReport {
         ended: end.ended,
         text: Text::Inline(end.text),
@@ -114,7 +121,7 @@ fn report_of(end: SessionEnd, snapshot: Snapshot) -> SessionReport {
         usage: end.usage,
         tool_calls: end.tool_calls,
         agent: end.agent,
-        snapshot,
+        snapshot: Snapshot::default(),
         attempted: end.attempted,
         last_tool_error: end.last_tool_error,
         stderr_tail: end.stderr_tail,
@@ -151,6 +158,7 @@ async fn session(
     life: &Arc<Life>,
     assignment: &Assignment,
     order: &SessionOrder,
+    began: Instant,
     end: watch::Receiver<Option<EndReason>>,
 ) -> (Finished, Option<Workspace>) {
     let name = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
@@ -281,14 +289,17 @@ async fn session(
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
     ended.agent.account = account;
-    let message = commit_message(assignment, &ended);
-    let mut patience = Patience::new();
-    let time_is_up = patience::time_is_up(life.ending.clone()).boxed().shared();
-    let finish = async || workspace.finish_within(&message, time_is_up.clone()).await;
-    let mut snapshot = finish().await;
-    while workspace.is_away() && patience.after_work(&mut told).await {
-        snapshot = finish().await;
+    // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
+    let bare = |finished| outgoing::redacted(&redactor.with(session::login_secrets(&logins)), finished);
+    let said = bare(Finished::Session(Box::new(report_of(ended))));
+    let said = report(life, assignment.dispatch, began.elapsed(), said);
+    // Without the note it is lost only if this worker dies before the report is spooled.
+    if let Err(error) = life.said.note(&said) {
+        tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "what a session said can't be noted");
     }
+    faults::point("session.said");
+    let message = commit_message(assignment, &said.finished);
+    let snapshot = keep_work(life, &workspace, &message, &mut told).await;
     // What the session did is safe; its transcript must not hold it up for long.
     match tokio::time::timeout(PUBLISH, &mut publisher).await {
         Ok(Ok(())) => {}
@@ -305,13 +316,36 @@ async fn session(
         true if life.unpushed.swap(false, Ordering::Relaxed) => life.push_now.notify_one(),
         true => {}
     }
-    let finished = Finished::Session(Box::new(report_of(ended, snapshot)));
-    // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
-    let redactor = redactor.with(session::login_secrets(&logins));
-    (
-        outgoing::redacted(&redactor, finished),
-        pushed.then_some(workspace),
-    )
+    let finished = with_snapshot(said.finished, snapshot);
+    (bare(finished), pushed.then_some(workspace))
+}
+
+/// What a session said, with what became of its work.
+fn with_snapshot(said: Finished, snapshot: Snapshot) -> Finished {
+    match said {
+        Finished::Session(mut session) => {
+            session.snapshot = snapshot;
+            Finished::Session(session)
+        }
+        other => other,
+    }
+}
+
+/// Commits and pushes what a session left, and waits for a server that is away, as long as that is worth it.
+async fn keep_work(
+    life: &Life,
+    workspace: &Workspace,
+    message: &CommitMessage,
+    told: &mut watch::Receiver<Option<EndReason>>,
+) -> Snapshot {
+    let mut patience = Patience::new();
+    let time_is_up = patience::time_is_up(life.ending.clone()).boxed().shared();
+    let finish = async || workspace.finish_within(message, time_is_up.clone()).await;
+    let mut snapshot = finish().await;
+    while workspace.is_away() && patience.after_work(told).await {
+        snapshot = finish().await;
+    }
+    snapshot
 }
 
 /// Asks the coordinator whether the agent's task graph can be used, where the session's kind may send one. Without an answer the
@@ -447,14 +481,21 @@ fn spec(
 }
 
 /// The message of the attempt's commit, made from its journal.
-fn commit_message(assignment: &Assignment, ended: &SessionEnd) -> CommitMessage {
+fn commit_message(assignment: &Assignment, said: &Finished) -> CommitMessage {
+    let text = match said {
+        Finished::Session(session) => match &session.text {
+            Text::Inline(text) => text.as_str(),
+            Text::Parts { .. } => "",
+        },
+        Finished::Integration(_) => "",
+    };
     let short = assignment.task.short();
     let context = sigil::Context {
         kind: assignment.kind,
         task_id: &short,
         model_tiers: &[],
     };
-    let journal = sigil::parse(&ended.text, &context).journal.unwrap_or_default();
+    let journal = sigil::parse(text, &context).journal.unwrap_or_default();
     CommitMessage {
         subject: format!("{} (attempt {})", assignment.task_title, assignment.attempt),
         body: journal.chars().take(4_000).collect(),

@@ -62,6 +62,7 @@ pub const ERRAND_POINTS: &[&str] = &[
     "session.assigned",
     "session.prepared",
     "session.ended",
+    "session.said",
     "report.before_spool",
     "report.spooled",
     "report.published",

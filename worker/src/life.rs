@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::door::{Doors, Knock};
+use crate::errand::Said;
 use crate::home::Home;
 use crate::link::Link;
 use crate::reminder::Reminder;
@@ -43,6 +44,8 @@ pub struct Life {
     pub spool: Spool,
     /// The same of pushes that went well only after their session's report was settled.
     pub late: Spool,
+    /// What sessions said whose reports aren't spooled yet.
+    pub said: Said,
     /// Folders to work in.
     pub workspaces: Workspaces,
     /// What takes secrets out of everything that leaves.
@@ -123,6 +126,17 @@ impl Life {
             self.home.note_drain();
         }
         Ok(())
+    }
+
+    /// What may end a running dispatch.
+    pub fn told(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
+        lock(&self.running).get(&dispatch).map(watch::Sender::subscribe)
+    }
+
+    /// Forgets on the disk that a dispatch ran, and what it said: its report lies in the spool, or nothing is left to report.
+    pub fn forget(&self, dispatch: DispatchId) {
+        self.home.forget_live(dispatch);
+        self.said.forget(dispatch);
     }
 
     /// Notes that a dispatch's report lies in the spool.
@@ -357,6 +371,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
     let late = Spool::open(home.late())?;
+    let said = Said::open(home.dir().join("said"))?;
     let machine = &config.machine;
     let agents = machine.agents.values().flat_map(AgentCommand::secrets);
     let secrets = session::own_secrets().into_iter().chain(agents);
@@ -409,6 +424,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         link,
         spool,
         late,
+        said,
         workspaces,
     });
     let left = life.home.left_live();
@@ -418,10 +434,12 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
             tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier life left running");
         }
     }
+    let left_ids: Vec<DispatchId> = left.iter().map(|assignment| assignment.dispatch).collect();
+    life.said.keep(&left_ids);
     life.workspaces.confirm_dirs_ended();
     let held = errand::held_by_earlier_life(&life, &left).await;
     let drained = life.home.drained();
-    errand::report_drained(&life, &left, &held, &drained);
+    errand::report_over(&life, &left, &held, &drained);
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
     life.say_hello(&held_ids).await?;
     // Pushing may take longer than a lease, and must not keep the slots from other work.

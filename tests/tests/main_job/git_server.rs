@@ -42,7 +42,7 @@ async fn a_feature_lands_on_a_server_with_a_login_that_loses_answers() {
 }
 
 /// A worker whose user's credential helper knows the login.
-fn with_login(dir: &Path) -> WorkerOptions {
+pub fn with_login(dir: &Path) -> WorkerOptions {
     let helper = dir.join("helper");
     std::fs::write(&helper, "#!/bin/sh\necho username=ann; echo password=s3cret\n").unwrap();
     std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();

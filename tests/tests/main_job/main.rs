@@ -19,6 +19,7 @@ mod long_result;
 mod races;
 mod reports;
 mod rules;
+mod said;
 mod scene;
 mod serve;
 mod server_killed;

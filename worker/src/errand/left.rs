@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::future::join_all;
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Assignment, EndReason, Ended, Report, Snapshot, WRITES, Work};
+use ralph_shared::wire::{Access, Assignment, EndReason, Ended, Report, Snapshot, Work, WorkspaceOrder};
 
-use super::{folder, spool, unstarted};
+use super::{commit_message, folder, keep_work, report, spool, unstarted, with_snapshot};
 use crate::beat::publish_spooled;
 use crate::life::Life;
 use crate::session::Redactor;
@@ -35,9 +36,10 @@ pub async fn held_by_earlier_life(life: &Life, left: &[Assignment]) -> Vec<(Assi
     held
 }
 
-/// Reports sessions that a worker which was told to stop was killed over and that left no work here: they didn't bring it down, as
-/// the coordinator would take it for once their leases are given up. What changes branches is looked up by whoever does it next.
-pub fn report_drained(
+/// Reports sessions that left no work here: those that were over when their worker died, with what they said; and those that a worker
+/// which was told to stop was killed over. They didn't bring it down, as the coordinator would take it for once their leases are
+/// given up. What changes branches is looked up by whoever does it next.
+pub fn report_over(
     life: &Life,
     left: &[Assignment],
     held: &[(Assignment, Workspace)],
@@ -47,20 +49,30 @@ pub fn report_drained(
     for assignment in left {
         let dispatch = assignment.dispatch;
         let is_told = reported.contains(&dispatch) || held.iter().any(|(held, _)| held.dispatch == dispatch);
-        if is_told || !drained.contains(&dispatch) || !matches!(assignment.work, Work::Session(_)) {
+        let Work::Session(order) = &assignment.work else {
+            continue;
+        };
+        if is_told {
             continue;
         }
-        let report = broken_off(life, assignment, Snapshot::default(), EndReason::Drain);
+        let is_thrown_away = order.access != Access::Workspace;
+        let report = match life.said.of(dispatch).filter(|_| is_thrown_away) {
+            Some(said) => said_earlier(life, said, Snapshot::default()),
+            None if drained.contains(&dispatch) => {
+                broken_off(life, assignment, Snapshot::default(), EndReason::Drain)
+            }
+            None => continue,
+        };
         // Tried once: the worker has to say hello before its leases end.
         if let Err(error) = life.spool.put(&report) {
-            tracing::warn!(%dispatch, error = format!("{error:#}"), "a session that was drained can't be reported");
+            tracing::warn!(%dispatch, error = format!("{error:#}"), "a session of an earlier life can't be reported");
         }
     }
 }
 
-/// Pushes what the life before left, and reports it: while the fence still stands, the next attempt goes on from there.
-/// What that life reported itself stays as it is; that it is pushed is told besides. `left` is all that ran when it died, `drained` what
-/// of it did when it was told to stop.
+/// Pushes what the life before left, and reports it: with what the session said, where it was over; else while the fence still
+/// stands, the next attempt goes on from there. What that life reported itself stays as it is; that it is pushed is told besides.
+/// `left` is all that ran when it died, `drained` what of it did when it was told to stop.
 pub async fn report_earlier_life(
     life: &Life,
     left: &[Assignment],
@@ -72,42 +84,73 @@ pub async fn report_earlier_life(
     let alone = left.iter().filter(is_lost).count() == 1;
     let is_held = |one: &&Assignment| held.iter().any(|(held, _)| held.dispatch == one.dispatch);
     for assignment in left.iter().filter(|one| !is_held(one)) {
-        life.home.forget_live(assignment.dispatch);
+        life.forget(assignment.dispatch);
     }
-    for (assignment, workspace) in held {
-        let (reason, how) = if drained.contains(&assignment.dispatch) {
-            (EndReason::Drain, "was stopped")
+    // Beside each other, since one may wait for its server.
+    let reports = held.into_iter().map(|(assignment, workspace)| {
+        let is_reported = reported.contains(&assignment.dispatch);
+        let reason = if drained.contains(&assignment.dispatch) {
+            EndReason::Drain
         } else if alone {
-            (EndReason::DiedAlone, "died")
+            EndReason::DiedAlone
         } else {
-            (EndReason::DiedWithOthers, "died")
+            EndReason::DiedWithOthers
         };
-        let message = CommitMessage {
-            subject: format!(
-                "{} (attempt {}, broken off)",
-                assignment.task_title, assignment.attempt
-            ),
-            body: format!("The worker {how} while this session ran."),
-        };
-        let snapshot = workspace.finish(&message).await;
-        let mut pushed = snapshot.is_pushed();
-        if reported.contains(&assignment.dispatch) {
-            pushed = pushed && is_noted(life, assignment.dispatch, snapshot);
-        } else {
-            let mut report = broken_off(life, &assignment, snapshot, reason);
-            report.finished = outgoing::redacted(&redactor(life), report.finished);
-            spool(life, &report).await;
-        }
-        life.ended(assignment.dispatch);
-        life.home.forget_live(assignment.dispatch);
-        if !pushed {
-            life.unpushed.store(true, Ordering::Relaxed);
-        }
-        if pushed && let Err(error) = workspace.remove().await {
-            tracing::warn!(%error, "a workspace of an earlier life could not be removed");
-        }
-    }
+        report_held(life, assignment, workspace, reason, is_reported)
+    });
+    join_all(reports).await;
     publish_spooled(life).await;
+}
+
+/// Pushes what one session left, and reports it unless its own life did.
+async fn report_held(
+    life: &Life,
+    assignment: Assignment,
+    workspace: Workspace,
+    reason: EndReason,
+    is_reported: bool,
+) {
+    let dispatch = assignment.dispatch;
+    let said = life.said.of(dispatch);
+    let message = match &said {
+        Some(said) => commit_message(&assignment, &said.finished),
+        None => broken_off_message(&assignment, reason),
+    };
+    let snapshot = match life.told(dispatch) {
+        Some(mut told) if said.is_some() && !is_reported => {
+            tokio::select! {
+                snapshot = keep_work(life, &workspace, &message, &mut told) => snapshot,
+                never = shortened_by_drain(life, dispatch) => never,
+            }
+        }
+        _ => workspace.finish(&message).await,
+    };
+    let mut pushed = snapshot.is_pushed();
+    if is_reported {
+        pushed = pushed && is_noted(life, dispatch, snapshot);
+    } else {
+        let mut report = match said {
+            Some(said) => said_earlier(life, said, as_far_as_known(&assignment, snapshot)),
+            None => broken_off(life, &assignment, snapshot, reason),
+        };
+        report.finished = outgoing::redacted(&redactor(life), report.finished);
+        spool(life, &report).await;
+    }
+    life.ended(dispatch);
+    life.forget(dispatch);
+    if !pushed {
+        life.unpushed.store(true, Ordering::Relaxed);
+    }
+    if pushed && let Err(error) = workspace.remove().await {
+        tracing::warn!(%dispatch, %error, "a workspace of an earlier life could not be removed");
+    }
+}
+
+/// Has a dispatch end in order once the drain begins, so that its server is waited for as after any session then.
+async fn shortened_by_drain(life: &Life, dispatch: DispatchId) -> Snapshot {
+    life.draining.cancelled().await;
+    life.end(dispatch, EndReason::Drain);
+    std::future::pending().await
 }
 
 /// Pushes, from time to time and when another push went well, what could not be pushed when its session ended.
@@ -187,14 +230,8 @@ fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
         message: "its work was pushed after its report".to_owned(),
         away: true,
     };
-    let report = Report {
-        v: WRITES,
-        dispatch,
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
-        duration_ms: 0,
-        finished: outgoing::redacted(&redactor(life), unstarted(ended, snapshot)),
-    };
+    let finished = outgoing::redacted(&redactor(life), unstarted(ended, snapshot));
+    let report = report(life, dispatch, Duration::ZERO, finished);
     let noted = life.late.put(&report);
     if let Err(error) = &noted {
         tracing::warn!(%dispatch, error = format!("{error:#}"), "pushed what was left, but can't note it yet");
@@ -211,13 +248,37 @@ fn redactor(life: &Life) -> Redactor {
 
 /// The report of a session that ended with its worker.
 fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, reason: EndReason) -> Report {
-    let ended = Ended::Told { reason };
-    Report {
-        v: WRITES,
-        dispatch: assignment.dispatch,
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
-        duration_ms: 0,
-        finished: unstarted(ended, snapshot),
+    let finished = unstarted(Ended::Told { reason }, snapshot);
+    report(life, assignment.dispatch, Duration::ZERO, finished)
+}
+
+fn broken_off_message(assignment: &Assignment, reason: EndReason) -> CommitMessage {
+    let how = match reason {
+        EndReason::Drain => "was stopped",
+        _ => "died",
+    };
+    CommitMessage {
+        subject: format!(
+            "{} (attempt {}, broken off)",
+            assignment.task_title, assignment.attempt
+        ),
+        body: format!("The worker {how} while this session ran."),
     }
+}
+
+/// The report of a session that was over before its worker died.
+fn said_earlier(life: &Life, said: Report, snapshot: Snapshot) -> Report {
+    let took = Duration::from_millis(said.duration_ms);
+    report(life, said.dispatch, took, with_snapshot(said.finished, snapshot))
+}
+
+/// A snapshot of an earlier life's session. Where the branch's head was is not known any more, and an attempt that began from an
+/// earlier one's commit changed more in all than since then.
+fn as_far_as_known(assignment: &Assignment, mut snapshot: Snapshot) -> Snapshot {
+    if let WorkspaceOrder::Git(git) = &assignment.workspace
+        && (git.start.is_some() || git.start_ref.is_some())
+    {
+        snapshot.change = None;
+    }
+    snapshot
 }

@@ -1,0 +1,134 @@
+//! What a session said and used, on the disk from its end until its report is spooled. Its work is pushed in between, which takes long
+//! while a server is away: a worker that dies meanwhile loses nothing that was paid for.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Finished, Report};
+use uuid::Uuid;
+
+use crate::home::write_atomically;
+
+/// The notes of one data folder: reports that lack nothing but what became of the work.
+#[derive(Debug)]
+pub struct Said {
+    dir: PathBuf,
+}
+
+impl Said {
+    /// Opens a folder with what an earlier life left in it, for the owner alone.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn open(dir: PathBuf) -> anyhow::Result<Self> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&dir)
+            .with_context(|| format!("failed to make the folder {}", dir.display()))?;
+        Ok(Self { dir })
+    }
+
+    fn path(&self, dispatch: DispatchId) -> PathBuf {
+        self.dir.join(dispatch.0.to_string())
+    }
+
+    /// Notes a report that is without secrets already.
+    ///
+    /// # Errors
+    /// When the disk doesn't take it.
+    pub fn note(&self, report: &Report) -> anyhow::Result<()> {
+        write_atomically(&self.path(report.dispatch), &serde_json::to_vec(report)?)
+    }
+
+    /// What a session said, where it came to its end. What can't be read, of another release say, is done without.
+    pub fn of(&self, dispatch: DispatchId) -> Option<Report> {
+        let bytes = fs::read(self.path(dispatch)).ok()?;
+        let read = serde_json::from_slice(&bytes);
+        let report: Report = read
+            .inspect_err(|error| tracing::warn!(%dispatch, %error, "what a session said can't be read"))
+            .ok()?;
+        let is_its = report.dispatch == dispatch && matches!(report.finished, Finished::Session(_));
+        is_its.then_some(report)
+    }
+
+    /// Forgets what a session said: its report lies in the spool.
+    pub fn forget(&self, dispatch: DispatchId) {
+        let _ = fs::remove_file(self.path(dispatch));
+    }
+
+    /// Forgets all but these.
+    pub fn keep(&self, dispatches: &[DispatchId]) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let dispatch = name.to_str().and_then(|name| Uuid::parse_str(name).ok());
+            if !dispatch.is_some_and(|dispatch| dispatches.contains(&DispatchId(dispatch))) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use ralph_shared::ids::Incarnation;
+    use ralph_shared::wire::{Ended, SessionReport, Text, WRITES};
+
+    use super::*;
+
+    fn report() -> Report {
+        let ended = Ended::Turn {
+            stop_reason: "end_turn".to_owned(),
+        };
+        Report {
+            v: WRITES,
+            dispatch: DispatchId::new(),
+            worker: "w".to_owned(),
+            incarnation: Incarnation::new(),
+            duration_ms: 7,
+            finished: Finished::Session(Box::new(SessionReport {
+                text: Text::Inline("done".to_owned()),
+                ..SessionReport::new(ended)
+            })),
+        }
+    }
+
+    #[test]
+    fn what_was_said_outlives_its_life_until_it_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("said");
+        let (first, second) = (report(), report());
+        let said = Said::open(dir.clone()).unwrap();
+        said.note(&first).unwrap();
+        said.note(&second).unwrap();
+        for path in [said.path(first.dispatch), dir.clone()] {
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}", path.display());
+        }
+        let said = Said::open(dir.clone()).unwrap();
+        assert_eq!(said.of(first.dispatch), Some(first.clone()));
+        fs::write(dir.join(".tmp-half"), "{").unwrap();
+        said.keep(&[first.dispatch]);
+        assert_eq!(said.of(second.dispatch), None);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        said.forget(first.dispatch);
+        assert_eq!(said.of(first.dispatch), None);
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_read_is_done_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = Said::open(folder.path().to_owned()).unwrap();
+        let (other, dispatch) = (report(), DispatchId::new());
+        let of_another = serde_json::to_string(&other).unwrap();
+        for text in ["", "{ half", r#"{"v":99,"later":1}"#, &of_another] {
+            fs::write(said.path(dispatch), text).unwrap();
+            assert_eq!(said.of(dispatch), None, "{text}");
+        }
+    }
+}
