@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
 
+use crate::faults;
 use crate::life::{Hearing, Life};
 use crate::outgoing;
 use crate::reminder::Reminder;
@@ -91,6 +92,7 @@ async fn publish_from(life: &Life, spool: &Spool, due: Vec<(DispatchId, Bytes)>)
 }
 
 async fn beat(life: &Life, silence: &mut Reminder) {
+    faults::point("beat");
     let beat = Heartbeat {
         reads: READS.to_vec(),
         worker: life.config.name.clone(),

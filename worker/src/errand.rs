@@ -2,10 +2,12 @@
 
 mod branches;
 mod left;
+mod panicked;
 mod patience;
 mod said;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,25 +40,39 @@ pub use said::Said;
 /// How long a session's report waits for its transcript.
 const PUBLISH: Duration = Duration::from_secs(30);
 
-/// Runs a dispatch and leaves its report in the spool. Returns what it told of its agent's door.
+/// Runs a dispatch and leaves its report in the spool. Returns what it told of its agent's door. A panic in it is caught and reported;
+/// it ends where this future is dropped.
 pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
     let began = Instant::now();
+    match AssertUnwindSafe(perform(life, &assignment, began))
+        .catch_unwind()
+        .await
+    {
+        Ok(knock) => knock,
+        Err(panic) => {
+            panicked::report_panicked(life, &assignment, began, panic).await;
+            None
+        }
+    }
+}
+
+async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) -> Option<Knock> {
     let dispatch = assignment.dispatch;
     let end = life.started(dispatch);
     tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
         title = assignment.task_title, "assigned");
     faults::point("session.assigned");
-    let (finished, workspace) = match life.note_live(&assignment) {
+    let (finished, workspace) = match life.note_live(assignment) {
         // A restart of the worker would not find its processes.
-        Err(error) => (unnoted(&assignment, &error), None),
+        Err(error) => (unnoted(assignment, &error), None),
         Ok(()) => match &assignment.work {
-            Work::Session(order) => session(life, &assignment, order, began, end).await,
-            Work::Integrate(order) => (branches::integrate(life, &assignment, order, end).await, None),
-            Work::Git(order) => (branches::operate(life, &assignment, order, end).await, None),
+            Work::Session(order) => session(life, assignment, order, began, end).await,
+            Work::Integrate(order) => (branches::integrate(life, assignment, order, end).await, None),
+            Work::Git(order) => (branches::operate(life, assignment, order, end).await, None),
         },
     };
     let finished = outgoing::redacted(&life.redactor, finished);
-    let knock = knock(life, &assignment, &finished);
+    let knock = knock(life, assignment, &finished);
     faults::point("report.before_spool");
     spool(life, &report(life, dispatch, began.elapsed(), finished)).await;
     life.ended(dispatch);
@@ -133,13 +149,18 @@ fn report_of(end: SessionEnd) -> SessionReport {
 fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
     let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
     tracing::error!(dispatch = %assignment.dispatch, message);
-    match &assignment.work {
-        Work::Session(_) => unstarted(Ended::Workspace { message, away: true }, Snapshot::default()),
+    failed(&assignment.work, message, true)
+}
+
+/// The end of a dispatch that failed here, without anything of it being known.
+fn failed(work: &Work, message: String, away: bool) -> Finished {
+    match work {
+        Work::Session(_) => unstarted(Ended::Workspace { message, away }, Snapshot::default()),
         Work::Integrate(_) | Work::Git(_) => Finished::Integration(IntegrationReport {
             end: IntegrationEnd::Failed {
                 message,
                 retry: true,
-                away: true,
+                away,
             },
         }),
     }

@@ -1,6 +1,51 @@
-//! Points of a worker at which a test may kill or stop it; how, says [`ralph_shared::faults`].
+//! Points of a worker at which a test may kill or stop it; how, says [`ralph_shared::faults`]. With `RALPH_PANIC="POINT[:NTH]"` the `NTH`
+//! (from 1, default 1) passage of the point panics instead, once in a process.
 
-pub use ralph_shared::faults::point;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static PANIC: OnceLock<Option<Panic>> = OnceLock::new();
+
+#[derive(Debug)]
+struct Panic {
+    point: String,
+    nth: u32,
+    passed: AtomicU32,
+}
+
+/// The process passes the named point. Returns at once unless a test named it.
+///
+/// # Panics
+/// When a test wants it.
+pub fn point(name: &str) {
+    ralph_shared::faults::point(name);
+    let read = || Panic::read(&std::env::var("RALPH_PANIC").ok()?);
+    if PANIC
+        .get_or_init(read)
+        .as_ref()
+        .is_some_and(|panic| panic.is_due(name))
+    {
+        panic!("a test wants it at {name}");
+    }
+}
+
+impl Panic {
+    fn read(text: &str) -> Option<Self> {
+        let (point, nth) = match text.split_once(':') {
+            Some((point, nth)) => (point, nth.parse().ok().filter(|nth| *nth > 0)?),
+            None => (text, 1),
+        };
+        Some(Self {
+            point: point.to_owned(),
+            nth,
+            passed: AtomicU32::new(0),
+        })
+    }
+
+    fn is_due(&self, name: &str) -> bool {
+        self.point == name && self.passed.fetch_add(1, Ordering::SeqCst) + 1 == self.nth
+    }
+}
 
 /// The points that a workspace passes, in the order of a dispatch's life, for tests that try each.
 pub const POINTS: &[&str] = &[
@@ -67,3 +112,21 @@ pub const ERRAND_POINTS: &[&str] = &[
     "report.spooled",
     "report.published",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_passage_of_one_point_panics() {
+        let panic = Panic::read("session.said:2").unwrap();
+        let passages = ["session.said", "session.ended", "session.said", "session.said"];
+        assert_eq!(
+            passages.map(|name| panic.is_due(name)),
+            [false, false, true, false]
+        );
+        assert!(Panic::read("session.said").unwrap().is_due("session.said"));
+        assert!(Panic::read("session.said:x").is_none());
+        assert!(Panic::read("session.said:0").is_none());
+    }
+}

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::wire::{Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -161,6 +161,11 @@ impl Life {
         dispatches.iter().for_each(|dispatch| {
             answered.remove(dispatch);
         });
+    }
+
+    /// Whether a dispatch runs.
+    pub fn is_running(&self, dispatch: DispatchId) -> bool {
+        lock(&self.running).contains_key(&dispatch)
     }
 
     /// Dispatches that run.
@@ -447,7 +452,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     for dispatch in held_ids.iter().filter(|held| !reported.contains(held)) {
         life.started(*dispatch);
     }
-    let heart = tokio::spawn(beat::run(life.clone()));
+    let mut heart = tokio::spawn(beat::run(life.clone()));
     let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held, drained));
     let mut slots = JoinSet::new();
     for _ in 0..life.config.slots {
@@ -456,14 +461,33 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let pushing = tokio::spawn(errand::keep_pushing(life.clone()));
     let pruning = tokio::spawn(prune::run(life.clone()));
     let packing = tokio::spawn(upkeep::run(life.clone()));
-    life.draining.cancelled().await;
+    let stopped = beats_until_drain(&life, &mut heart).await;
     drain::run(&life, slots, earlier, [pushing, pruning, packing]).await;
     heart.abort();
     life.link.flush().await;
-    match life.refused.get() {
-        Some(reason) => anyhow::bail!("{reason}"),
-        None => Ok(life.ordered.load(Ordering::Relaxed)),
+    if let Some(reason) = life.refused.get().or(stopped.as_ref()) {
+        anyhow::bail!("{reason}");
     }
+    Ok(life.ordered.load(Ordering::Relaxed))
+}
+
+/// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on
+/// meanwhile, so that what runs may end in order. Gives why they stopped.
+async fn beats_until_drain(life: &Arc<Life>, heart: &mut JoinHandle<()>) -> Option<String> {
+    let ended = tokio::select! {
+        biased;
+        () = life.draining.cancelled() => return None,
+        ended = &mut *heart => ended,
+    };
+    let cause = match ended {
+        Ok(()) => "they ended".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let reason = format!("the heartbeats of this worker stopped: {cause}");
+    tracing::error!(error = reason, "draining");
+    life.draining.cancel();
+    *heart = tokio::spawn(beat::run(life.clone()));
+    Some(reason)
 }
 
 async fn report_earlier_life(

@@ -16,6 +16,7 @@ mod growth;
 mod idle;
 mod left;
 mod long_result;
+mod panics;
 mod races;
 mod reports;
 mod rules;

@@ -2,10 +2,12 @@
 //! worker, or of a push that failed.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::join_all;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Access, Assignment, EndReason, Ended, Report, Snapshot, Work, WorkspaceOrder};
@@ -96,10 +98,26 @@ pub async fn report_earlier_life(
         } else {
             EndReason::DiedWithOthers
         };
-        report_held(life, assignment, workspace, reason, is_reported)
+        report_or_leave(life, assignment, workspace, reason, is_reported)
     });
     join_all(reports).await;
     publish_spooled(life).await;
+}
+
+/// Reports what one session left. A panic holds neither the others nor the task: what is left stays for the next life.
+async fn report_or_leave(
+    life: &Life,
+    assignment: Assignment,
+    workspace: Workspace,
+    reason: EndReason,
+    is_reported: bool,
+) {
+    let dispatch = assignment.dispatch;
+    let report = report_held(life, assignment, workspace, reason, is_reported);
+    if AssertUnwindSafe(report).catch_unwind().await.is_err() {
+        tracing::error!(%dispatch, "what an earlier life left can't be reported: the worker failed");
+        life.ended(dispatch);
+    }
 }
 
 /// Pushes what one session left, and reports it unless its own life did.
@@ -240,7 +258,7 @@ fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
 }
 
 /// With the logins of all agents: which of them made what is left, and may have put its login's secrets there, isn't looked up.
-fn redactor(life: &Life) -> Redactor {
+pub(super) fn redactor(life: &Life) -> Redactor {
     let agents = life.config.machine.agents.values();
     let logins = agents.flat_map(|agent| session::login_secrets(&agent.files));
     life.redactor.with(logins)
