@@ -13,8 +13,9 @@ use crate::disk::{each_below, free_bytes, taken_bytes};
 
 impl Workspace {
     /// Removes what a session left until so much of the disk is free: its home and its temporary files, and then the
-    /// largest files of its folder that were not there before, the largest first; but none of a folder that isn't its own. Gives the names of these. Nothing of
-    /// the session may run any more.
+    /// largest files of its folder that were not there before, the largest first; but none of a folder that isn't its own. The new
+    /// files that stay are to be stored once more, so what they take has to be free besides. Gives the names of those that went. Nothing
+    /// of the session may run any more.
     pub async fn make_room(&self, reserve_bytes: u64) -> Vec<PathBuf> {
         let tracked = self.tracked().await;
         let is_shared = self.is_shared();
@@ -29,8 +30,9 @@ impl Workspace {
                 return Vec::new();
             }
             let _ = modes::open_up(&tree);
-            make_room(&tree, &tracked, || {
-                free_bytes(&tree).is_none_or(|free| free >= reserve_bytes)
+            make_room(&tree, &tracked, |left_bytes| {
+                let needed_bytes = reserve_bytes.saturating_add(left_bytes);
+                free_bytes(&tree).is_none_or(|free| free >= needed_bytes)
             })
         });
         removed.await.unwrap_or_default()
@@ -54,8 +56,8 @@ impl Workspace {
     }
 }
 
-/// Removes files of a folder, the largest first, until there is room.
-fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool) -> Vec<PathBuf> {
+/// Removes files of a folder, the largest first, until there is room for the others of them, whose bytes `has_room` is told.
+fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn(u64) -> bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     each_below(folder, |path, metadata| {
         if metadata.is_file() {
@@ -64,13 +66,17 @@ fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool
     });
     files.retain(|(_, path)| !keep.contains(path));
     files.sort_by(|one, other| other.cmp(one));
+    let mut left_bytes = files.iter().map(|(bytes, _)| bytes).sum();
     let mut removed = Vec::new();
-    for (_, path) in files {
-        if has_room() {
+    for (bytes, path) in files {
+        if has_room(left_bytes) {
             break;
         }
         match fs::remove_file(&path) {
-            Ok(()) => removed.push(path),
+            Ok(()) => {
+                left_bytes -= bytes;
+                removed.push(path);
+            }
             Err(error) => tracing::warn!(%error, file = %path.display(), "failed to make room"),
         }
     }
@@ -79,6 +85,9 @@ fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn() -> bool
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -90,8 +99,28 @@ mod tests {
             fs::write(at(name), vec![1; kib * 1024]).unwrap();
         }
         let keep = HashSet::from([at("kept")]);
-        let removed = make_room(folder.path(), &keep, || !at("middle").exists());
+        let removed = make_room(folder.path(), &keep, |_| !at("middle").exists());
         assert_eq!(removed, [at("deep/large"), at("middle")]);
         assert!(at("small").exists() && at("kept").exists());
+    }
+
+    #[test]
+    fn there_has_to_be_room_for_the_new_files_that_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (name, kib) in [("first", 64), ("second", 48), ("third", 16), ("kept", 128)] {
+            fs::write(at(name), vec![1; kib * 1024]).unwrap();
+        }
+        let taken = |name: &str| fs::metadata(at(name)).unwrap().blocks() * 512;
+        let (third, all) = (taken("third"), taken("first") + taken("second") + taken("third"));
+        let keep = HashSet::from([at("kept")]);
+        let told = RefCell::new(Vec::new());
+        let removed = make_room(folder.path(), &keep, |left_bytes| {
+            told.borrow_mut().push(left_bytes);
+            left_bytes <= third
+        });
+        assert_eq!(removed, [at("first"), at("second")]);
+        let told = told.into_inner();
+        assert_eq!((told[0], told[2]), (all, third));
     }
 }
