@@ -19,6 +19,9 @@ use crate::session::RedactedTail;
 /// say) holds them open.
 const PIPE_GRACE: Duration = Duration::from_millis(200);
 
+/// How long a program that was killed may take until it is gone.
+const KILL_GRACE: Duration = Duration::from_secs(2);
+
 /// What a program may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -78,9 +81,14 @@ pub(super) async fn run(mut command: Command, input: &[u8], bounds: Bounds) -> R
         };
         tokio::join!(write, stdout.fill(pipes.0), stderr.fill(pipes.1));
     };
-    let status = tokio::time::timeout(bounds.time, wait_and(&mut child, transfer))
-        .await
-        .map_err(|_| RunError::TimedOut(bounds.time))??;
+    let ended = tokio::time::timeout(bounds.time, wait_and(&mut child, transfer)).await;
+    let Ok(status) = ended else {
+        drop(group);
+        // Until then it could write what its caller is about to remove.
+        let _ = tokio::time::timeout(KILL_GRACE, child.wait()).await;
+        return Err(RunError::TimedOut(bounds.time));
+    };
+    let status = status?;
     group.leave();
     Ok(Finished {
         status,

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use ralph_shared::wire::Snapshot;
 
@@ -60,34 +61,38 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
     if odd > 0 {
         tracing::warn!(odd, tree = %work_tree.display(), "files that git would wait for are removed");
     }
-    gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
-    for submodule in submodules::of(folders)? {
-        if submodule.dir.exists() {
-            gitdir::remove_stale_locks(&submodule.dir)
-                .map_err(WorkspaceError::io("clean", &submodule.dir))?;
-        }
+    clean(git, folders)?;
+    let staged = stage_somehow(git, start, folders).await;
+    if staged.is_err() {
+        // It may be tried again much later.
+        clean(git, folders)?;
     }
+    staged
+}
+
+async fn stage_somehow(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
+    let work_tree = &folders.tree();
     gitlinks::settle(git, folders).await?;
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}
-        // What didn't fit would be missing.
-        Err(error) if error.trouble == Trouble::NoSpace => return Err(error.into()),
+        Err(error) if is_final(&error) => return Err(error.into()),
         Err(error) => tracing::info!(%error, "work tree can't be stored as it is"),
     }
     if let Err(error) = modes::open_up(work_tree) {
         tracing::warn!(%error, tree = %work_tree.display(), "modes that an agent set could not be changed");
     }
     // From here on it is slow, but whatever the agent did, its files are kept.
-    gitdir::remove_stale_locks(git.dir()).map_err(WorkspaceError::io("clean", git.dir()))?;
+    clean(git, folders)?;
     git.run("read-tree").args([start]).output().await?;
     unnest(git, work_tree, &folders.nested()).await?;
     gitlinks::settle(git, folders).await?;
     match stage_as_it_is(git, start, &[0]).await {
-        Err(error) if error.trouble == Trouble::NoSpace => return Err(error.into()),
+        Err(error) if is_final(&error) => return Err(error.into()),
         Err(_) => {}
         staged => return Ok(staged?),
     }
+    clean(git, folders)?;
     let attributes = git.dir().join("info/attributes");
     fs::write(
         &attributes,
@@ -97,6 +102,24 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
     let staged = stage_as_it_is(git, start, &[0, 1]).await?;
     tracing::warn!(tree = %work_tree.display(), "stored without conversions; unreadable files may be missing");
     Ok(staged)
+}
+
+/// Whether no other way to store the work would end otherwise: what doesn't fit would be missing, and what takes too long would take as
+/// long again.
+fn is_final(error: &GitError) -> bool {
+    matches!(error.trouble, Trouble::NoSpace | Trouble::TimedOut)
+}
+
+/// Removes what a git that ended early has left in the worker's git directories of a workspace, where none runs now: its locks, and
+/// what it had begun to write, which may be as large as the work.
+fn clean(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
+    let submodules = submodules::of(folders)?;
+    let dirs = submodules.iter().map(|submodule| submodule.dir.as_path());
+    for dir in [git.dir()].into_iter().chain(dirs.filter(|dir| dir.exists())) {
+        gitdir::remove_halves(&dir.join("objects"), Duration::ZERO);
+        gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir))?;
+    }
+    Ok(())
 }
 
 async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Staged, GitError> {

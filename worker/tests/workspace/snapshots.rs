@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ralph_shared::wire::WorkspaceOrder;
-use ralph_worker::workspace::CommitMessage;
+use ralph_worker::workspace::{CommitMessage, Settings, Workspaces};
 
 use crate::remote::{Remote, finish, git};
+use crate::user::User;
 
 /// Lets `mess` work in a fresh clone beside `work.txt`, and looks at what was pushed. The files, with a space between.
 async fn pushed_after(mess: impl Fn(&Path)) -> String {
@@ -261,6 +263,77 @@ async fn attributes_that_git_cannot_apply_lose_no_files() {
         files.await,
         ".gitattributes .gitignore a.txt odd.bin shared.txt work.txt"
     );
+}
+
+#[tokio::test]
+async fn what_a_killed_git_began_to_write_takes_no_room() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    let objects = worker_git(&remote, "t-1").join("objects");
+    let halves = ["pack/tmp_pack_x", "pack/tmp_idx_x", "ab/tmp_obj_x"].map(|name| objects.join(name));
+    fs::create_dir_all(objects.join("ab")).unwrap();
+    for half in &halves {
+        fs::write(half, "half").unwrap();
+    }
+    finish(&workspace).await;
+    for half in &halves {
+        assert!(!half.exists(), "{}", half.display());
+    }
+}
+
+/// The filters do what git does when it is killed, or out of space, while it writes.
+#[tokio::test]
+async fn work_that_can_not_be_stored_leaves_nothing_half_written_and_is_tried_once() {
+    let test = "snapshots::work_that_can_not_be_stored_leaves_nothing_half_written_and_is_tried_once";
+    let Some(user) = User::or_run_as_one(test) else {
+        return;
+    };
+    let calls = user.home().join("calls");
+    let begin = format!(
+        "echo >> '{}'; mkdir -p \\\"$GIT_DIR/objects/ab\\\"; touch \\\"$GIT_DIR/objects/ab/tmp_obj_x\\\" \
+         \\\"$GIT_DIR/objects/pack/tmp_pack_x\\\"",
+        calls.display()
+    );
+    user.write(
+        ".gitconfig",
+        &format!(
+            "[filter \"slow\"]\n\tclean = \"{begin}; sleep 600\"\n\trequired = true\n\
+             [filter \"full\"]\n\tclean = \"{begin}; echo No space left on device >&2; false\"\n\trequired = true\n"
+        ),
+    );
+    let remote = Remote::new();
+    let settings = Settings {
+        local_bound: Duration::from_secs(5),
+        ..Settings::default()
+    };
+    let workspaces = Workspaces::open_with(&remote.data("data"), settings)
+        .await
+        .unwrap();
+    for (filter, said) in [("slow", "it took too long"), ("full", "no space")] {
+        let workspace = remote.prepare(&workspaces, filter).await;
+        let attributes = format!("a.txt filter={filter}\n");
+        fs::write(workspace.path().join(".gitattributes"), attributes).unwrap();
+        fs::write(workspace.path().join("a.txt"), "work\n").unwrap();
+        let error = workspace.finish(&CommitMessage::default()).await.push_error;
+        assert!(
+            error.as_ref().is_some_and(|error| error.contains(said)),
+            "{error:?}"
+        );
+        let called = fs::read_to_string(&calls).unwrap();
+        assert_eq!(called.lines().count(), 1, "{filter}");
+        fs::remove_file(&calls).unwrap();
+        let objects = worker_git(&remote, filter).join("objects");
+        assert!(objects.join("ab").exists(), "{filter}");
+        for half in ["ab/tmp_obj_x", "pack/tmp_pack_x"] {
+            assert!(!objects.join(half).exists(), "{filter}: {half}");
+        }
+    }
+}
+
+/// The worker's git directory of a workspace.
+fn worker_git(remote: &Remote, dispatch: &str) -> PathBuf {
+    let records = remote.data("data/records");
+    records.join(remote.dispatch(dispatch)).join("git")
 }
 
 #[tokio::test]
