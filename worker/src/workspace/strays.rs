@@ -76,7 +76,8 @@ pub(super) struct Attempt<'a> {
     pub known: Vec<&'a str>,
 }
 
-/// Pushes what the agent's clone in the work tree of `git` holds and the attempt doesn't. What can't be pushed says why.
+/// Pushes what the agent's clone in the work tree of `git` holds and the attempt doesn't. What can't be pushed says why, and waits only
+/// where that may change: what a server refuses by a rule would keep the workspace for ever.
 pub(super) async fn push(git: &Git, attempt: &Attempt<'_>, folders: &Folders) -> Vec<Stray> {
     let named = named(&folders.tree());
     let is_known = |commit: &str| {
@@ -163,7 +164,7 @@ async fn push_found(
             None => strays[index].pushed_ref = Some(name),
             Some(error) => {
                 strays[index].error = Some(error.to_string());
-                strays[index].waits = true;
+                strays[index].waits = error.trouble.retry_can_help() || error.trouble.is_elsewhere();
             }
         }
     }

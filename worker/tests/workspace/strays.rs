@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use ralph_shared::wire::Snapshot;
+use ralph_shared::wire::{Snapshot, Stray};
 use ralph_worker::workspace::CommitMessage;
 
 use crate::remote::{BRANCH, Remote, finish, git};
@@ -19,7 +19,7 @@ fn commit(tree: &Path, file: &str) -> String {
 
 /// What each stray is called, and the end of the ref that it was pushed to.
 fn pushed(snapshot: &Snapshot, attempt_ref: &str) -> BTreeMap<String, String> {
-    let end = |stray: &ralph_shared::wire::Stray| {
+    let end = |stray: &Stray| {
         let name = stray.pushed_ref.as_ref().unwrap();
         let end = name.strip_prefix(&format!("{attempt_ref}-strays/")).unwrap();
         (stray.what.clone(), end.to_owned())
@@ -184,19 +184,49 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
     let snapshot = workspace.finish(&CommitMessage::default()).await;
     assert_eq!(snapshot.push_error, None);
     assert!(snapshot.pushed_ref.is_some());
-    let refused: Vec<_> = snapshot.strays.iter().filter(|stray| stray.waits).collect();
+    let refused = |stray: &&Stray| {
+        stray
+            .error
+            .as_ref()
+            .is_some_and(|error| error.contains("declined"))
+    };
+    let refused: Vec<_> = snapshot.strays.iter().filter(refused).collect();
     assert_eq!(refused.len(), 10);
-    assert!(
-        refused[0].error.as_ref().unwrap().contains("declined"),
-        "{refused:?}"
-    );
-    let over = |stray: &&ralph_shared::wire::Stray| !stray.waits && stray.pushed_ref.is_none();
-    let over: Vec<_> = snapshot.strays.iter().filter(over).collect();
+    assert!(!refused.iter().any(|stray| stray.waits), "{refused:?}");
+    let left = |stray: &&Stray| !refused.contains(stray) && stray.pushed_ref.is_none();
+    let over: Vec<_> = snapshot.strays.iter().filter(left).collect();
     assert_eq!(over.len(), 2, "{over:?}");
     assert!(over[0].error.as_ref().unwrap().contains("at most 50"), "{over:?}");
 
-    // Its worker keeps it, and pushes the rest when it may.
-    assert!(!snapshot.is_pushed());
+    // Nothing would ever come of keeping it.
+    assert!(snapshot.is_pushed());
+    drop(workspace);
+    let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
+    assert_eq!(rescued.len(), 1);
+    assert!(rescued[0].1.is_pushed(), "{rescued:?}");
+    assert!(!tree.exists());
+    let listed = remote.git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"]);
+    assert_eq!(listed.lines().count(), 41);
+}
+
+#[tokio::test]
+async fn what_a_server_has_no_room_for_waits_with_its_worker() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let tree = workspace.path().to_owned();
+    for branch in ["one", "two"] {
+        git(&tree, &["checkout", "-q", "-b", branch, BRANCH]);
+        commit(&tree, branch);
+    }
+    git(&tree, &["checkout", "-q", BRANCH]);
+    remote.hook(
+        "update",
+        "case $1 in *-strays/*/one) echo 'No space left on device' >&2; exit 1;; esac",
+    );
+    let snapshot = workspace.finish(&CommitMessage::default()).await;
+    let waits: Vec<_> = snapshot.strays.iter().map(|stray| stray.waits).collect();
+    assert_eq!((snapshot.push_error, waits), (None, vec![true, false]));
     drop(workspace);
     fs::remove_file(remote.path().join("hooks/update")).unwrap();
     let rescued = workspaces.rescue_unpushed(&CommitMessage::default()).await;
@@ -204,5 +234,5 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
     assert!(rescued[0].1.is_pushed(), "{rescued:?}");
     assert!(!tree.exists());
     let listed = remote.git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"]);
-    assert_eq!(listed.lines().count(), 51);
+    assert_eq!(listed.lines().count(), 3);
 }
