@@ -18,6 +18,7 @@
 //! | `pack` | mirrors are packed together, and nothing of them is collected |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
 //! | `snapshot`, `meant`, `commit` | the tree on disk as a commit, with ignored files that an agent committed on purpose |
+//! | `pointers` | large files stay out of a history, however work has to be stored |
 //! | `seal` | the tree is taken out of the reach of whoever still runs, before git looks at it |
 //! | `strays`, `stray_refs` | what an agent committed elsewhere: other branches, no branch, its stash |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
@@ -65,6 +66,7 @@ mod modes;
 mod operate;
 mod pack;
 mod patch;
+mod pointers;
 mod ports;
 mod prepare;
 mod process;

@@ -5,7 +5,7 @@
 //! `.git` (kept in the worker's folder) and so become plain files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_shared::wire::Snapshot;
@@ -15,12 +15,16 @@ use super::git::Git;
 use super::record::Folders;
 use super::seal::seal;
 use super::trouble::Trouble;
-use super::{gitdir, gitlinks, meant, modes, submodules};
+use super::{gitdir, gitlinks, meant, modes, pointers, submodules};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
 /// What git says of a folder that it can't look into, before it goes on.
 const UNREAD: &str = "could not open directory";
+/// For files that are not in the encoding that an agent says they are in.
+const UNENCODED: &str = "* -working-tree-encoding\n";
+/// For what else fails where git converts files: a filter.
+const UNCONVERTED: &str = "* -text -eol -ident -filter -working-tree-encoding\n";
 /// How deep repositories inside repositories are looked for: deeper than a path can be.
 const NESTING: usize = 4096;
 
@@ -72,6 +76,9 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
 
 async fn stage_somehow(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
     let work_tree = &folders.tree();
+    if attributes(git).exists() {
+        reset(git, start).await?;
+    }
     gitlinks::settle(git, folders).await?;
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
@@ -84,7 +91,7 @@ async fn stage_somehow(git: &Git, start: &str, folders: &Folders) -> Result<Stag
     }
     // From here on it is slow, but whatever the agent did, its files are kept.
     clean(git, folders)?;
-    git.run("read-tree").args([start]).output().await?;
+    reset(git, start).await?;
     unnest(git, work_tree, &folders.nested()).await?;
     gitlinks::settle(git, folders).await?;
     match stage_as_it_is(git, start, &[0]).await {
@@ -92,16 +99,57 @@ async fn stage_somehow(git: &Git, start: &str, folders: &Folders) -> Result<Stag
         Err(_) => {}
         staged => return Ok(staged?),
     }
+    // One rule that can't be followed shall not cost others: for files that it doesn't concern they hold.
     clean(git, folders)?;
-    let attributes = git.dir().join("info/attributes");
-    fs::write(
-        &attributes,
-        "* -text -eol -ident -filter -working-tree-encoding\n",
-    )
-    .map_err(WorkspaceError::io("write", &attributes))?;
-    let staged = stage_as_it_is(git, start, &[0, 1]).await?;
+    give_attributes(git, UNENCODED)?;
+    match stage_as_it_is(git, start, &[0, 1]).await {
+        Err(error) if is_final(&error) => return Err(error.into()),
+        Err(error) => tracing::info!(%error, "work tree can't be stored as it is encoded"),
+        Ok(staged) => {
+            tracing::warn!(tree = %work_tree.display(), "stored as it is encoded; unreadable files may be missing");
+            return Ok(staged);
+        }
+    }
+    clean(git, folders)?;
+    let staged = stage_unconverted(git, start).await?;
     tracing::warn!(tree = %work_tree.display(), "stored without conversions; unreadable files may be missing");
     Ok(staged)
+}
+
+/// Stores the work tree without conversions, but for what the start keeps in Git LFS.
+async fn stage_unconverted(git: &Git, start: &str) -> Result<Staged, WorkspaceError> {
+    give_attributes(git, UNCONVERTED)?;
+    let staged = stage_as_it_is(git, start, &[0, 1]).await?;
+    let raw = pointers::stored_raw(git, start, &staged.tree).await?;
+    if raw.is_empty() {
+        return Ok(staged);
+    }
+    give_attributes(git, UNENCODED)?;
+    let stored = pointers::store(git, &raw).await?;
+    // Whoever writes the index looks at other files again too.
+    give_attributes(git, UNCONVERTED)?;
+    pointers::enter(git, &raw, &stored).await?;
+    Ok(staged_in_index(git, start, staged.unread).await?)
+}
+
+/// Attributes of the worker's own, which go before those of the tree.
+fn attributes(git: &Git) -> PathBuf {
+    git.dir().join("info/attributes")
+}
+
+fn give_attributes(git: &Git, rules: &str) -> Result<(), WorkspaceError> {
+    let path = attributes(git);
+    fs::write(&path, rules).map_err(WorkspaceError::io("write", &path))
+}
+
+/// Lets the index be `start`, whatever an earlier try put into it so that it could store the work at all. What git knows of files on the
+/// disk stays, so that only those are read that changed.
+async fn reset(git: &Git, start: &str) -> Result<(), WorkspaceError> {
+    // Files that were written just before the index are looked at, and no filter shall fail here.
+    give_attributes(git, UNCONVERTED)?;
+    git.run("read-tree").args(["--reset", start]).output().await?;
+    let path = attributes(git);
+    fs::remove_file(&path).map_err(WorkspaceError::io("remove", &path))
 }
 
 /// Whether no other way to store the work would end otherwise: what doesn't fit would be missing, and what takes too long would take as
@@ -133,6 +181,11 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
         added.must_have_had_space("add")?;
     }
     meant::add(git).await?;
+    let unread = String::from_utf8_lossy(&added.stderr).contains(UNREAD);
+    staged_in_index(git, start, unread).await
+}
+
+async fn staged_in_index(git: &Git, start: &str, unread: bool) -> Result<Staged, GitError> {
     let tree = git.run("write-tree").output().await?.word();
     let raw = git
         .run("diff-tree")
@@ -144,7 +197,7 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
         tree,
         changed,
         nested,
-        unread: String::from_utf8_lossy(&added.stderr).contains(UNREAD),
+        unread,
     })
 }
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use ralph_shared::wire::{IntegrationEnd, WorkspaceOrder};
+use ralph_worker::workspace::{CommitMessage, Workspace, Workspaces};
 
 use crate::remote::{FEATURE, Remote, finish, git, integrate_order};
 use crate::user::User;
@@ -120,6 +121,109 @@ async fn without_git_lfs_a_repository_that_needs_it_is_refused_in_words() {
     );
 }
 
+/// Makes a pointer of what a file says; not while there is a file `broken` in the home.
+fn fake_filter(user: &User) {
+    let clean = format!(
+        "#!/bin/sh\ntest -e '{}' && exit 1\nprintf '{}' \"$(cat)\"\n",
+        user.home().join("broken").display(),
+        pointer("%s").escape_default()
+    );
+    let clean = user.write("clean", &clean);
+    let smudge = user.write("smudge", "#!/bin/sh\nsed -n 's/oid sha256://p'\n");
+    for program in [&clean, &smudge] {
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let config = format!(
+        "[filter \"lfs\"]\n\tclean = {}\n\tsmudge = {}\n\trequired = true\n\
+         [filter \"other\"]\n\tclean = false\n\trequired = true\n",
+        clean.display(),
+        smudge.display()
+    );
+    user.write(".gitconfig", &config);
+}
+
+fn pointer(text: &str) -> String {
+    format!("version https://git-lfs.github.com/spec/v1\noid sha256:{text}\nsize 6\n")
+}
+
+/// A repository with large files, of which a session writes one again, changes one, and adds a file and an attribute for it.
+async fn odd_work(workspaces: &Workspaces, remote: Remote, rule: &str) -> (Remote, Workspace) {
+    let seed = remote.data("seed");
+    fs::write(seed.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
+    for name in ["first", "second"] {
+        fs::write(seed.join(format!("{name}.bin")), pointer(name)).unwrap();
+    }
+    git(&seed, &["add", "-A"]);
+    git(&seed, &["commit", "-q", "-m", "Keep large files elsewhere"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    let remote = Remote {
+        base: git(&seed, &["rev-parse", "HEAD"]),
+        ..remote
+    };
+    let workspace = remote.prepare(workspaces, "t-1").await;
+    let tree = workspace.path();
+    assert_eq!(fs::read_to_string(tree.join("first.bin")).unwrap(), "first\n");
+    fs::write(tree.join("first.bin"), "first\n").unwrap();
+    fs::write(tree.join("second.bin"), "changed\n").unwrap();
+    fs::write(
+        tree.join(".gitattributes"),
+        format!("*.bin filter=lfs\nodd.dat {rule}\na.txt {rule}\n"),
+    )
+    .unwrap();
+    fs::write(tree.join("odd.dat"), b"\xff\xfe\x00\xd8x").unwrap();
+    (remote, workspace)
+}
+
+#[tokio::test]
+async fn attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history() {
+    let test = "lfs::attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history";
+    let Some(user) = User::or_run_as_one(test) else {
+        return;
+    };
+    fake_filter(&user);
+    for rule in ["working-tree-encoding=UTF-16", "filter=other"] {
+        let remote = Remote::new();
+        let workspaces = remote.workspaces().await;
+        let (remote, workspace) = odd_work(&workspaces, remote, rule).await;
+        let snapshot = finish(&workspace).await;
+        assert_eq!(
+            snapshot.files_changed,
+            [".gitattributes", "odd.dat", "second.bin"],
+            "{rule}"
+        );
+        let commit = snapshot.commit.unwrap();
+        let second = remote.git(&["show", &format!("{commit}:second.bin")]);
+        assert_eq!(second, pointer("changed").trim_end(), "{rule}");
+        // Again, it is the same.
+        assert_eq!(finish(&workspace).await.commit, Some(commit), "{rule}");
+    }
+}
+
+#[tokio::test]
+async fn large_files_that_can_not_be_stored_wait_for_their_filter() {
+    let test = "lfs::large_files_that_can_not_be_stored_wait_for_their_filter";
+    let Some(user) = User::or_run_as_one(test) else {
+        return;
+    };
+    fake_filter(&user);
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let (remote, workspace) = odd_work(&workspaces, remote, "text").await;
+    let broken = user.write("broken", "");
+    let snapshot = workspace.finish(&CommitMessage::default()).await;
+    let error = snapshot.push_error.unwrap_or_default();
+    assert!(error.contains("clean filter 'lfs' failed"), "{error}");
+    assert_eq!(remote.head(&remote.order("t-1", "t-1").attempt_ref), None);
+    fs::remove_file(broken).unwrap();
+    let snapshot = finish(&workspace).await;
+    assert_eq!(
+        snapshot.files_changed,
+        [".gitattributes", "odd.dat", "second.bin"]
+    );
+    let second = remote.git(&["show", &format!("{}:second.bin", snapshot.commit.unwrap())]);
+    assert_eq!(second, pointer("changed").trim_end());
+}
+
 /// A server that asks whoever comes for a login, and what it was told. Its address.
 fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -177,9 +281,7 @@ async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
     let commit = finish(&workspace).await.commit.unwrap();
     workspace.remove().await.unwrap();
     // Another worker checks it out, which has none of the objects yet.
-    let other = ralph_worker::workspace::Workspaces::open(&remote.data("other"))
-        .await
-        .unwrap();
+    let other = Workspaces::open(&remote.data("other")).await.unwrap();
     let order = ralph_shared::wire::GitOrder {
         start: Some(commit.clone()),
         start_ref: Some(remote.order("t-1", "t-1").attempt_ref),
@@ -192,9 +294,7 @@ async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
         gate: vec!["grep -q second second.bin".to_owned()],
         ..integrate_order("t-1", &commit)
     };
-    let third = ralph_worker::workspace::Workspaces::open(&remote.data("third"))
-        .await
-        .unwrap();
+    let third = Workspaces::open(&remote.data("third")).await.unwrap();
     let ended = remote.integrate(&third, "t-1", "i-1", &order).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
     let told = told.lock().unwrap();
