@@ -22,22 +22,14 @@ const MOST: usize = 10_000;
 /// # Errors
 /// When there is no space for them; what can't be read of an agent's index is left out.
 pub(super) async fn add(git: &Git) -> Result<(), GitError> {
-    let Some(tree) = git.tree() else {
+    let (Some(tree), Some(index)) = (git.tree(), index_of(git)) else {
         return Ok(());
     };
-    let index = tree.join(".git/index");
-    // A link would be read from somewhere else.
-    let is_own = |path: &Path, is: fn(&fs::FileType) -> bool| {
-        fs::symlink_metadata(path).is_ok_and(|metadata| is(&metadata.file_type()))
-    };
-    if !is_own(&tree.join(".git"), fs::FileType::is_dir) || !is_own(&index, fs::FileType::is_file) {
-        return Ok(());
-    }
     let options = ["-z", "--cached", "--ignored", "--exclude-standard"];
     let listed = git
         .run("ls-files")
         .args(options)
-        .variable("GIT_INDEX_FILE", &index)
+        .variable("GIT_INDEX_FILE", index)
         .output();
     let listed = match listed.await {
         Ok(listed) => listed.stdout,
@@ -74,6 +66,16 @@ pub(super) async fn add(git: &Git) -> Result<(), GitError> {
         }
         Ok(_) => Ok(()),
     }
+}
+
+/// The index of an agent's clone, if it is a file of the tree: a link would be read from somewhere else.
+pub(super) fn index_of(git: &Git) -> Option<PathBuf> {
+    let dir = git.tree()?.join(".git");
+    let index = dir.join("index");
+    let is_own = |path: &Path, is: fn(&fs::FileType) -> bool| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| is(&metadata.file_type()))
+    };
+    (is_own(&dir, fs::FileType::is_dir) && is_own(&index, fs::FileType::is_file)).then_some(index)
 }
 
 /// Whether it names a file or link of the tree, below folders of the tree alone.

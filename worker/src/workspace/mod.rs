@@ -17,7 +17,8 @@
 //! | `history` | how much of a repository is fetched |
 //! | `pack` | mirrors are packed together, and nothing of them is collected |
 //! | `submodules`, `gitmodules`, `gitlinks`, `lfs` | repositories and large files that belong to one |
-//! | `snapshot`, `meant`, `commit` | the tree on disk as a commit, with ignored files that an agent committed on purpose |
+//! | `snapshot`, `commit` | the tree on disk as a commit |
+//! | `meant`, `sparse` | what an agent's index says of it: ignored files that are meant, files that are only off the disk |
 //! | `pointers` | large files stay out of a history, however work has to be stored |
 //! | `seal` | the tree is taken out of the reach of whoever still runs, before git looks at it |
 //! | `strays`, `stray_refs` | what an agent committed elsewhere: other branches, no branch, its stash |
@@ -79,6 +80,7 @@ mod room;
 mod seal;
 mod site;
 mod snapshot;
+mod sparse;
 mod squash;
 mod stray_refs;
 mod strays;

@@ -1,8 +1,8 @@
 //! Turns whatever an agent left on disk into one commit on its start, without running anything that the agent set up.
 //!
-//! The tree on disk is what counts. Of the agent's own `.git` only the names of files are read that it has in its index
-//! though they are ignored: it committed them on purpose. Repositories that the agent made inside its tree lose their
-//! `.git` (kept in the worker's folder) and so become plain files.
+//! The tree on disk is what counts. Of the agent's own `.git` only two things are read: the names of files that it has in its index
+//! though they are ignored, since it committed them on purpose; and of those that a sparse checkout took off the disk.
+//! Repositories that the agent made inside its tree lose their `.git` (kept in the worker's folder) and so become plain files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::git::Git;
 use super::record::Folders;
 use super::seal::seal;
 use super::trouble::Trouble;
-use super::{gitdir, gitlinks, meant, modes, pointers, submodules};
+use super::{gitdir, gitlinks, meant, modes, pointers, sparse, submodules};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
@@ -181,6 +181,7 @@ async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Stag
         added.must_have_had_space("add")?;
     }
     meant::add(git).await?;
+    sparse::restore(git, start).await?;
     let unread = String::from_utf8_lossy(&added.stderr).contains(UNREAD);
     staged_in_index(git, start, unread).await
 }

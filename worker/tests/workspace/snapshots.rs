@@ -169,6 +169,42 @@ async fn ignored_files_are_kept_that_an_agent_committed_on_purpose() {
 }
 
 #[tokio::test]
+async fn files_that_a_sparse_checkout_took_off_the_disk_are_not_deleted() {
+    let remote = Remote::new();
+    let seed = remote.data("seed");
+    for name in ["in/a", "out/b", "out/deep/c", "out/gone", "changed/d"] {
+        fs::create_dir_all(seed.join(name).parent().unwrap()).unwrap();
+        fs::write(seed.join(name), name).unwrap();
+    }
+    git(&seed, &["add", "-A"]);
+    git(&seed, &["commit", "-q", "-m", "Many folders"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    let remote = Remote {
+        base: git(&seed, &["rev-parse", "HEAD"]),
+        ..remote
+    };
+    let workspaces = remote.workspaces().await;
+    // With the latter the agent's commit alone says that a file of a folder is gone.
+    let whole = &["changed", "changed/d", "in/a", "in/new", "out/gone"][..];
+    for (task, more, expected) in [
+        ("t-1", "--no-sparse-index", whole),
+        ("t-2", "--sparse-index", &whole[..4]),
+    ] {
+        let workspace = remote.prepare(&workspaces, task).await;
+        let tree = workspace.path();
+        git(tree, &["rm", "-q", "out/gone"]);
+        git(tree, &["commit", "-q", "-m", "mine"]);
+        git(tree, &["sparse-checkout", "set", more, "in"]);
+        assert!(!tree.join("out").exists(), "{more}");
+        fs::remove_file(tree.join("in/a")).unwrap();
+        fs::write(tree.join("in/new"), "new").unwrap();
+        fs::write(tree.join("changed"), "a file where a folder was").unwrap();
+        let snapshot = finish(&workspace).await;
+        assert_eq!(snapshot.files_changed, expected, "{more}");
+    }
+}
+
+#[tokio::test]
 async fn index_of_an_agents_that_can_not_be_read_changes_nothing() {
     let messes: &[fn(&Path)] = &[
         |tree| fs::write(tree.join(".git/index"), "DIRC nonsense").unwrap(),
