@@ -195,7 +195,7 @@ pub(super) fn read(path: &Path) -> Option<String> {
 }
 
 /// `..` taken literally.
-fn lexical(path: &Path) -> PathBuf {
+pub(super) fn lexical(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in path.components() {
         match part {

@@ -22,6 +22,7 @@
 //! | `pointers` | large files stay out of a history, however work has to be stored |
 //! | `seal` | the tree is taken out of the reach of whoever still runs, before git looks at it |
 //! | `strays`, `stray_refs` | what an agent committed elsewhere: other branches, no branch, its stash |
+//! | `linked` | further work trees that an agent made inside its tree |
 //! | `change`, `weakened` | what the work changed in all, and which tests became weaker |
 //! | `survey` | what the commit holds that a session starts from: knowledge, and files that memory is about |
 //! | `integrate`, `site`, `rebase`, `patch`, `land` | the way onto the feature branch |
@@ -61,6 +62,7 @@ mod integrate;
 mod kept;
 mod land;
 mod lfs;
+mod linked;
 mod meant;
 mod mirror;
 mod modes;

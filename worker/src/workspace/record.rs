@@ -78,6 +78,11 @@ impl Folders {
         self.worker.join("nested")
     }
 
+    /// Further work trees of its clone that an agent made inside its tree.
+    pub(super) fn linked(&self) -> PathBuf {
+        self.worker.join("linked")
+    }
+
     /// The git directory with the objects of an agent's clone.
     pub(super) fn strays(&self) -> PathBuf {
         self.worker.join("strays")
@@ -98,7 +103,7 @@ impl Folders {
     /// Deletes what an earlier life left, but not the lock.
     pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
         remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
-        for folder in [self.git(), self.modules(), self.strays()] {
+        for folder in [self.git(), self.modules(), self.linked(), self.strays()] {
             remove_tree(&folder).map_err(WorkspaceError::io("remove", &folder))?;
         }
         Ok(())

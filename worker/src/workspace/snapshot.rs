@@ -15,7 +15,7 @@ use super::git::Git;
 use super::record::Folders;
 use super::seal::seal;
 use super::trouble::Trouble;
-use super::{gitdir, gitlinks, meant, modes, pointers, sparse, submodules};
+use super::{gitdir, gitlinks, linked, meant, modes, pointers, sparse, submodules};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
@@ -61,6 +61,7 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
     seal(folders)?;
     let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
+    linked::take_away(folders)?;
     let odd = modes::remove_odd_rules(work_tree).map_err(WorkspaceError::io("clean", work_tree))?;
     if odd > 0 {
         tracing::warn!(odd, tree = %work_tree.display(), "files that git would wait for are removed");

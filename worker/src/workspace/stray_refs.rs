@@ -28,6 +28,8 @@ pub(super) enum Place {
     Stash(usize),
     /// A `HEAD` that was, or is in another work tree, on no branch; in the order in which they are found.
     Detached(usize),
+    /// What was not committed in another work tree inside the tree, whose path it is; lossily as UTF-8.
+    WorkTree(String),
 }
 
 /// What it names.

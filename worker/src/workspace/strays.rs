@@ -17,11 +17,12 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::gitdir::{self, Head, ObjectFormat};
 use super::gitlinks::inside;
+use super::linked::{self, Linked};
 use super::modes::remove_tree;
 use super::push;
 use super::rebase;
 use super::record::Folders;
-use super::stray_refs::{Place, named};
+use super::stray_refs::{Named, Place, named};
 
 /// Strays of one attempt that are pushed.
 const MOST: usize = 50;
@@ -43,6 +44,7 @@ impl Place {
             Self::Tag(name) => format!("tag {name}"),
             Self::Stash(number) => format!("stash {number}"),
             Self::Detached(_) => "detached HEAD".to_owned(),
+            Self::WorkTree(path) => format!("work tree {path}"),
         }
     }
 
@@ -53,6 +55,7 @@ impl Place {
             Self::Tag(name) => ("tags", name.clone()),
             Self::Stash(number) => ("stashes", number.to_string()),
             Self::Detached(number) => ("detached", number.to_string()),
+            Self::WorkTree(path) => ("worktrees", path.rsplit('/').next().unwrap_or(path).to_owned()),
         };
         let folder = format!("{}{folder}", stray_refs(attempt_ref));
         let name = format!("{folder}/{own}");
@@ -89,23 +92,53 @@ pub(super) async fn push(git: &Git, attempt: &Attempt<'_>, folders: &Folders) ->
     let mut looked_at: Vec<&(Place, String)> =
         named.all.iter().filter(|(_, commit)| !is_known(commit)).collect();
     looked_at.truncate(LOOKED_AT);
-    if looked_at.is_empty() {
+    let linked = linked(attempt, folders, &named);
+    if looked_at.is_empty() && linked.is_empty() {
         return Vec::new();
     }
-    match push_found(git, attempt, folders, named.head.as_deref(), &looked_at).await {
+    match push_found(git, attempt, folders, &named, &looked_at, &linked).await {
         Ok(strays) => strays,
         Err(error) => {
             tracing::warn!(%error, "commits that an agent left beside its work can't be looked into");
-            let waits =
-                error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. });
-            let all = looked_at.iter().take(MOST);
-            let kept = |(place, commit): &&(Place, String)| Stray {
+            let waits = waits(&error);
+            let trees: Vec<_> = linked
+                .iter()
+                .map(|(linked, parent)| place(linked, parent))
+                .collect();
+            let all = looked_at.into_iter().chain(&trees).take(MOST);
+            let kept = |(place, commit): &(Place, String)| Stray {
                 waits,
                 ..stray(place, commit, Some(error.to_string()))
             };
             all.map(kept).collect()
         }
     }
+}
+
+/// The work trees beside the tree, and the commits that they stand on, as far as those are known.
+fn linked(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(Linked, String)> {
+    let parent = |linked: &Linked| {
+        let is_branch =
+            |place: &Place| matches!(place, Place::Branch(name) if Some(name.as_str()) == linked.branch());
+        let branch = named.all.iter().find(|(place, _)| is_branch(place));
+        let commit = branch.map(|(_, commit)| commit.as_str()).or(linked.detached());
+        commit.unwrap_or(attempt.start).to_owned()
+    };
+    let all = linked::of(folders).into_iter().take(MOST);
+    all.map(|linked| {
+        let parent = parent(&linked);
+        (linked, parent)
+    })
+    .collect()
+}
+
+fn place(linked: &Linked, commit: &str) -> (Place, String) {
+    (Place::WorkTree(linked.path.clone()), commit.to_owned())
+}
+
+/// Whether what could not even be looked at is tried again.
+fn waits(error: &WorkspaceError) -> bool {
+    error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. })
 }
 
 fn stray(place: &Place, commit: &str, error: Option<String>) -> Stray {
@@ -132,14 +165,32 @@ async fn push_found(
     git: &Git,
     attempt: &Attempt<'_>,
     folders: &Folders,
-    head: Option<&str>,
-    named: &[&(Place, String)],
+    named: &Named,
+    looked_at: &[&(Place, String)],
+    linked: &[(Linked, String)],
 ) -> Result<Vec<Stray>, WorkspaceError> {
     let dir = folders.strays();
     take_over(git, attempt.start, folders, &dir)
         .map_err(WorkspaceError::io("take over objects into", &dir))?;
     let aside = git.at(dir);
+    let head = named.head.as_deref();
     let whole = rebase::tree_of(git, attempt.commit).await?;
+    let mut trees = Vec::new();
+    let mut left = Vec::new();
+    for (linked, parent) in linked {
+        match linked.commit(&aside, parent).await {
+            Ok(commit) => trees.extend(commit.map(|commit| place(linked, &commit))),
+            Err(error) => {
+                let (place, commit) = place(linked, parent);
+                left.push(Stray {
+                    waits: waits(&error),
+                    ..stray(&place, &commit, Some(error.to_string()))
+                });
+            }
+        }
+    }
+    let looked_at: Vec<&(Place, String)> = looked_at.iter().copied().chain(&trees).collect();
+    let named = looked_at.as_slice();
     let sorted = tokio::time::timeout(TIME, sort(&aside, attempt, &whole, head, named));
     let Found {
         mut strays,
@@ -155,7 +206,8 @@ async fn push_found(
                 ))
             };
             let all = named.iter().take(MOST);
-            return Ok(all.map(|(place, commit)| stray(place, commit, why())).collect());
+            let told = all.map(|(place, commit)| stray(place, commit, why()));
+            return Ok(told.chain(left).collect());
         }
     };
     let refused = push::create_all(&aside, &going, &stray_refs(attempt.name)).await;
@@ -168,6 +220,7 @@ async fn push_found(
             }
         }
     }
+    strays.append(&mut left);
     Ok(strays)
 }
 
@@ -339,6 +392,7 @@ mod tests {
             (Place::Tag("v1".to_owned()), "tags/v1"),
             (Place::Stash(2), "stashes/2"),
             (Place::Detached(0), "detached/0"),
+            (Place::WorkTree(".claude/worktrees/x".to_owned()), "worktrees/x"),
             (Place::Branch("a:b".to_owned()), "branches-unnamed/7"),
             (Place::Branch("\u{fffd}".to_owned()), "branches-unnamed/7"),
             (Place::Tag("x".repeat(200)), "tags-unnamed/7"),

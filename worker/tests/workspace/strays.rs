@@ -95,6 +95,58 @@ async fn other_branches_detached_commits_and_stashes_are_pushed_beside_the_attem
 }
 
 #[tokio::test]
+async fn further_work_trees_inside_the_tree_are_no_part_of_the_attempt() {
+    let remote = Remote::new();
+    let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
+    let tree = workspace.path();
+    fs::write(tree.join("work.txt"), "work\n").unwrap();
+    let add = |name: &str, more: &[&str]| {
+        let path = format!(".claude/worktrees/{name}");
+        git(tree, &[&["worktree", "add", "-q", &path], more].concat());
+        tree.join(path)
+    };
+    let one = add("one", &["-b", "agent-one"]);
+    let committed = commit(&one, "one.txt");
+    fs::write(one.join("later.txt"), "later\n").unwrap();
+    let two = add("two", &["--detach"]);
+    fs::remove_file(two.join("a.txt")).unwrap();
+    add("clean", &["-b", "agent-clean"]);
+    // One that leads elsewhere is a repository like any other.
+    let elsewhere = remote.data("elsewhere");
+    git(remote.dir.path(), &["clone", "-q", "repo.git", "elsewhere"]);
+    let other = tree.join("other");
+    git(
+        &elsewhere,
+        &["worktree", "add", "-q", other.to_str().unwrap(), "HEAD"],
+    );
+
+    let snapshot = finish(&workspace).await;
+    let expected = ["other/.gitignore", "other/a.txt", "other/shared.txt", "work.txt"];
+    assert_eq!(snapshot.files_changed, expected);
+    let attempt_ref = remote.order("t-1", "t-1").attempt_ref;
+    let expected = [
+        ("branch agent-one", "branches/agent-one"),
+        ("work tree .claude/worktrees/one", "worktrees/one"),
+        ("work tree .claude/worktrees/two", "worktrees/two"),
+    ];
+    let expected = expected.map(|(what, end)| (what.to_owned(), end.to_owned()));
+    assert_eq!(pushed(&snapshot, &attempt_ref), expected.into());
+    let one = format!("{attempt_ref}-strays/worktrees/one");
+    assert_eq!(remote.git(&["rev-parse", &format!("{one}^")]), committed);
+    assert_eq!(remote.git(&["show", &format!("{one}:later.txt")]), "later");
+    let two = format!("{attempt_ref}-strays/worktrees/two");
+    assert_eq!(
+        remote.git(&["ls-tree", "--name-only", &two]),
+        ".gitignore\nshared.txt"
+    );
+    remote.git(&["fsck", "--strict"]);
+
+    // Again, it finds all of it.
+    let again = finish(&workspace).await;
+    assert_eq!((again.commit, again.strays), (snapshot.commit, snapshot.strays));
+}
+
+#[tokio::test]
 async fn what_an_agent_committed_and_left_for_a_branch_is_pushed() {
     let remote = Remote::new();
     let workspace = remote.prepare(&remote.workspaces().await, "t-1").await;
