@@ -105,7 +105,7 @@ pub async fn progress(State(app): State<App>, At(id): At<String>) -> Result<Json
 async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, id).await?;
-    view::progress(&mut conn, id)
+    view::progress(&mut conn, id, app.deps.settings.lease_ms())
         .await?
         .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
 }

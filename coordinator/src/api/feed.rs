@@ -102,7 +102,8 @@ async fn read(app: App, id: FeatureId, sender: watch::Sender<Option<Arc<Said>>>,
     );
     let mut shown: Option<Progress> = None;
     loop {
-        let read = async { view::progress(&mut *app.deps.db.acquire().await?, id).await }.await;
+        let lease_ms = app.deps.settings.lease_ms();
+        let read = async { view::progress(&mut *app.deps.db.acquire().await?, id, lease_ms).await }.await;
         match read {
             Ok(Some(progress)) if shown.as_ref().is_some_and(|shown| same(shown, &progress)) => {}
             Ok(Some(progress)) => {

@@ -1,13 +1,16 @@
 //! Features for people: a table of them, and a page of one.
 
 use super::duration::show_ms;
-use super::paint::{Paint, tame, tone_of};
+use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use super::task_page::indented;
 use crate::store::view::{FeatureView, NeedsPerson, Progress, cost_of};
 
 /// Less than this is not shown. US dollars.
 const CENT: f64 = 0.01;
+
+/// What tells a person how to mend an agent.
+const DOCTOR: &str = "`ralph-worker doctor` on its machine says what it lacks";
 
 /// Features as a table.
 fn table(features: &[FeatureView], wide: bool) -> Table {
@@ -76,6 +79,16 @@ fn summary(needs: NeedsPerson, cost_usd: f64, total_usd: f64) -> String {
         parts.push(format!(
             "{tasks} (`ralph-coordinator task list --status needs_review`)"
         ));
+    }
+    match needs.agents {
+        0 => {}
+        1 => parts.push(format!("1 agent needs you ({DOCTOR})")),
+        n => parts.push(format!("{n} agents need you ({DOCTOR})")),
+    }
+    match needs.unserved {
+        0 => {}
+        1 => parts.push("1 task has no worker".to_owned()),
+        n => parts.push(format!("{n} tasks have no worker")),
     }
     match needs.paused {
         0 => {}
@@ -161,6 +174,12 @@ pub fn page(progress: &Progress) -> String {
             ));
         }
     }
+    for waiting in &progress.waiting {
+        lines.push(paint.apply(
+            Tone::Warn,
+            &format!("  waiting     {}", tame(&waiting.to_string())),
+        ));
+    }
     for session in &progress.sessions {
         lines.push(format!(
             "  running     {} {} {} (attempt {}, {}, {})",
@@ -188,10 +207,28 @@ mod tests {
 
     #[test]
     fn a_line_tells_what_waits_for_a_person_and_what_was_spent() {
-        let check = |tasks, paused, expected: &str| {
-            let told = summary(NeedsPerson { tasks, paused }, 12.5, 12.5);
+        let check_all = |needs, expected: &str| {
+            let told = summary(needs, 12.5, 12.5);
             assert_eq!(told, format!("\n{expected}, 12.50 USD so far\n"));
         };
+        let check = |tasks, paused, expected: &str| {
+            let needs = NeedsPerson {
+                tasks,
+                paused,
+                ..NeedsPerson::default()
+            };
+            check_all(needs, expected);
+        };
+        let lacking = |agents, unserved| NeedsPerson {
+            agents,
+            unserved,
+            ..NeedsPerson::default()
+        };
+        let doctor = "`ralph-worker doctor` on its machine says what it lacks";
+        check_all(lacking(1, 0), &format!("1 agent needs you ({doctor})"));
+        check_all(lacking(2, 0), &format!("2 agents need you ({doctor})"));
+        check_all(lacking(0, 1), "1 task has no worker");
+        check_all(lacking(0, 3), "3 tasks have no worker");
         check(0, 0, "nothing waits for you");
         check(
             1,

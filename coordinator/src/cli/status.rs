@@ -91,12 +91,7 @@ fn page(status: &SystemView, wide: bool) -> String {
     if !status.waiting.is_empty() {
         text.push('\n');
         for waiting in &status.waiting {
-            let tasks = if waiting.tasks == 1 {
-                "task waits"
-            } else {
-                "tasks wait"
-            };
-            text.push_str(&tame(&format!("{} {tasks}: {}\n", waiting.tasks, waiting.why)));
+            text.push_str(&tame(&format!("{waiting}\n")));
         }
     }
     text.push('\n');

@@ -438,6 +438,46 @@ pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Qu
     .await
 }
 
+/// What of a feature is queued, in the same way; whether its time has come or not, for a closed door makes it wait as well.
+pub async fn queued_of(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    window: i64,
+) -> sqlx::Result<Vec<Queued>> {
+    sqlx::query_as!(
+        Queued,
+        r#"with recursive pairs as (
+             (select pool, agent from ready_tasks order by pool, agent limit 1)
+             union all
+             select next.pool, next.agent
+             from pairs
+             cross join lateral (
+               select pool, agent
+               from ready_tasks
+               where (pool, agent) > (pairs.pool, pairs.agent)
+               order by pool, agent
+               limit 1
+             ) next
+           )
+           select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: SessionKind", q.n as "tasks!"
+           from pairs p
+           cross join lateral (
+             select kind, count(*) as n
+             from (select kind
+                   from ready_tasks
+                   where pool = p.pool and agent = p.agent and feature_id = $1
+                   order by priority, task_id
+                   limit $2) as bounded
+             group by kind
+           ) q
+           order by p.pool, p.agent, q.kind"#,
+        feature.0,
+        window,
+    )
+    .fetch_all(conn)
+    .await
+}
+
 /// What a queued task needs: its pool, its agent and what the session is to do. `None` when it isn't queued, or waits for its time.
 pub async fn needed(
     conn: &mut PgConnection,

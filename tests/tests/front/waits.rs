@@ -79,6 +79,30 @@ async fn nothing_is_waited_for_where_nothing_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_can_start_is_told_to_those_who_wait() {
+    let stage = Stage::set().await;
+    let folder = tempfile::tempdir().unwrap();
+    stage.api.submit("g", "- {key: a, title: A, pool: gpu}\n").await;
+    let why = "1 task waits: no worker takes work of pool gpu";
+    let wait = command(&stage, folder.path(), &["feature", "wait", "g"]);
+    let mut terminal = Terminal::open(&wait);
+    terminal.until(why);
+    terminal.press("\u{3}");
+    terminal.until("[c]ontinue waiting");
+    terminal.press("\u{3}");
+    terminal.until("the run goes on");
+    assert_eq!(terminal.end().0.code(), Some(130));
+    let (code, said) = run(&stage, folder.path(), "feature show g");
+    assert!(code == Some(0) && said.contains(why), "{said}");
+    let (_, said) = run(&stage, folder.path(), "status");
+    assert!(
+        said.contains("1 task has no worker") && !said.contains("nothing waits for you"),
+        "{said}"
+    );
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
     let stage = Stage::set().await;
     let folder = tempfile::tempdir().unwrap();

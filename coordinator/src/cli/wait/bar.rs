@@ -13,6 +13,8 @@ use crate::store::view::Progress;
 const TICK: Duration = Duration::from_millis(120);
 /// Sessions that are named below the bar.
 const NAMED: usize = 8;
+/// Columns of what keeps tasks waiting.
+const WAITING_WIDTH: usize = 300;
 /// Columns of a session's title.
 const TITLE_WIDTH: usize = 50;
 
@@ -103,6 +105,10 @@ impl Bar {
                 show_ms(session.elapsed_ms + since_ms)
             );
             message.push_str(&self.paint.apply(Tone::Dim, &line));
+        }
+        for waiting in progress.waiting.iter().take(NAMED) {
+            let line = clip(&tame(&waiting.to_string()), WAITING_WIDTH);
+            message.push_str(&self.paint.apply(Tone::Warn, &format!("\n  {line}")));
         }
         self.bar.set_message(message);
     }

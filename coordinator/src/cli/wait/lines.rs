@@ -1,23 +1,38 @@
 //! Progress as plain lines, where nobody watches a bar: one whenever something but the clock changed.
 
 use crate::cli::paint::tame;
-use crate::store::view::Progress;
+use crate::store::view::{Progress, WaitingView};
 
 /// Sessions that a line names.
 const NAMED: usize = 4;
 
 /// What was shown last.
 #[derive(Debug, Default)]
-pub struct Lines(Option<String>);
+pub struct Lines {
+    line: Option<String>,
+    waiting: Vec<WaitingView>,
+}
 
 impl Lines {
-    /// Prints a line, unless it would say the same as the one before.
+    /// Prints a line, and what keeps tasks waiting, as far as it was not said before.
     pub fn show(&mut self, progress: &Progress) {
-        let line = line(progress);
-        if self.0.as_ref() != Some(&line) {
+        for line in self.new(progress) {
             eprintln!("{line}");
-            self.0 = Some(line);
         }
+    }
+
+    fn new(&mut self, progress: &Progress) -> Vec<String> {
+        let line = line(progress);
+        let mut new = Vec::new();
+        if self.line.as_ref() != Some(&line) {
+            new.push(line.clone());
+            self.line = Some(line);
+        }
+        let told = std::mem::replace(&mut self.waiting, progress.waiting.clone());
+        let untold = |waiting: &&WaitingView| !told.iter().any(|told| told.is_like(waiting));
+        let waiting = progress.waiting.iter().filter(untold);
+        new.extend(waiting.map(|waiting| format!("  {}", tame(&waiting.to_string()))));
+        new
     }
 }
 
@@ -55,4 +70,67 @@ fn line(progress: &Progress) -> String {
         line.push_str(&format!(" [{}]", named.join("; ")));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn progress(waiting: Value) -> Progress {
+        let counts = json!({
+            "total": 2, "pending": 2, "blocked": 0, "in_progress": 0, "done": 0, "failed": 0,
+            "cancelled": 0, "skipped": 0, "needs_review": 0,
+        });
+        let feature = json!({
+            "id": "f-1", "name": "greeting", "status": "running", "repo_id": "r", "max_parallel": 4,
+            "failure_policy": "continue", "tasks": counts,
+            "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+        });
+        let progress = json!({"feature": feature, "sessions": [], "attention": [], "waiting": waiting});
+        serde_json::from_value(progress).unwrap()
+    }
+
+    fn at_door(failures: u32, second: u32) -> Value {
+        let until = format!("2026-01-01T00:00:{second:02}Z");
+        let door = json!({
+            "agent": "default", "door": "not_found", "reason": "no such file", "failures": failures, "until": until,
+        });
+        let why = format!("agent default can't be started (failed {failures}), tried again at {until}");
+        json!([{"pool": "default", "agent": "default", "tasks": 2, "why": why, "door": door}])
+    }
+
+    #[test]
+    fn what_keeps_tasks_waiting_is_told_when_it_changes() {
+        let mut lines = Lines::default();
+        let mut check = |waiting: Value, expected: &[&str]| {
+            let new = lines.new(&progress(waiting));
+            assert_eq!(new.len(), expected.len(), "{new:?}");
+            for (line, words) in new.iter().zip(expected) {
+                assert!(line.contains(words), "{new:?}");
+            }
+        };
+        let none =
+            json!([{"pool": "gpu", "agent": null, "tasks": 1, "why": "no worker takes work of pool gpu"}]);
+        check(
+            none.clone(),
+            &[
+                "greeting running",
+                "  1 task waits: no worker takes work of pool gpu",
+            ],
+        );
+        check(none.clone(), &[]);
+        check(
+            at_door(1, 10),
+            &["  2 tasks wait: agent default can't be started (failed 1)"],
+        );
+        // A time that is told a bit differently is no news.
+        check(at_door(1, 11), &[]);
+        check(at_door(2, 13), &["(failed 2)"]);
+        check(json!([]), &[]);
+        check(none, &["no worker"]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ralph_shared::ids::FeatureId;
 use ralph_shared::machine::is_dir_pool;
 use ralph_shared::wire::Door;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use crate::store;
 use crate::store::door::Account;
 use crate::store::ready::Queued;
 use crate::store::worker::Worker;
+
+/// Tasks of one feature that wait are counted no further, in each pool and for each agent.
+const COUNTED: i64 = 1_000;
 
 /// An agent that its worker doesn't start for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -95,10 +99,39 @@ pub struct WaitingView {
     pub pool: String,
     /// The agent that they need; none, if any worker of the pool would do.
     pub agent: Option<String>,
-    /// How many, counted up to 10,000.
+    /// How many, counted up to 10,000; of one feature up to 1,000.
     pub tasks: i64,
     /// What they wait for, and what to do about it.
     pub why: String,
+    /// The agent that isn't started now; none, where no worker has what they need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<DoorView>,
+}
+
+impl WaitingView {
+    /// Whether this is the same wait as another one, whenever the agent is tried again.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let failures = |view: &Self| {
+            view.door
+                .as_ref()
+                .map(|door| (door.failures, door.reason.clone()))
+        };
+        let same_why = self.door.is_some() || self.why == other.why;
+        same_why
+            && (&self.pool, &self.agent, self.tasks) == (&other.pool, &other.agent, other.tasks)
+            && failures(self) == failures(other)
+    }
+}
+
+impl std::fmt::Display for WaitingView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tasks = if self.tasks == 1 {
+            "task waits"
+        } else {
+            "tasks wait"
+        };
+        write!(f, "{} {tasks}: {}", self.tasks, self.why)
+    }
 }
 
 /// The workers that take work, with what they can't start now.
@@ -179,6 +212,10 @@ pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
             agent: Some(agent.clone()).filter(|agent| agent != NO_AGENT),
             tasks: queued.tasks,
             why: in_words(&lack, &queued.pool, agent),
+            door: match &lack {
+                Lack::Door { agent, closed, .. } => Some(DoorView::new(agent, closed)),
+                Lack::Worker | Lack::Agent(_) => None,
+            },
         };
         // Sessions of several kinds may wait for the same.
         let same = all.iter_mut().find(|other| {
@@ -218,6 +255,21 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
             }
         }
     }
+}
+
+/// What of a feature nobody can start now.
+pub(super) async fn waiting_of(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    lease_ms: i64,
+) -> sqlx::Result<Vec<WaitingView>> {
+    let queued = store::ready::queued_of(conn, feature, COUNTED).await?;
+    if queued.is_empty() {
+        return Ok(Vec::new());
+    }
+    let workers = store::worker::list(conn, lease_ms).await?;
+    let accounts = store::door::not_open(conn).await?;
+    Ok(waiting(&queued, &sites(&workers, &accounts)))
 }
 
 /// What a task waits for that could start, if nobody can start it now.

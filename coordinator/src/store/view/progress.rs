@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
 use super::dispatch::{SessionView, sessions};
+use super::door::{WaitingView, waiting_of};
 use super::feature::{FeatureView, features};
 use super::task::{TaskRef, attention};
 use crate::domain::states::FeatureState;
@@ -21,6 +22,9 @@ pub struct Progress {
     pub sessions: Vec<SessionView>,
     /// What failed for good or waits for a person.
     pub attention: Vec<TaskRef>,
+    /// Its tasks that wait for nothing else of it, but that no worker can start now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingView>,
 }
 
 impl Progress {
@@ -36,13 +40,23 @@ impl Progress {
     }
 }
 
-/// Reads it; `None` when there is no such feature.
-pub async fn progress(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Progress>> {
+/// Reads it; `None` when there is no such feature. A worker that was not heard within `lease_ms` starts nothing.
+pub async fn progress(
+    conn: &mut PgConnection,
+    id: FeatureId,
+    lease_ms: i64,
+) -> sqlx::Result<Option<Progress>> {
     let Some(feature) = features(conn, &[id.0]).await?.pop() else {
         return Ok(None);
     };
     let trouble = feature.tasks.failed + feature.tasks.needs_review > 0;
+    let may_wait = feature.status == FeatureState::Running && feature.tasks.pending > 0;
     Ok(Some(Progress {
+        waiting: if may_wait {
+            waiting_of(conn, id, lease_ms).await?
+        } else {
+            Vec::new()
+        },
         sessions: sessions(conn, Some(id), NAMED).await?,
         attention: if trouble {
             attention(conn, id, NAMED).await?

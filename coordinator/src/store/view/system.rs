@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ralph_shared::wire::Concerns;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -78,6 +79,12 @@ pub struct NeedsPerson {
     pub tasks: i64,
     /// Features that are paused, of all; in a list of features, of those in it.
     pub paused: i64,
+    /// Agents of living workers that can't be started or want a login; in a list of features, none.
+    #[serde(default)]
+    pub agents: i64,
+    /// Tasks that could start, but that no worker takes or has the agent for; in a list of features, none.
+    #[serde(default)]
+    pub unserved: i64,
 }
 
 impl NeedsPerson {
@@ -89,8 +96,23 @@ impl NeedsPerson {
         Self {
             tasks: features.iter().map(|feature| feature.tasks.needs_review).sum(),
             paused: i64::try_from(paused.count()).unwrap_or(i64::MAX),
+            agents: 0,
+            unserved: 0,
         }
     }
+}
+
+/// Agents that their worker closed the door of: only a person opens it for good. What an account waits for passes by itself.
+fn agents_in_need(workers: &[WorkerView]) -> i64 {
+    let doors = workers.iter().flat_map(|worker| &worker.doors);
+    let concerned = doors.filter(|door| door.door.concerns() == Concerns::Agent);
+    i64::try_from(concerned.count()).unwrap_or(i64::MAX)
+}
+
+/// Tasks that wait for a worker or an agent that isn't there.
+fn unserved(waiting: &[WaitingView]) -> i64 {
+    let lacking = waiting.iter().filter(|waiting| waiting.door.is_none());
+    lacking.map(|waiting| waiting.tasks).sum()
 }
 
 /// What features cost so far. US dollars.
@@ -158,9 +180,13 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     let features = features(conn, &ids).await?;
     let cost_usd = cost_of(&features);
     let all = of_all_features(conn).await?;
+    let waiting = waiting(&queued, &sites(&list, &accounts));
+    let workers = shown(list, &accounts);
     let needs_person = NeedsPerson {
         tasks: in_review(conn).await?,
         paused: all.paused,
+        agents: agents_in_need(&workers),
+        unserved: unserved(&waiting),
     };
     Ok(SystemView {
         live_sessions,
@@ -171,8 +197,8 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         features,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
-        waiting: waiting(&queued, &sites(&list, &accounts)),
-        workers: shown(list, &accounts),
+        waiting,
+        workers,
         pools,
         undelivered: undelivered(conn).await?,
     })
