@@ -218,6 +218,7 @@ mod tests {
         let system = SystemView {
             version: String::new(),
             features: Vec::new(),
+            more_features: 0,
             needs_person: NeedsPerson::default(),
             cost_usd: 0.0,
             total_cost_usd: 0.0,

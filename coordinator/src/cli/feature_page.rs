@@ -4,7 +4,7 @@ use super::duration::show_ms;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use super::task_page::indented;
-use crate::store::view::{FeatureView, NeedsPerson, Progress, cost_of};
+use crate::store::view::{FeatureView, NeedsPerson, Progress, SystemView, cost_of};
 
 /// Less than this is not shown. US dollars.
 const CENT: f64 = 0.01;
@@ -56,14 +56,29 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
 
 /// Features as a table, and what of them waits for a person.
 pub fn list(features: &[FeatureView], wide: bool) -> String {
-    at_a_glance(features, NeedsPerson::of(features), cost_of(features), wide)
+    let text = table(features, wide).to_string();
+    if features.is_empty() {
+        return text;
+    }
+    let cost_usd = cost_of(features);
+    text + &summary(NeedsPerson::of(features), cost_usd, cost_usd)
 }
 
-/// The same, with what is known of others: what needs a person of them, and what all features cost. US dollars.
-pub fn at_a_glance(features: &[FeatureView], needs: NeedsPerson, total_usd: f64, wide: bool) -> String {
-    let mut text = table(features, wide).to_string();
-    if !features.is_empty() {
-        text.push_str(&summary(needs, cost_of(features), total_usd));
+/// The same of the features that a status names, with what is known of others.
+pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
+    let mut text = table(&status.features, wide).to_string();
+    if status.more_features > 0 {
+        let more = status.more_features;
+        text.push_str(&format!("and {more} more: `ralph-coordinator feature list`\n"));
+    }
+    let needs_nothing = status.needs_person == NeedsPerson::default();
+    if !(status.features.is_empty() && needs_nothing) {
+        let total_usd = status.total_cost_usd;
+        text.push_str(&summary(
+            status.needs_person,
+            cost_of(&status.features),
+            total_usd,
+        ));
     }
     text
 }

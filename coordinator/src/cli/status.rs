@@ -73,8 +73,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
 }
 
 fn page(status: &SystemView, wide: bool) -> String {
-    let mut text =
-        feature_page::at_a_glance(&status.features, status.needs_person, status.total_cost_usd, wide);
+    let mut text = feature_page::at_a_glance(status, wide);
     if !status.sessions.is_empty() {
         text.push('\n');
         text.push_str(&sessions(&status.sessions).to_string());

@@ -85,6 +85,38 @@ async fn features_that_are_not_named_are_paused_and_cost_something_too() {
     stage.strike().await;
 }
 
+/// The newest five that are over, and whatever needs a person, however old.
+#[tokio::test(flavor = "multi_thread")]
+async fn features_that_need_a_person_are_always_named() {
+    let stage = Stage::set().await;
+    let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks}}))
+        .await;
+    stage.ends("blocked").await;
+    for n in 0..7 {
+        stage
+            .api
+            .submit(&format!("g{n}"), "- {key: a, title: A, pool: nowhere}\n")
+            .await;
+        said(&stage, &format!("feature cancel g{n} --yes")).await;
+    }
+    let told = said(&stage, "status").await;
+    assert!(
+        told.contains("\nf ") && told.contains("\nand 2 more: `ralph-coordinator feature list`\n"),
+        "{told}"
+    );
+    let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();
+    assert_eq!(
+        (
+            status["features"].as_array().unwrap().len(),
+            &status["more_features"]
+        ),
+        (6, &json!(2))
+    );
+    stage.strike().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn people_are_told_times_of_their_zone_and_programs_of_none() {
     let stage = Stage::set().await;

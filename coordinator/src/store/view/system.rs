@@ -17,6 +17,10 @@ use crate::store;
 
 /// Sessions and features that it names at most.
 const NAMED: i64 = 50;
+/// Features that don't run and have tasks that need a person, named at most.
+const IN_NEED: i64 = 500;
+/// Features are counted no further.
+const FEATURES_COUNTED: i64 = 10_000;
 /// Features that don't run any more, shown so that a screen is not empty after the work.
 const RECENT: i64 = 5;
 /// Of tasks that failed or need a person, the newest are looked at.
@@ -33,8 +37,11 @@ const NOTICES_COUNTED: i64 = 1_000;
 pub struct SystemView {
     /// Release of the coordinator that answered.
     pub version: String,
-    /// Features that run or are paused, and the newest others.
+    /// Features that run or are paused, those with tasks that need a person, and the newest others.
     pub features: Vec<FeatureView>,
+    /// Features that are not named, counted up to 10,000.
+    #[serde(default)]
+    pub more_features: i64,
     /// What only a person can move on.
     #[serde(default)]
     pub needs_person: NeedsPerson,
@@ -155,12 +162,24 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     let ids: Vec<Uuid> = sqlx::query_scalar!(
         r#"(select id as "id!" from features where state in ('running', 'paused') order by id desc limit $1)
            union all
-           (select id from features where state not in ('running', 'paused') order by id desc limit $2)"#,
+           (select id
+            from features
+            where state not in ('running', 'paused', 'cancelled') and needs_review > 0
+            order by id desc
+            limit $2)
+           union all
+           (select id
+            from features
+            where state not in ('running', 'paused') and (needs_review = 0 or state = 'cancelled')
+            order by id desc
+            limit $3)"#,
         NAMED,
+        IN_NEED,
         RECENT,
     )
     .fetch_all(&mut *conn)
     .await?;
+    let named = i64::try_from(ids.len()).unwrap_or(i64::MAX);
     let mut pools = BTreeMap::new();
     for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
         pools.insert(pool, Pool { slots, ready: 0 });
@@ -192,6 +211,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         live_sessions,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         needs_person,
+        more_features: (all.features - named).max(0),
         cost_usd,
         total_cost_usd: all.cost_usd.max(cost_usd),
         features,
@@ -206,6 +226,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
 
 /// What is told of features whether they are named or not.
 struct OfAllFeatures {
+    features: i64,
     paused: i64,
     cost_usd: f64,
 }
@@ -214,13 +235,15 @@ async fn of_all_features(conn: &mut PgConnection) -> sqlx::Result<OfAllFeatures>
     // A paused feature has an open run, and those have an index.
     sqlx::query_as!(
         OfAllFeatures,
-        r#"select (select count(*)
+        r#"select (select count(*) from (select 1 from features limit $2) counted) as "features!",
+                  (select count(*)
                    from runs r
                    cross join lateral (select state from features where id = r.feature_id limit 1) f
                    where r.ended_at is null and f.state = 'paused') as "paused!",
                   (select coalesce(sum(newest.cost_usd), 0)
                    from (select cost_usd from runs order by id desc limit $1) newest) as "cost_usd!""#,
         RUNS_ADDED_UP,
+        FEATURES_COUNTED,
     )
     .fetch_one(conn)
     .await
