@@ -4,6 +4,7 @@ use super::duration::show_ms;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use super::task_page::indented;
+use super::wait;
 use crate::store::view::{FeatureView, NeedsPerson, Progress, SystemView, cost_of};
 
 /// Less than this is not shown. US dollars.
@@ -188,6 +189,9 @@ pub fn page(progress: &Progress) -> String {
                 tame(run.reason.as_deref().unwrap_or("no reason given"))
             ));
         }
+    }
+    if let Some(words) = wait::words(feature) {
+        lines.push(paint.apply(Tone::Warn, &format!("  next        {words}")));
     }
     for waiting in &progress.waiting {
         lines.push(paint.apply(

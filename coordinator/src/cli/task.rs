@@ -328,8 +328,10 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
         }
     }
-    if matches!(verb, "retry" | "approve" | "reject") {
-        wait::hint_of_task(&client, &named.task).await;
+    match verb {
+        "retry" | "approve" | "reject" => wait::hint_of_task(&client, &named.task).await,
+        "skip" | "cancel" | "fail" | "done" => wait::hint_of_resolved(&client, &named.task).await,
+        _ => {}
     }
     Ok(ExitCode::SUCCESS)
 }

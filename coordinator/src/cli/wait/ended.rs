@@ -16,8 +16,9 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
         return never_ran(progress, format);
     };
-    // What was added since isn't resolved, and waits for a run of its own.
-    if outcome == RunOutcome::Complete && feature.needs_run {
+    // What was added since isn't resolved, and waits for a run of its own; what waited for a person may be resolved by now.
+    let is_over = outcome == RunOutcome::Blocked && feature.tasks.open() == 0;
+    if feature.needs_run && (outcome == RunOutcome::Complete || is_over) {
         return waits(progress, format);
     }
     if format == Format::Json {

@@ -23,6 +23,21 @@ pub async fn hint(client: &Client, feature: &str) {
     }
 }
 
+/// The same after a task was resolved, where a run of its feature ended before.
+pub async fn hint_of_resolved(client: &Client, task: &str) {
+    let detail: anyhow::Result<TaskDetail> = client.get(&format!("/tasks/{}", escape(task))).await;
+    let Ok(detail) = detail else {
+        return;
+    };
+    let path = format!("/features/{}", escape(&detail.task.feature));
+    let view: anyhow::Result<FeatureView> = client.get(&path).await;
+    if let Ok(view) = view.as_ref()
+        && view.run.is_some()
+    {
+        hint_at(view);
+    }
+}
+
 /// The same of a feature as it is now.
 pub fn hint_at(feature: &FeatureView) {
     if let Some(words) = words(feature) {
@@ -30,10 +45,16 @@ pub fn hint_at(feature: &FeatureView) {
     }
 }
 
-/// What to do about it; `None` where what is open begins by itself, or nothing is open.
-fn words(feature: &FeatureView) -> Option<String> {
+/// What to do about it; `None` where what is open begins by itself, or the last run ended with what is left.
+pub fn words(feature: &FeatureView) -> Option<String> {
     let name = &feature.name;
     let waiting = match feature.tasks.open() {
+        0 if feature.needs_run => {
+            return Some(format!(
+                "nothing of `{name}` waits any more, and no run has ended it: `ralph-coordinator feature run {name} --wait` \
+                 does"
+            ));
+        }
         0 => return None,
         1 => format!("1 task of `{name}` waits"),
         n => format!("{n} tasks of `{name}` wait"),
@@ -86,6 +107,13 @@ mod tests {
             paused.contains("`ralph-coordinator feature resume todo`"),
             "{paused}"
         );
+        let resolved = words(&feature("ready", true, 0, 0)).unwrap();
+        assert!(
+            resolved.starts_with("nothing of `todo` waits any more")
+                && resolved.contains("`ralph-coordinator feature run todo --wait`"),
+            "{resolved}"
+        );
+        assert_eq!(words(&feature("ready", false, 0, 0)), None);
         assert_eq!(words(&feature("running", false, 1, 0)), None);
         assert_eq!(words(&feature("cancelled", false, 1, 0)), None);
         assert_eq!(words(&feature("done", false, 0, 0)), None);

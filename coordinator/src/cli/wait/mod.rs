@@ -11,5 +11,5 @@ mod interrupt;
 mod lines;
 
 pub use follow::{begun, wait};
-pub use idle::{hint, hint_at, hint_of_task};
+pub use idle::{hint, hint_at, hint_of_resolved, hint_of_task, words};
 pub use interrupt::{Interrupts, Left, answer};

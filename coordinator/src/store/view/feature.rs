@@ -33,7 +33,8 @@ pub struct FeatureView {
     #[serde(default)]
     pub avoid_conflicts: bool,
     pub tasks: TaskCounts,
-    /// Whether tasks are open while no run is under way: none of them begins before a person starts one.
+    /// Whether it waits for a run that a person starts: tasks are open and none of them begins before, or nothing of it is open
+    /// any more and no run has ended it.
     #[serde(default)]
     pub needs_run: bool,
     /// Its current or last run.
@@ -125,10 +126,6 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 skipped: row.skipped.into(),
                 needs_review: row.needs_review.into(),
             };
-            let may_start = matches!(
-                row.state,
-                FeatureState::Draft | FeatureState::Planned | FeatureState::Ready | FeatureState::Failed
-            );
             FeatureView {
                 id: FeatureId(row.id).short(),
                 name: row.name,
@@ -143,7 +140,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 failure_policy: row.failure_policy,
                 avoid_conflicts: row.avoid_conflicts,
                 tasks,
-                needs_run: may_start && tasks.open() > 0,
+                needs_run: needs_run(row.state, &tasks),
                 run,
                 cost_usd: row.cost_usd,
                 created_at: row.created_at,
@@ -151,6 +148,18 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
             }
         })
         .collect())
+}
+
+/// Decides whether a feature waits for a run that a person starts. One with a failed task would only fail once more, unless that
+/// was failed since the last run ended.
+fn needs_run(state: FeatureState, tasks: &TaskCounts) -> bool {
+    let may_start = matches!(
+        state,
+        FeatureState::Draft | FeatureState::Planned | FeatureState::Ready | FeatureState::Failed
+    );
+    let has_ended = tasks.open() == 0 && tasks.needs_review == 0;
+    let would_end = has_ended && (tasks.failed == 0 || state == FeatureState::Ready);
+    may_start && tasks.total > 0 && (tasks.open() > 0 || would_end)
 }
 
 /// Features, newest first; of some states only when `states` has any.
@@ -178,4 +187,37 @@ pub async fn features_page(
         items: features(conn, &ids).await?,
         next,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn feature_waits_for_a_run_where_one_would_do_or_end_something() {
+        let check = |state, [pending, done, failed, needs_review]: [i64; 4], expected| {
+            let tasks = TaskCounts {
+                total: pending + done + failed + needs_review,
+                pending,
+                done,
+                failed,
+                needs_review,
+                ..TaskCounts::default()
+            };
+            assert_eq!(needs_run(state, &tasks), expected, "{state:?} {tasks:?}");
+        };
+        check(FeatureState::Ready, [1, 0, 0, 0], true);
+        check(FeatureState::Ready, [1, 0, 0, 1], true);
+        check(FeatureState::Failed, [1, 0, 1, 0], true);
+        check(FeatureState::Running, [1, 0, 0, 0], false);
+        // It waits for a person.
+        check(FeatureState::Ready, [0, 1, 0, 1], false);
+        // The last task that waited for one was resolved, or failed.
+        check(FeatureState::Ready, [0, 1, 0, 0], true);
+        check(FeatureState::Ready, [0, 1, 1, 0], true);
+        check(FeatureState::Failed, [0, 1, 1, 0], false);
+        check(FeatureState::Failed, [0, 2, 0, 0], true);
+        check(FeatureState::Done, [0, 1, 0, 0], false);
+        check(FeatureState::Draft, [0, 0, 0, 0], false);
+    }
 }
