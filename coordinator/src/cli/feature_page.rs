@@ -1,5 +1,6 @@
 //! Features for people: a table of them, and a page of one.
 
+use super::counted::{counted, taken_out};
 use super::duration::show_ms;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
@@ -16,7 +17,7 @@ const DOCTOR: &str = "`ralph-worker doctor` on its machine says what it lacks";
 /// Features as a table.
 fn table(features: &[FeatureView], wide: bool) -> Table {
     let mut heads = vec![
-        "NAME", "ID", "STATUS", "TASKS", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
+        "NAME", "ID", "STATUS", "DONE", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
     ];
     if wide {
         heads.extend(["REPOSITORY", "BRANCH", "OUTCOME", "REASON"]);
@@ -32,7 +33,7 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
             feature.name.clone(),
             feature.id.clone(),
             feature.status.as_str().to_owned(),
-            format!("{}/{}", counts.resolved(), counts.total),
+            format!("{}/{}{}", counts.done, counts.total, taken_out(counts)),
             counts.in_progress.to_string(),
             counts.failed.to_string(),
             counts.needs_review.to_string(),
@@ -141,17 +142,21 @@ pub fn page(progress: &Progress) -> String {
             .collect();
         lines.push(format!("  branch      {branch}, from {base} ({commit})"));
     }
-    let counted = [
+    let in_need = match counts.needs_review {
+        1 => "needs a person",
+        _ => "need a person",
+    };
+    let states = [
         ("done", counts.done),
         ("running", counts.in_progress),
         ("pending", counts.pending),
         ("blocked", counts.blocked),
         ("failed", counts.failed),
-        ("need a person", counts.needs_review),
+        (in_need, counts.needs_review),
         ("skipped", counts.skipped),
         ("cancelled", counts.cancelled),
     ];
-    let parts: Vec<String> = counted
+    let parts: Vec<String> = states
         .iter()
         .filter(|(_, n)| *n > 0)
         .map(|(what, n)| format!("{n} {what}"))
@@ -167,9 +172,9 @@ pub fn page(progress: &Progress) -> String {
             .iterations
             .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
         lines.push(format!(
-            "  {:11} {} iterations of {limit}, {:.2} USD, {} tokens in and {} out, {}",
+            "  {:11} {} of {limit}, {:.2} USD, {} tokens in and {} out, {}",
             run.id.split('-').next().unwrap_or("run"),
-            run.iterations,
+            counted(run.iterations, "iteration", "iterations"),
             run.cost_usd,
             run.input_tokens,
             run.output_tokens,

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::args::Globals;
 use super::output::{self, Format};
 use super::start::Usage;
+use crate::cli::counted::counted;
 
 /// The configuration that is written: every key with its default, commented out.
 const CONFIG: &str = include_str!("ralph.toml");
@@ -117,8 +118,8 @@ fn ignore(folder: &Path) -> anyhow::Result<Option<String>> {
     let text = format!("{before}{gap}{}\n", missing.join("\n"));
     fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
     Ok(Some(format!(
-        "added {} lines to {}",
-        missing.len(),
+        "added {} to {}",
+        counted(missing.len(), "line", "lines"),
         path.display()
     )))
 }

@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod confirm;
 mod context;
+mod counted;
 mod diff;
 mod doctor;
 mod documents;

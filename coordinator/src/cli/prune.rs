@@ -5,6 +5,7 @@ use super::confirm::confirm;
 use super::duration::Span;
 use super::output::{self, Format};
 use crate::api::body::{PruneAttempts, Pruning};
+use crate::cli::counted::counted;
 
 /// Asks what would go, then for it.
 ///
@@ -28,8 +29,8 @@ pub async fn run(
         return show(format, feature, &planned, true);
     }
     let question = format!(
-        "Remove {} branches of attempts of `{feature}` from its repository?",
-        planned.going.len()
+        "Remove {} of attempts of `{feature}` from its repository?",
+        counted(planned.going.len(), "branch", "branches")
     );
     confirm(&question, yes)?;
     let pruning: Pruning = client.post(&path, &wish(false)).await?;
@@ -56,7 +57,8 @@ fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
         (0, _) => format!("no branch of an attempt of {feature} goes\n"),
         (_, true) => format!("{count} would go; nothing was done\n"),
         (_, false) => format!(
-            "{count} go, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n"
+            "{}, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n",
+            counted(count, "goes", "go")
         ),
     };
     text.push_str(&last);

@@ -7,6 +7,7 @@ use super::output::{self, Format};
 use super::pager;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::task_page::{indented, weakened};
+use crate::cli::counted::counted;
 use crate::domain::states::TaskState;
 use crate::store::view::{DispatchView, Examined, Page};
 
@@ -111,8 +112,8 @@ fn changed(examined: &Examined, work: &DispatchView) -> Option<String> {
     };
     let named: Vec<&str> = files.iter().take(NAMED_FILES).map(String::as_str).collect();
     Some(format!(
-        "  changed   {} files{lines}: {}{more}",
-        files.len(),
+        "  changed   {}{lines}: {}{more}",
+        counted(files.len(), "file", "files"),
         tame(&named.join(", "))
     ))
 }

@@ -13,6 +13,7 @@ use super::output::{self, Format};
 use super::start::Usage;
 use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
 use crate::api::body::{Done, Reverting, Steer};
+use crate::cli::counted::counted;
 use crate::cli::table::Table;
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
 
@@ -354,7 +355,10 @@ async fn retry_all(
     }
     match format {
         Format::Json => output::json(&Done { count })?,
-        Format::Table | Format::Wide => output::text(&format!("retry: {count} tasks of {feature}\n"))?,
+        Format::Table | Format::Wide => output::text(&format!(
+            "retry: {} of {feature}\n",
+            counted(count, "task", "tasks")
+        ))?,
     }
     if count > 0 {
         wait::hint(client, feature).await;

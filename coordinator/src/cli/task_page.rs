@@ -6,6 +6,7 @@ use super::duration::show_ms;
 use super::local_time::when;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
+use crate::cli::counted::counted;
 use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
 
 /// Tasks as a table.
@@ -76,7 +77,7 @@ pub fn page(detail: &TaskDetail) -> String {
         Some(format!("priority {}", task.priority)),
         task.agent.as_ref().map(|agent| format!("agent {agent}")),
         task.model.as_ref().map(|model| format!("model {model}")),
-        Some(format!("{} retries", task.max_retries)),
+        Some(counted(task.max_retries, "retry", "retries")),
         (!task.verify).then(|| "not verified".to_owned()),
     ];
     lines.push(format!(

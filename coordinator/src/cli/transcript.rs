@@ -4,6 +4,7 @@ use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
 use super::paint::{Paint, Tone, tame};
 use super::table::clip;
+use crate::cli::counted::counted;
 use crate::store::view::TranscriptOf;
 
 /// Columns of a tool's input.
@@ -103,7 +104,10 @@ impl Show {
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
             TranscriptUpdate::Dropped { count } => self.line(
                 Tone::Warn,
-                &format!("{count} entries were not kept: the transcript reached its limit"),
+                &format!(
+                    "{} not kept: the transcript reached its limit",
+                    counted(*count, "entry was", "entries were")
+                ),
             ),
             TranscriptUpdate::Ended { how } => self.line(Tone::Dim, &format!("ended: {how}")),
             TranscriptUpdate::Unknown => String::new(),
@@ -141,7 +145,7 @@ impl Show {
         let left_out = lines.len().saturating_sub(OUTPUT_LINES);
         let mut said = String::new();
         if left_out > 0 {
-            said.push_str(&self.line(tone, &format!("  … {left_out} lines")));
+            said.push_str(&self.line(tone, &format!("  … {}", counted(left_out, "line", "lines"))));
         }
         for line in &lines[left_out..] {
             said.push_str(&self.line(tone, &format!("  {line}")));

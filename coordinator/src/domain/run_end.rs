@@ -77,7 +77,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     {
         return end(
             RunOutcome::LimitReached,
-            format!("the run used its {max} iterations"),
+            match max {
+                1 => "the run used its 1 iteration".to_owned(),
+                max => format!("the run used its {max} iterations"),
+            },
         );
     }
     if facts.queued {

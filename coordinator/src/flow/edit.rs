@@ -316,8 +316,9 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered>
     };
     let live = store::dispatch::live_count(&mut tx, id).await?;
     if live > 0 || matches!(feature.state, FeatureState::Running | FeatureState::Paused) {
+        let sessions = if live == 1 { "session" } else { "sessions" };
         let why = format!(
-            "can't delete the feature `{}` while it is {} with {live} sessions; cancel it first",
+            "can't delete the feature `{}` while it is {} with {live} {sessions}; cancel it first",
             feature.name,
             feature.state.as_str()
         );

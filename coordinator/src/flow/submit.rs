@@ -235,10 +235,11 @@ pub async fn review_now(
     let left =
         held.counts.open() + held.counts.of(TaskState::NeedsReview) + held.counts.of(TaskState::Failed);
     if left > 0 {
-        let why = format!(
-            "{left} tasks of `{}` are not over; `feature run` goes on with them",
-            held.name
-        );
+        let name = &held.name;
+        let why = match left {
+            1 => format!("1 task of `{name}` is not over; `feature run` goes on with it"),
+            _ => format!("{left} tasks of `{name}` are not over; `feature run` goes on with them"),
+        };
         return Ok(Err(why));
     }
     let Some(newest) = store::feature::newest_task(conn, feature).await? else {

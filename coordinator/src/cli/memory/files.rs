@@ -14,6 +14,7 @@ use super::{RepoArgs, lines};
 use crate::api::body::{ImportMemory, Imported};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
+use crate::cli::counted::counted;
 use crate::cli::inside::linked;
 use crate::cli::output::{self, Format};
 use crate::cli::start::Usage;
@@ -88,8 +89,8 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&page),
         Format::Table | Format::Wide => output::text(&format!(
-            "{} entries written to {}\n",
-            page.items.len(),
+            "{} written to {}\n",
+            counted(page.items.len(), "entry", "entries"),
             folder.display()
         )),
     }
@@ -142,8 +143,9 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&imported),
         Format::Table | Format::Wide => output::text(&format!(
-            "{} entries imported, {} were there already, or in newer words of a person's\n",
-            imported.imported, imported.known
+            "{} imported, {} there already, or in newer words of a person's\n",
+            counted(imported.imported, "entry", "entries"),
+            counted(imported.known, "was", "were")
         )),
     }
 }

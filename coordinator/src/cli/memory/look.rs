@@ -6,6 +6,7 @@ use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
+use crate::cli::counted::counted;
 use crate::cli::local_time::when;
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
@@ -98,9 +99,13 @@ pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
 
 /// An outside model and how far it has come.
 fn embeddings(model: &EmbeddingsView) -> String {
-    let mut state = format!("{} entries got its vectors, {} wait", model.made, model.waiting);
+    let mut state = format!(
+        "{} got its vectors, {}",
+        counted(model.made, "entry", "entries"),
+        counted(model.waiting, "waits", "wait")
+    );
     if model.refused > 0 {
-        state += &format!(", {} were refused", model.refused);
+        state += &format!(", {} refused", counted(model.refused, "was", "were"));
     }
     if let Some(why) = &model.trouble {
         state += &format!("; left alone for a while, and the memory works without it: {why}");
@@ -141,8 +146,10 @@ pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Resul
     line("created", Some(when(entry.created_at)));
     line("weight", Some(format!("{:.2}", entry.weight)));
     let shown = format!(
-        "{} times, {} landed, {} failed",
-        entry.shown, entry.landed, entry.failed
+        "{}, {} landed, {} failed",
+        counted(entry.shown, "time", "times"),
+        entry.landed,
+        entry.failed
     );
     line("shown", Some(shown));
     line("last used", entry.last_used_at.map(when));
@@ -223,8 +230,11 @@ fn kept(fates: &Fates) -> String {
     }
     if fates.distillations > 0 {
         text += &format!(
-            "{:<14}{} learnings became {} in {} sessions\n",
-            "merged", fates.merged, fates.made, fates.distillations
+            "{:<14}{} became {} in {}\n",
+            "merged",
+            counted(fates.merged, "learning", "learnings"),
+            fates.made,
+            counted(fates.distillations, "session", "sessions")
         );
     }
     text

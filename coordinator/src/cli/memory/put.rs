@@ -11,6 +11,7 @@ use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemor
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::confirm::confirm;
+use crate::cli::counted::counted;
 use crate::cli::output::{self, Format};
 use crate::cli::start::Usage;
 use crate::flow::library::Edit;
@@ -144,8 +145,9 @@ pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Re
     match globals.output {
         Format::Json => output::json(&purged),
         Format::Table | Format::Wide => output::text(&format!(
-            "{} entries deleted, with {} prompts that had shown them\n",
-            purged.entries, purged.prompts
+            "{} deleted, with {} that had shown them\n",
+            counted(purged.entries, "entry", "entries"),
+            counted(purged.prompts, "prompt", "prompts")
         )),
     }
 }
@@ -162,7 +164,10 @@ pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyh
 fn said(globals: &Globals, taken: Taken, word: &str) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&taken),
-        Format::Table | Format::Wide => output::text(&format!("{} entries {word}\n", taken.entries)),
+        Format::Table | Format::Wide => {
+            let entries = counted(taken.entries, "entry", "entries");
+            output::text(&format!("{entries} {word}\n"))
+        }
     }
 }
 

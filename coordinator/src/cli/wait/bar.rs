@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::cli::counted::{counted, done_of};
 use crate::cli::duration::show_ms;
 use crate::cli::paint::{Paint, Tone, tame};
 use crate::cli::table::clip;
@@ -33,9 +34,7 @@ impl Bar {
     /// An empty one, which moves by itself.
     pub fn new() -> Self {
         let bar = ProgressBar::new(0);
-        if let Ok(style) =
-            ProgressStyle::with_template("{spinner} {prefix} [{bar:30}] {pos}/{len} {elapsed} {msg}")
-        {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{bar:30}] {elapsed} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(TICK);
@@ -76,15 +75,15 @@ impl Bar {
         let first = *self.first.get_or_insert(resolved);
         #[allow(clippy::cast_precision_loss)]
         let rate = (resolved - first) as f64 / self.began.elapsed().as_secs_f64().max(1.0) * 60.0;
-        let mut facts = vec![format!("{} running", tasks.in_progress)];
+        let mut facts = vec![done_of(tasks), format!("{} running", tasks.in_progress)];
         if tasks.failed > 0 {
             facts.push(self.paint.apply(Tone::Bad, &format!("{} failed", tasks.failed)));
         }
         if tasks.needs_review > 0 {
-            facts.push(
-                self.paint
-                    .apply(Tone::Warn, &format!("{} need a person", tasks.needs_review)),
-            );
+            facts.push(self.paint.apply(
+                Tone::Warn,
+                &counted(tasks.needs_review, "needs a person", "need a person"),
+            ));
         }
         if rate > 0.0 {
             facts.push(format!("{rate:.1}/min"));

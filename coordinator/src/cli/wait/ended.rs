@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::idle;
 use crate::cli::client::{Client, escape};
+use crate::cli::counted::{counted, done_of};
 use crate::cli::duration;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, tame, tone_of};
@@ -38,13 +39,12 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             None => String::new(),
         };
         let mut text = format!(
-            "{}: {} — {}; {} of {} tasks done, {} iterations, {:.2} USD, {}{branch}\n",
+            "{}: {} — {}; {}, {}, {:.2} USD, {}{branch}\n",
             feature.name,
             paint.apply(tone_of(outcome.as_str()), word),
             tame(run.reason.as_deref().unwrap_or("no reason given")),
-            feature.tasks.done,
-            feature.tasks.total,
-            run.iterations,
+            done_of(&feature.tasks),
+            counted(run.iterations, "iteration", "iterations"),
             run.cost_usd,
             duration::show_ms(run.elapsed_ms),
         );

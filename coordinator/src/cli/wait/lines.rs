@@ -1,5 +1,6 @@
 //! Progress as plain lines, where nobody watches a bar: one whenever something but the clock changed.
 
+use crate::cli::counted::done_of;
 use crate::cli::paint::tame;
 use crate::store::view::{Progress, WaitingView};
 
@@ -39,11 +40,15 @@ impl Lines {
 fn line(progress: &Progress) -> String {
     let feature = &progress.feature;
     let tasks = &feature.tasks;
-    let mut parts = vec![format!("{}/{} done", tasks.resolved(), tasks.total)];
+    let mut parts = vec![done_of(tasks)];
+    let in_need = match tasks.needs_review {
+        1 => "needs a person",
+        _ => "need a person",
+    };
     let counted = [
         (tasks.in_progress, "running"),
         (tasks.failed, "failed"),
-        (tasks.needs_review, "need a person"),
+        (tasks.needs_review, in_need),
     ];
     parts.extend(
         counted
