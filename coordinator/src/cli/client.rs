@@ -27,6 +27,8 @@ const RESEND_PAUSE: Duration = Duration::from_millis(300);
 const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
 /// The problem of a name that features of several repositories have.
 const AMBIGUOUS: &str = "urn:ralph:problem:ambiguous";
+/// The status of a request that doesn't fit how things stand.
+const CONFLICT: u16 = 409;
 /// The status of a request that came too soon after others; it was not served.
 const TOO_MANY: u16 = 429;
 /// Such a request is sent again for so long, each time when the answer says.
@@ -64,6 +66,12 @@ impl ApiError {
         error
             .downcast_ref::<Self>()
             .is_some_and(|refused| refused.0.status < 500 && refused.0.status != TOO_MANY)
+    }
+
+    /// Whether an error says that what was asked for doesn't fit how things stand.
+    pub fn is_conflict(error: &anyhow::Error) -> bool {
+        let refused = error.downcast_ref::<Self>();
+        refused.is_some_and(|refused| refused.0.status == CONFLICT)
     }
 
     /// Whether the request itself was wrong.

@@ -377,13 +377,11 @@ async fn start(
     let path = format!("/features/{name}/{verb}");
     let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {
         Ok(started) => started,
-        // There is nothing that could run.
-        Err(error)
-            if feature.status == FeatureState::Draft
-                && feature.tasks.total == 0
-                && ApiError::refuses(&error) =>
-        {
+        Err(error) if has_nothing_to_run(&feature, verb) && ApiError::is_conflict(&error) => {
             eprintln!("error: {error:#}");
+            if feature.status == FeatureState::Done {
+                eprintln!("{}", more_work(&feature.name));
+            }
             return Ok(ExitCode::from(RunOutcome::NoPlan.exit_code()));
         }
         Err(error) => return Err(error),
@@ -391,20 +389,43 @@ async fn start(
     if let Some(interrupts) = waits {
         return wait::wait(client, &started.feature, format, interrupts).await;
     }
-    told(format, &started, now)?;
+    told(format, &started, &feature.name, now)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a feature has no tasks that a run could do: none yet, or none any more.
+fn has_nothing_to_run(feature: &FeatureView, verb: &str) -> bool {
+    match feature.status {
+        FeatureState::Draft => feature.tasks.total == 0,
+        FeatureState::Done => verb == "run",
+        _ => false,
+    }
+}
+
+/// How a feature that is done gets more to do.
+fn more_work(feature: &str) -> String {
+    format!(
+        "nothing of `{feature}` is left to do: `ralph-coordinator task create TITLE --feature {feature}` adds a task"
+    )
 }
 
 async fn steer(client: &Client, format: Format, named: &Named, verb: &str, now: &str) -> anyhow::Result<()> {
     let path = format!("/features/{}/{verb}", escape(&named.feature));
     let started: Started = client.post(&path, &Steer::default()).await?;
-    told(format, &started, now)
+    told(format, &started, &name_of(client, named).await, now)
 }
 
-fn told(format: Format, started: &Started, now: &str) -> anyhow::Result<()> {
+/// The name of a feature that may have been named by its id; as it was given, where nobody tells any more.
+async fn name_of(client: &Client, named: &Named) -> String {
+    let path = format!("/features/{}", escape(&named.feature));
+    let feature: anyhow::Result<FeatureView> = client.get(&path).await;
+    feature.map_or_else(|_| named.feature.clone(), |feature| feature.name)
+}
+
+fn told(format: Format, started: &Started, feature: &str, now: &str) -> anyhow::Result<()> {
     match (format, &started.run) {
         (Format::Json, _) => output::json(started),
-        (_, Some(run)) => output::text(&format!("{} {now} ({run})\n", started.feature)),
-        (_, None) => output::text(&format!("{} {now}\n", started.feature)),
+        (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),
+        (_, None) => output::text(&format!("{feature} {now}\n")),
     }
 }

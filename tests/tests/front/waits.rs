@@ -103,6 +103,40 @@ async fn what_nobody_can_start_is_told_to_those_who_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_person_resolved_last_is_no_longer_waited_for() {
+    let stage = Stage::set().await;
+    let folder = tempfile::tempdir().unwrap();
+    let check = |line: &str, code: i32, words: &str| {
+        let (found, said) = run(&stage, folder.path(), line);
+        assert!(
+            found == Some(code) && said.contains(words),
+            "`{line}`: {found:?}: {said}"
+        );
+    };
+    let tasks = "- {key: a, title: A, max_retries: 0, description: \"@fail no\"}\n";
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks}}))
+        .await;
+    stage.ends("blocked").await;
+    check("feature wait f", 4, "1 task waits for a person");
+    let hint = "nothing of `f` waits any more, and no run has ended it: `ralph-coordinator feature run f --wait` does";
+    check("task cancel f/a", 0, hint);
+    check("feature wait f", 4, hint);
+    check("feature show f", 0, hint);
+    check(
+        "feature run f --wait",
+        0,
+        "0 of 1 task done, 1 cancelled, 0 iterations",
+    );
+    check(
+        "feature run f",
+        5,
+        "`ralph-coordinator task create TITLE --feature f`",
+    );
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draft_keeps_what_it_was_given_for_its_first_run() {
     let stage = Stage::set().await;
     let folder = tempfile::tempdir().unwrap();

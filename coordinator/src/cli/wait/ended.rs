@@ -53,6 +53,9 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             let line = format!("  {} {} {}: {why}\n", task.id, task.status.as_str(), task.title);
             text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
         }
+        if outcome == RunOutcome::LimitReached {
+            text.push_str(&goes_on(&feature.name));
+        }
         if !progress.attention.is_empty() {
             text.push_str(&format!(
                 "  `ralph-coordinator task show ID` tells what was tried, `task retry ID` tries again, then `feature run {}`\n",
@@ -62,6 +65,14 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
         output::text(&text)?;
     }
     Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// How to go on after a limit: a further run has the limits of the last one anew.
+fn goes_on(feature: &str) -> String {
+    format!(
+        "  `ralph-coordinator feature run {feature} --wait` goes on, with the same limits once more; `--limit N` (iterations), \
+         `--max-cost USD`, `--max-time TIME` or `--max-tokens N` sets others\n"
+    )
 }
 
 /// The branch that work landed on; none where nothing has, or nobody says so any more.
