@@ -17,12 +17,12 @@ pub struct Lines {
 impl Lines {
     /// Prints a line, and what keeps tasks waiting, as far as it was not said before.
     pub fn show(&mut self, progress: &Progress) {
-        for line in self.new(progress) {
+        for line in self.untold(progress) {
             eprintln!("{line}");
         }
     }
 
-    fn new(&mut self, progress: &Progress) -> Vec<String> {
+    fn untold(&mut self, progress: &Progress) -> Vec<String> {
         let line = line(progress);
         let mut new = Vec::new();
         if self.line.as_ref() != Some(&line) {
@@ -30,8 +30,8 @@ impl Lines {
             self.line = Some(line);
         }
         let told = std::mem::replace(&mut self.waiting, progress.waiting.clone());
-        let untold = |waiting: &&WaitingView| !told.iter().any(|told| told.is_like(waiting));
-        let waiting = progress.waiting.iter().filter(untold);
+        let is_new = |waiting: &&WaitingView| !told.iter().any(|told| told.is_like(waiting));
+        let waiting = progress.waiting.iter().filter(is_new);
         new.extend(waiting.map(|waiting| format!("  {}", tame(&waiting.to_string()))));
         new
     }
@@ -112,7 +112,7 @@ mod tests {
     fn what_keeps_tasks_waiting_is_told_when_it_changes() {
         let mut lines = Lines::default();
         let mut check = |waiting: Value, expected: &[&str]| {
-            let new = lines.new(&progress(waiting));
+            let new = lines.untold(&progress(waiting));
             assert_eq!(new.len(), expected.len(), "{new:?}");
             for (line, words) in new.iter().zip(expected) {
                 assert!(line.contains(words), "{new:?}");
