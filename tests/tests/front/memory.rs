@@ -87,7 +87,7 @@ async fn an_entry_is_added_found_changed_and_hidden() {
     assert!(
         ralph(&api, here, &["memory", "prune", id])
             .await
-            .contains("1 entries hidden")
+            .contains("1 entry hidden")
     );
     assert_eq!(
         ralph_json(&api, here, &["memory", "list"]).await["items"],
@@ -370,7 +370,7 @@ async fn what_was_hidden_comes_back_but_not_what_was_replaced() {
     ralph(&api, here, &["memory", "prune", &learned]).await;
     assert_eq!(found().await, json!([]));
     let told = ralph(&api, here, &restore).await;
-    assert!(told.contains("1 entries restored"), "{told}");
+    assert!(told.contains("1 entry restored"), "{told}");
     assert_eq!(found().await[0]["id"], *learned);
     let told = ralph(&api, here, &restore).await;
     assert!(told.contains("0 entries restored"), "{told}");

@@ -13,7 +13,7 @@ pub const LOOKED_AT: usize = 60;
 /// What the nearest of them gains over the farthest: as much as half of the words.
 const WEIGHT: f64 = 0.5;
 /// The same of the one whose file's entries are the nearest.
-const FILE_WEIGHT: f64 = 0.4;
+const FILE_WEIGHT: f64 = 0.5;
 /// A file of few entries is taken for the mean of all: it has so many more of these.
 const UNSURE: f64 = 3.0;
 

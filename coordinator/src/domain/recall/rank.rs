@@ -89,7 +89,7 @@ impl Parts {
 pub struct Hit {
     /// The entry.
     pub entry: Uuid,
-    /// The fused score; about 0 to 6, and 0.9 more with vectors.
+    /// The fused score; about 0 to 6, and 1 more with vectors.
     pub score: f64,
     /// What it is made of.
     pub parts: Parts,
