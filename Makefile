@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test man test-agents fuzz-api bench bench-peers bench-memory fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-peers bench-memory fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -15,9 +15,11 @@ setup: ## Install git, a C compiler, Python, Postgres and nats-server where miss
 build: ## Build every program
 	@cargo build --workspace --bins
 
-man: setup ## Write the manual's pages into target/man
-	@cargo build -p ralph-coordinator
-	@target/debug/ralph-coordinator man target/man
+install: setup ## Install the programs, manual pages and completions below PREFIX (default ~/.local)
+	@scripts/install-programs.sh
+
+uninstall: ## Take away what `make install` installed below PREFIX
+	@scripts/install-programs.sh remove
 
 demo: setup build ## Run the example feature from submit to its merged history
 	@scripts/demo.sh

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Installs the programs, with their manual pages and completions, below PREFIX (~/.local, for root /usr/local); with `remove`,
+# takes away what it installed. PROFILE=dev installs what `make build` builds: sooner there, and slower at work.
+set -eu
+cd "${0%/*}/.."
+
+say() { printf 'install: %s\n' "$*" >&2; }
+
+if [ -z "${PREFIX:-}" ]; then
+    if [ "$(id -u)" = 0 ]; then PREFIX=/usr/local; else PREFIX=$HOME/.local; fi
+fi
+bin=$PREFIX/bin
+man=$PREFIX/share/man/man1
+bash=$PREFIX/share/bash-completion/completions
+zsh=$PREFIX/share/zsh/site-functions
+fish=$PREFIX/share/fish/vendor_completions.d
+
+if [ "${1:-}" = remove ]; then
+    rm -f "$bin/ralph-coordinator" "$bin/ralph-worker" "$man"/ralph-coordinator*.1 "$bash/ralph-coordinator" \
+        "$zsh/_ralph-coordinator" "$fish/ralph-coordinator.fish"
+    say "removed the programs, manual pages and completions below $PREFIX"
+    exit 0
+fi
+
+profile=${PROFILE:-release}
+case $profile in
+dev) built=debug ;;
+*) built=$profile ;;
+esac
+cargo build --locked --profile "$profile" -p ralph-coordinator -p ralph-worker --bins
+target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/$built
+
+mkdir -p "$bin" "$man" "$bash" "$zsh" "$fish"
+for program in ralph-coordinator ralph-worker; do
+    # In the place of the old file in one step, since that may be running.
+    cp "$target/$program" "$bin/.$program.new"
+    chmod 755 "$bin/.$program.new"
+    # What only a debugger reads is most of it.
+    if command -v strip >/dev/null 2>&1; then strip -S "$bin/.$program.new"; fi
+    mv -f "$bin/.$program.new" "$bin/$program"
+done
+rm -f "$man"/ralph-coordinator*.1
+"$bin/ralph-coordinator" man "$man" >/dev/null
+"$bin/ralph-coordinator" completions bash >"$bash/ralph-coordinator"
+"$bin/ralph-coordinator" completions zsh >"$zsh/_ralph-coordinator"
+"$bin/ralph-coordinator" completions fish >"$fish/ralph-coordinator.fish"
+say "$("$bin/ralph-coordinator" --version) is in $bin, with manual pages and completions in $PREFIX/share"
+case :$PATH: in
+*":$bin:"*) ;;
+*) say "$bin is not in your PATH: add it, with \`export PATH=$bin:\$PATH\` in your shell's profile" ;;
+esac
