@@ -258,6 +258,7 @@ async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted
              name",
             name = submission.feature.name
         ))),
+        Submitted::BranchTaken(why) => Err(Problem::conflict(why)),
     }
 }
 

@@ -24,6 +24,14 @@ pub fn branch(feature: &str) -> String {
     format!("ralph/{feature}")
 }
 
+/// Why a feature can't have a branch on which another one of its repository lands, and what to do.
+pub fn branch_taken(branch: &str, owner: &str) -> String {
+    format!(
+        "the branch `{branch}` is the one on which the feature `{owner}` lands; choose another with --branch, add tasks to \
+         `{owner}` with `task create TITLE --feature {owner}`, or, where nobody needs `{owner}`, delete it with `feature delete {owner}`"
+    )
+}
+
 /// Whether a feature may have this name.
 ///
 /// # Errors

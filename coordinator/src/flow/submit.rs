@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use super::cascade::Features;
 use super::{Signals, finish};
 use crate::domain::graph::Graph;
+use crate::domain::names;
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps::{self, Given};
@@ -74,6 +75,8 @@ pub enum Submitted {
     },
     /// The repository has a feature of that name.
     NameTaken,
+    /// Another feature of the repository lands on the branch; says which, and what to do.
+    BranchTaken(String),
 }
 
 /// Stores a submission and starts its run.
@@ -91,7 +94,14 @@ pub(super) async fn within(
     submission: &Submission,
     signals: &mut Signals,
 ) -> sqlx::Result<Submitted> {
-    if !store::feature::insert(tx, &submission.feature).await? {
+    let new = &submission.feature;
+    if let Some(branch) = &new.branch
+        && let Some(by) = store::branch::owner(tx, &new.repo_id, branch).await?
+        && by != new.name
+    {
+        return Ok(Submitted::BranchTaken(names::branch_taken(branch, &by)));
+    }
+    if !store::feature::insert(tx, new).await? {
         return Ok(Submitted::NameTaken);
     }
     let feature = submission.feature.id;

@@ -5,6 +5,7 @@
 pub mod access;
 pub mod aged;
 pub mod blob;
+pub mod branch;
 pub mod colliding;
 pub mod context;
 pub mod deps;

@@ -58,6 +58,37 @@ async fn draft(api: &Api, name: &str, repo: &str) -> String {
     answer["feature"]["id"].as_str().unwrap().to_owned()
 }
 
+/// What the coordinator says to a draft of this name that wants to land on this branch of `github.com/team/ours`.
+async fn lands_on(api: &Api, name: &str, branch: &str) -> (u16, String) {
+    let body = json!({
+        "name": name,
+        "draft": true,
+        "repo": {
+            "address": "/nowhere",
+            "id": "github.com/team/ours",
+            "base_ref": "main",
+            "base_commit": "0123456789".repeat(4),
+            "branch": branch,
+        },
+        "tasks": {"source": "t", "text": "- {key: a, title: A}"},
+    });
+    let (status, answer) = api.post("/features", &body).await;
+    (
+        status.as_u16(),
+        answer["detail"].as_str().unwrap_or_default().to_owned(),
+    )
+}
+
+fn git(folder: &Path, line: &str) {
+    let who = ["-c", "user.name=A", "-c", "user.email=a@b.c"];
+    let done = Command::new("git")
+        .args(who)
+        .args(shell_words::split(line).unwrap())
+        .current_dir(folder)
+        .status();
+    assert!(done.unwrap().success(), "git {line}");
+}
+
 /// A folder with an empty repository in it, whose origin this is.
 fn clone(world: &World, name: &str, origin: &str) -> PathBuf {
     let folder = world.dir().join(name);
@@ -239,6 +270,80 @@ async fn a_task_that_is_added_has_a_key_of_its_own() {
         (&shown["title"], shown["blockers"].as_array().map(Vec::len)),
         (&json!("Write the tests!"), Some(1))
     );
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_belongs_to_one_feature_of_its_repository() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    draft(&api, "first", "github.com/team/ours").await;
+    draft(&api, "first", "github.com/team/theirs").await;
+    assert_eq!(lands_on(&api, "second", "shared").await.0, 201);
+    assert_eq!(lands_on(&api, "third", "ralph/fourth").await.0, 201);
+    for (name, branch, owner) in [
+        ("fourth", "shared", "second"),
+        ("fourth", "ralph/first", "first"),
+        ("fourth", "ralph/fourth", "third"),
+    ] {
+        let (status, told) = lands_on(&api, name, branch).await;
+        assert_eq!(status, 409, "{name} on {branch}: {told}");
+        for words in [
+            format!("`{branch}`"),
+            format!("the feature `{owner}` lands"),
+            "--branch".to_owned(),
+            format!("`feature delete {owner}`"),
+        ] {
+            assert!(told.contains(&words), "no {words} in: {told}");
+        }
+    }
+    // As its name, it is free when the feature is deleted.
+    let here = clone(&world, "ours", "git@github.com:team/ours.git");
+    said(&api, &here, "feature delete second --yes");
+    assert_eq!(lands_on(&api, "fourth", "shared").await.0, 201);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_further_work_tree_is_the_same_repository() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let at = |name: &str| world.dir().join(name);
+    std::fs::create_dir(at("full")).unwrap();
+    let tasks = at("full").join("tasks.yaml");
+    std::fs::write(&tasks, "- {key: a, title: A}\n").unwrap();
+    for line in [
+        "init -q -b main",
+        "add -A",
+        "commit -q -m begin",
+        "worktree add -q ../tree",
+    ] {
+        git(&at("full"), line);
+    }
+    git(world.dir(), "clone -q --bare full bare.git");
+    for line in ["remote remove origin", "worktree add -q ../bare-tree"] {
+        git(&at("bare.git"), line);
+    }
+    for (main, tree, identity) in [("full", "tree", "full"), ("bare.git", "bare-tree", "bare")] {
+        let create = |name: &str| format!("feature create {name} --repo . --tasks {}", tasks.display());
+        let made = said(&api, &at(main), &format!("{} --output json", create(tree)));
+        let made: Value = serde_json::from_str(&made).unwrap();
+        let identity = at(identity).display().to_string();
+        assert_eq!(made["feature"]["repo_id"], *identity);
+        refused(&api, &at(tree), &create(tree), &["stands already"]);
+        // Once the branch is there, it is told from one that is nobody's.
+        git(&at(main), &format!("branch ralph/{tree}"));
+        let other = format!("{} --branch ralph/{tree}", create("other"));
+        let owned = format!("the feature `{tree}` lands");
+        refused(
+            &api,
+            &at(tree),
+            &other,
+            &[&owned, &format!("feature delete {tree}")],
+        );
+    }
     api.stop().await;
     world.stop().await;
 }

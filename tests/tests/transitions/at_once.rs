@@ -1,11 +1,15 @@
 //! Two transactions at once: a claim that is under way, which holds no lock on its feature, and whoever takes tasks from it.
 
 use ralph_coordinator::domain::door::NO_AGENT;
+use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::offer::Offer;
+use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{FailurePolicy, TaskState};
 use ralph_coordinator::flow::finish;
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered};
+use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
+use ralph_coordinator::store::feature::NewFeature;
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::EndReason;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -180,5 +184,42 @@ async fn a_session_told_to_end_hears_it_with_its_heartbeat_as_well() {
         .unwrap();
     let told = scene.pool.told(&of).await;
     assert_eq!(told, Some(EndReason::Interrupted));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_who_submit_at_once_do_not_get_the_same_branch() {
+    let world = World::calm().await.unwrap();
+    let submission = |name: &str| {
+        let mut feature = NewFeature::new(name.to_owned(), "r".to_owned());
+        feature.repo_address = Some("/nowhere".to_owned());
+        feature.base_ref = Some("main".to_owned());
+        feature.base_commit = Some("0123456789".repeat(4));
+        feature.branch = Some("shared".to_owned());
+        Submission {
+            feature,
+            graph: graph::load("tasks.yaml", FLAT, &Limits::file()).unwrap(),
+            defaults: TaskDefaults::default(),
+            start: Start::Later(RunSettings::default()),
+        }
+    };
+    // The first one has looked, and isn't committed yet.
+    let mut first = world.db.begin().await.unwrap();
+    let owner = store::branch::owner(&mut first, "r", "shared").await.unwrap();
+    assert_eq!(owner, None);
+    let stored = store::feature::insert(&mut first, &submission("one").feature).await;
+    assert!(stored.unwrap());
+    let (one, two) = (submission("one"), submission("two"));
+    let others = async { tokio::join!(submit::submit(&world.db, &one), submit::submit(&world.db, &two)) };
+    let committed = async {
+        until(&world, TWO_WAIT).await;
+        first.commit().await.unwrap();
+    };
+    let ((one, two), ()) = tokio::join!(others, committed);
+    assert!(matches!(one.unwrap().0, Submitted::NameTaken));
+    match two.unwrap().0 {
+        Submitted::BranchTaken(why) => assert!(why.contains("`one`"), "{why}"),
+        other => panic!("{other:?}"),
+    }
     world.stop().await;
 }

@@ -15,7 +15,7 @@ use crate::cli::git::git;
 use crate::cli::start::Usage;
 use crate::config::Config;
 use crate::domain::names;
-use crate::store::view::FeatureView;
+use crate::store::view::{FeatureView, Page};
 
 /// Which repository, and from where.
 #[derive(Debug, Clone, Default, Args)]
@@ -190,13 +190,25 @@ async fn taken(client: &Client, feature: &str, branch: &str, found: &Found) -> a
         ),
         // Whatever else goes wrong here, the branch is there.
         Err(error) if error.downcast_ref::<ApiError>().is_none() => return error,
-        Ok(_) | Err(_) => format!(
-            "the branch `{branch}` exists in {} already and is no feature's; choose another name, or another branch with \
-             --branch, or, where nobody needs what is on it, delete it",
-            found.address
-        ),
+        Ok(_) | Err(_) => match owner(client, branch, &found.id).await {
+            Ok(Some(owner)) => names::branch_taken(branch, &owner),
+            Ok(None) => format!(
+                "the branch `{branch}` exists in {} already and is no feature's; choose another name, or another branch with \
+                 --branch, or, where nobody needs what is on it, delete it",
+                found.address
+            ),
+            Err(error) => return error,
+        },
     };
     Usage(problem).into()
+}
+
+/// The name of the feature of the repository that lands on this branch.
+async fn owner(client: &Client, branch: &str, repo_id: &str) -> anyhow::Result<Option<String>> {
+    let all: Page<FeatureView> = client.list("/features", "", usize::MAX).await?;
+    let lands =
+        |feature: &FeatureView| feature.repo_id == repo_id && feature.branch.as_deref() == Some(branch);
+    Ok(all.items.into_iter().find(lands).map(|feature| feature.name))
 }
 
 async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found> {
@@ -252,7 +264,7 @@ fn configured(top: &Path) -> Option<String> {
     config.workspace.repo_id.filter(|id| !id.is_empty())
 }
 
-/// The identity of the repository at `top`: as it is configured, else its origin's, if it has one elsewhere.
+/// The identity of the repository at `top`: as it is configured, else its origin's, if it has one elsewhere, else where it lies.
 async fn identity_at(top: &Path, address: &str) -> String {
     if let Some(id) = configured(top) {
         return id;
@@ -260,8 +272,24 @@ async fn identity_at(top: &Path, address: &str) -> String {
     match git(Some(top), &["config", "--get", "remote.origin.url"]).await {
         // An origin that is a path may be relative to the repository.
         Ok(origin) if is_address(&origin) || origin.starts_with('/') => normalised(&origin),
-        Ok(_) | Err(_) => normalised(address),
+        Ok(_) | Err(_) => match main_of(top).await {
+            Some(main) => normalised(&main),
+            None => normalised(address),
+        },
     }
+}
+
+/// Where the repository lies of which `top` is a further work tree (`git worktree add`).
+async fn main_of(top: &Path) -> Option<String> {
+    let ask = [
+        "rev-parse",
+        "--path-format=absolute",
+        "--git-dir",
+        "--git-common-dir",
+    ];
+    let dirs = git(Some(top), &ask).await.ok()?;
+    let (own, common) = dirs.split_once('\n')?;
+    (own != common).then(|| common.strip_suffix("/.git").unwrap_or(common).to_owned())
 }
 
 /// Whose memory is meant: an address or a path stands for its repository, another word is its identity already, and
