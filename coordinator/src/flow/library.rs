@@ -96,11 +96,14 @@ pub(super) mod utc {
 }
 
 /// Imports entries into the memory of a repository; returns how many were new: those that people or agents said before in the same words
-/// are none, nor are those that are older than what a person said since. Afterwards the memory's words are counted and
-/// its floor is found.
+/// are none, nor are those that are older than what a person said since, nor learnings that were exported from it. Afterwards the memory's
+/// words are counted and its floor is found.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
+    let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
+    let own = store::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
     let given: Vec<Given> = lines
         .iter()
+        .filter(|line| line.kind == Kind::Knowledge || !own.contains(&line.id))
         .map(|line| Given {
             id: id_of(line.date),
             repo_id: repo_id.to_owned(),
@@ -120,7 +123,6 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
             external_id: Some(line.id.clone()),
         })
         .collect();
-    let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
     store::retry_serialization(|| let_come_back(db, repo_id, &names)).await?;
     add(db, &given).await
 }

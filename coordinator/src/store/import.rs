@@ -1,9 +1,40 @@
 //! What stands in a memory beside entries that are imported to it.
 
+use std::collections::BTreeSet;
+
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::library::Given;
+
+/// Those of these names that are ids of learnings of the repository, as exports write them: whatever became of these since, they aren't new.
+pub async fn learnings_named(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    names: &[String],
+) -> sqlx::Result<BTreeSet<String>> {
+    let digits: Vec<String> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("l-"))
+        .filter(|digits| digits.len() == 12)
+        .map(str::to_owned)
+        .collect();
+    if digits.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let known = sqlx::query_scalar!(
+        r#"with named as materialized (select distinct digits from unnest($2::text[]) as n(digits))
+           select n.digits as "digits!"
+           from learnings l
+           join named n on n.digits = right(replace(l.id::text, '-', ''), 12)
+           where l.repo_id = $1"#,
+        repo_id,
+        &digits,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(known.into_iter().map(|digits| format!("l-{digits}")).collect())
+}
 
 /// A live knowledge entry, of whatever origin, that is about the same as an imported one.
 #[derive(Debug, Clone)]

@@ -242,3 +242,79 @@ async fn what_a_person_said_since_is_not_replaced_by_an_import() {
     api.stop().await;
     world.stop().await;
 }
+
+/// What a memory says, without what is another's in another memory.
+async fn says(api: &Api, repo: &str) -> Vec<Value> {
+    let (_, page) = api.get(&format!("/memory?repo={repo}")).await;
+    let items = page["items"].as_array().unwrap().iter();
+    let mut says: Vec<Value> = items
+        .map(|entry| {
+            let parts = ["kind", "category", "title", "body", "tags", "paths", "created_at"];
+            parts.iter().map(|part| entry[part].clone()).collect()
+        })
+        .collect();
+    says.sort_by_key(Value::to_string);
+    says
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_memory_gets_all_that_another_exports() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = world.dir();
+    for entry in [
+        json!({"repo": "r", "kind": "knowledge", "title": "Kettles boil", "body": "At 100 degrees.", "tags": ["tea"]}),
+        json!({"repo": "r", "kind": "learning", "category": "pitfall", "body": "Zones wrap.\r\n\n---\n \"Always\".\n",
+               "tags": ["dns", "größe"], "paths": ["src/zone.rs", "a b"]}),
+        json!({"repo": "r", "kind": "learning", "body": "Nobody is to see this yet"}),
+    ] {
+        let (status, added) = api.post("/memory", &entry).await;
+        assert_eq!(status, StatusCode::OK, "{added}");
+    }
+    let items = [
+        item("e1", "Serials are compared"),
+        item("e2", "Serials are counted"),
+    ];
+    api.post("/memory/import", &json!({"repo": "r", "items": items}))
+        .await;
+    sqlx::query("update learnings set released_at = null where body like 'Nobody%'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let export = |folder: &'static str, repo: &'static str| {
+        let api = &api;
+        async move {
+            ralph(api, here, &["memory", "export", folder, "--repo", repo]).await;
+            std::fs::read_to_string(here.join(folder).join("learnings.jsonl")).unwrap()
+        }
+    };
+    let import = ["memory", "import", "out", "--repo"];
+    let out = export("out", "r").await;
+    assert_eq!(out.lines().count(), 3, "{out}");
+
+    assert_eq!(
+        imported(&api, here, &[&import[..], &["r"]].concat()).await,
+        (0, 4)
+    );
+    assert_eq!(
+        imported(&api, here, &[&import[..], &["new"]].concat()).await,
+        (4, 0)
+    );
+    assert_eq!(
+        imported(&api, here, &[&import[..], &["new"]].concat()).await,
+        (0, 4)
+    );
+    assert_eq!(says(&api, "new").await, says(&api, "r").await);
+    assert_eq!(export("again", "new").await, out);
+    let file = |folder: &str| std::fs::read_to_string(here.join(folder).join("kettles-boil.md")).unwrap();
+    assert_eq!(file("again"), file("out"));
+
+    // What was hidden since doesn't stay where an earlier export left it.
+    sqlx::query("update learnings set pruned_at = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(export("out", "r").await, "");
+    api.stop().await;
+    world.stop().await;
+}

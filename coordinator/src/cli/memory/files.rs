@@ -1,4 +1,4 @@
-//! `memory export | import`: Markdown files with front matter, and JSON lines.
+//! `memory export | import`: knowledge as Markdown files with front matter, learnings as JSON lines.
 
 use std::collections::HashSet;
 use std::fs::Permissions;
@@ -28,6 +28,10 @@ const TOGETHER: usize = 5_000;
 const PART_BYTES: usize = 16 * 1024 * 1024;
 /// Files that one folder gets at most.
 const MAX_FILES: usize = 100_000;
+/// The learnings of a folder. No Markdown: a repository's own files of knowledge are, and these aren't facts about the project.
+const LEARNINGS: &str = "learnings.jsonl";
+/// What a line of it is.
+const LINE: &str = "{id, date, title, body, paths, tags}";
 
 /// Where to.
 #[derive(Debug, Args)]
@@ -43,8 +47,9 @@ pub struct ExportArgs {
 pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = args.repo.identity().await?;
-    let query = format!("kind=knowledge&repo={}", escape(&repo));
-    let mut page: Page<MemoryView> = client.list("/memory", &query, MAX_FILES).await?;
+    let query = |kind: &str| format!("kind={kind}&repo={}", escape(&repo));
+    let mut page: Page<MemoryView> = client.list("/memory", &query("knowledge"), MAX_FILES).await?;
+    let learnings: Page<MemoryView> = client.list("/memory", &query("learning"), usize::MAX).await?;
     let folder = &args.folder;
     if let Some(link) = linked(folder) {
         return Err(Usage(format!(
@@ -86,6 +91,13 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
         let path = folder.join(name);
         replace(&path, &file.text()).with_context(|| format!("failed to write {}", path.display()))?;
     }
+    let path = folder.join(LEARNINGS);
+    // One that an earlier export left would bring back what was hidden since.
+    if !learnings.items.is_empty() || path.exists() {
+        let text = learnings_text(&learnings.items)?;
+        replace(&path, &text).with_context(|| format!("failed to write {}", path.display()))?;
+    }
+    page.items.extend(learnings.items);
     match globals.output {
         Format::Json => output::json(&page),
         Format::Table | Format::Wide => output::text(&format!(
@@ -94,6 +106,32 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
             folder.display()
         )),
     }
+}
+
+/// Learnings as lines, each under the name by which an import knows it again, in an order that doesn't depend on the memory that they are in.
+fn learnings_text(learnings: &[MemoryView]) -> serde_json::Result<String> {
+    let mut lines: Vec<ImportLine> = learnings
+        .iter()
+        .map(|entry| ImportLine {
+            id: entry.external_id.clone().unwrap_or_else(|| entry.id.clone()),
+            date: entry.created_at,
+            title: entry.title.clone(),
+            body: entry.body.clone(),
+            paths: entry.paths.clone(),
+            // As they are read.
+            tags: entry.tags.iter().map(|tag| tag.to_lowercase()).collect(),
+            kind: Kind::Learning,
+            category: entry.category.clone(),
+            feature: None,
+        })
+        .collect();
+    lines.sort_by(|a, b| (a.date, &a.id).cmp(&(b.date, &b.id)));
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(&serde_json::to_string(line)?);
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// Puts a file in the place of whatever has its name: where that is a link, what it leads to stays as it is.
@@ -111,8 +149,8 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 /// Where from.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter; a date is RFC 3339
-    /// or YYYY-MM-DD
+    /// JSON lines of {id, date, title, body, paths, tags}, or a folder of Markdown files with front matter and of such lines in
+    /// learnings.jsonl; a date is RFC 3339 or YYYY-MM-DD
     from: PathBuf,
     #[command(flatten)]
     repo: RepoArgs,
@@ -125,7 +163,7 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
     let lines = if args.from.is_dir() {
         folder(&args.from)?
     } else {
-        lines::read(&args.from, "{id, date, title, body, paths, tags}")?
+        lines::read(&args.from, LINE)?
     };
     let mut imported = Imported {
         imported: 0,
@@ -167,7 +205,7 @@ fn parts(lines: &[ImportLine], most: usize, most_bytes: usize) -> Vec<&[ImportLi
     parts
 }
 
-/// The knowledge files of a folder; what is none is passed over with a message.
+/// The knowledge files of a folder, and its learnings; what is neither is passed over with a message.
 fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
     let entries =
         std::fs::read_dir(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
@@ -206,6 +244,10 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
             }),
             Err(why) => eprintln!("{} is passed over: {why}", file.display()),
         }
+    }
+    let learnings = path.join(LEARNINGS);
+    if learnings.is_file() {
+        lines.extend(lines::read::<ImportLine>(&learnings, LINE)?);
     }
     Ok(lines)
 }

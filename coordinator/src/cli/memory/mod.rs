@@ -87,11 +87,11 @@ Examples:
         #[arg(long, value_name = "N")]
         attempt: Option<i32>,
     },
-    /// Write a repository's knowledge as Markdown files, one an entry
+    /// Write a repository's knowledge as Markdown files, one an entry, and its learnings as JSON lines
     #[command(after_help = "Example:
   ralph-coordinator memory export .ralph/knowledge")]
     Export(files::ExportArgs),
-    /// Read entries from JSON lines, or from a folder of Markdown files
+    /// Read entries from JSON lines, or from a folder as `memory export` writes it
     #[command(after_help = "Examples:
   ralph-coordinator memory import history.jsonl --repo NAME
   ralph-coordinator memory import .ralph/knowledge")]
