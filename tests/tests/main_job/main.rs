@@ -18,6 +18,7 @@ mod left;
 mod long_result;
 mod panics;
 mod races;
+mod refused;
 mod reports;
 mod rules;
 mod said;

@@ -191,7 +191,7 @@ pub async fn keep_pushing(life: Arc<Life>) {
 }
 
 /// Pushes what could not be pushed when its session ended, and tells the coordinator, which knows that session's report
-/// already. What it can't be told of stays for the next time.
+/// already. What it can't be told of stays for the next time; what a server refuses by a rule, for as many days as what no branch holds.
 async fn push_what_is_left(life: &Life) {
     let message = CommitMessage {
         subject: "Work that could not be pushed at once".to_owned(),
@@ -218,6 +218,15 @@ async fn push_what_is_left(life: &Life) {
         if !snapshot.is_pushed() {
             tracing::warn!(dispatch = name, strays = ?snapshot.strays, "still can't push what an agent committed elsewhere");
             life.unpushed.store(true, Ordering::Relaxed);
+            if workspace.is_given_up(life.workspaces.settings().keep_files_days) {
+                tracing::warn!(
+                    dispatch = name,
+                    error,
+                    "what its server refuses has been kept long enough, and is deleted"
+                );
+                delete(&name, workspace).await;
+                continue;
+            }
             continue;
         }
         if let Ok(dispatch) = dispatch
@@ -230,9 +239,7 @@ async fn push_what_is_left(life: &Life) {
             Some(path) => tracing::info!(dispatch = name, path, "kept what was left"),
             None => tracing::info!(dispatch = name, "pushed what was left"),
         }
-        if let Err(error) = workspace.remove().await {
-            tracing::warn!(dispatch = name, %error, "a workspace could not be deleted");
-        }
+        delete(&name, workspace).await;
     }
     publish_spooled(life).await;
 }
@@ -244,6 +251,12 @@ fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
     if snapshot.pushed_ref.is_none() && snapshot.strays.is_empty() {
         return true;
     }
+async fn delete(dispatch: &str, workspace: Workspace) {
+    if let Err(error) = workspace.remove().await {
+        tracing::warn!(dispatch, %error, "a workspace could not be deleted");
+    }
+}
+
     let ended = Ended::Workspace {
         message: "its work was pushed after its report".to_owned(),
         away: true,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, Left, Snapshot, WorkspaceOrder};
 
@@ -35,6 +36,8 @@ pub struct Workspace {
     keep_days: Option<u32>,
     /// Whether its last push failed for a server that is away.
     away: AtomicBool,
+    /// Whether its last push was refused, by a rule of the server's.
+    refused: AtomicBool,
 }
 
 /// Where work begins.
@@ -69,6 +72,7 @@ impl Workspace {
             dir: None,
             keep_days: None,
             away: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
         }
     }
 
@@ -218,6 +222,7 @@ impl Workspace {
     ) -> Snapshot {
         let mut snapshot = Snapshot::default();
         self.away.store(false, Ordering::Relaxed);
+        self.refused.store(false, Ordering::Relaxed);
         if let Some(dir) = &self.dir {
             dir.describe(&mut snapshot).await;
         }
@@ -232,7 +237,11 @@ impl Workspace {
             };
             let (error, away) = match finished {
                 Some(Ok(())) => return snapshot,
-                Some(Err(error)) => (error.to_string(), error.is_away()),
+                Some(Err(error)) => {
+                    let refused = !error.retry_can_help() && !error.is_elsewhere();
+                    self.refused.store(refused, Ordering::Relaxed);
+                    (error.to_string(), error.is_away())
+                }
                 None => ("there was no more time to push it".to_owned(), true),
             };
             tracing::warn!(dispatch = %self.dispatch, error, "failed to push a workspace's work");
@@ -252,6 +261,13 @@ impl Workspace {
     /// Whether the last [`Self::finish`] could not push since a server is away: time alone can mend that.
     pub fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last [`Self::finish`] was refused by a rule of the server's, and the work has been kept for so many days since it
+    /// was committed: nobody changed the rule, and the folder would stay for ever.
+    pub fn is_given_up(&self, days: u32) -> bool {
+        let longest = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+        self.refused.load(Ordering::Relaxed) && self.held.folders().recorded() >= longest
     }
 
     async fn finish_in(

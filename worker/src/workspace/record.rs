@@ -155,6 +155,15 @@ impl Folders {
             .ok()
     }
 
+    /// For how long the record says what it says; no time when that can't be told.
+    pub(super) fn recorded(&self) -> Duration {
+        let written = fs::metadata(self.file()).and_then(|file| file.modified());
+        written
+            .ok()
+            .and_then(|written| written.elapsed().ok())
+            .unwrap_or_default()
+    }
+
     /// Replaces the record at once.
     pub(super) fn write(&self, record: &Record) -> Result<(), WorkspaceError> {
         let path = self.file();

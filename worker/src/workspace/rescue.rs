@@ -67,14 +67,14 @@ impl Workspaces {
         Ok(Some(Workspace::git(record, order, begun, held)))
     }
 
-    /// Pushes what [`Self::unpushed`] finds and deletes what was pushed. The dispatches and what became of them; one
-    /// with a `push_error` stays for the next time.
+    /// Pushes what [`Self::unpushed`] finds and deletes what was pushed, or is refused for longer than it is kept. The dispatches and what
+    /// became of them; another one with a `push_error` stays for the next time.
     pub async fn rescue_unpushed(&self, message: &CommitMessage) -> Vec<(String, Snapshot)> {
         let mut rescued = Vec::new();
         for workspace in self.unpushed().await {
             let snapshot = workspace.finish(message).await;
             let dispatch = workspace.dispatch().to_owned();
-            if snapshot.is_pushed()
+            if (snapshot.is_pushed() || workspace.is_given_up(self.settings().keep_files_days))
                 && let Err(error) = workspace.remove().await
             {
                 tracing::warn!(%dispatch, %error, "failed to delete a workspace");

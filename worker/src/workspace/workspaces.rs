@@ -22,7 +22,7 @@ use super::record::{self, Folders, Purpose, Record, State};
 use crate::sandbox::Sandbox;
 use crate::session::Redactor;
 
-/// For how many days what a session without a repository leaves is kept where nobody says otherwise.
+/// For how many days what no branch holds is kept where nobody says otherwise.
 pub const KEEP_FILES_DAYS: u32 = 7;
 
 /// Bounds and environment of what runs for workspaces.
@@ -38,7 +38,8 @@ pub struct Settings {
     pub caches: Vec<CacheRule>,
     /// How much disk the data folder may take before what can be had again is removed. Bytes; no bound when `None`.
     pub disk_budget_bytes: Option<u64>,
-    /// For how many days it is kept what a session without a repository leaves in its folder; not at all when 0.
+    /// For how many days it is kept what no branch holds: what a session without a repository leaves in its folder, and what a server
+    /// refuses by a rule. Not at all when 0.
     pub keep_files_days: u32,
     /// Commands that prepare a checkout before an agent or a gate works in it.
     pub setup: Vec<String>,

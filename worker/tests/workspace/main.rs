@@ -21,6 +21,7 @@ mod packing;
 mod preparing;
 mod printed;
 mod pruning;
+mod refused;
 mod remote;
 mod room;
 mod scratch;

@@ -150,7 +150,7 @@ pub(super) const KEYS: &[Key] = &[
         "workspace.keep_files_days",
         Toml("7"),
         Worker,
-        "How long it is kept on its worker what a session without a repository leaves in its folder; 0 is not at all",
+        "How long a worker keeps what a session without a repository leaves, or what a server's rule refuses; 0 is not at all",
     ),
     key(
         "workspace.pass_env",
