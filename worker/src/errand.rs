@@ -309,6 +309,9 @@ async fn session(
         let removed = workspace.make_room(reserve).await;
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
+    if let Ended::Door { .. } = ended.ended {
+        workspace.push_nothing_empty();
+    }
     ended.agent.account = account;
     // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
     let bare = |finished| outgoing::redacted(&redactor.with(session::login_secrets(&logins)), finished);

@@ -237,3 +237,54 @@ async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends
     scene.completes().await;
     world.stop().await;
 }
+
+/// The branches of attempts in a scene's repository.
+fn attempt_branches(scene: &Scene<'_>) -> Vec<String> {
+    let repository = scene.repository.as_ref().unwrap();
+    let listed = repository
+        .git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"])
+        .unwrap();
+    listed.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_does_not_get_past_the_door_leaves_no_empty_branch() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let limit = "@on-attempt {} @error -32603 API Error: 429 too many requests";
+    let first = limit.replace("{}", "1");
+    let second = limit.replace("{}", "2");
+    // The second one has written something by then.
+    let graph = format!(
+        "- key: only\n  title: Limited\n  description: |\n    {first}\n    @on-attempt 2 @write half.txt half\n    \
+         {second}\n    @run cat half.txt\n    @write only.txt only\n    @done\n"
+    );
+    let scene = Scene::submit(&world, "knocks", &graph).await;
+    let _worker = world.worker(&WorkerOptions::named("w").pool("knocks")).unwrap();
+    scene.completes().await;
+    let outcomes: Vec<String> = scene
+        .attempts()
+        .await
+        .into_iter()
+        .map(|(_, outcome, _)| outcome)
+        .collect();
+    assert_eq!(outcomes, ["door", "door", "done"]);
+    let pushed: Vec<bool> = sqlx::query_scalar(
+        "select pushed_ref is not null from dispatches where feature_id = $1 and kind = 'work' order by claimed_at",
+    )
+    .bind(scene.feature.0)
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(pushed, [false, true, true], "{}", world.tell().await);
+    let branches = attempt_branches(&scene);
+    let of = |attempt: u32| {
+        branches
+            .iter()
+            .any(|name| name.contains(&format!("/{attempt}-d-")))
+    };
+    assert_eq!([1, 2, 3].map(of), [false, true, true], "{branches:?}");
+    let landed = scene.repository.as_ref().unwrap();
+    assert_eq!(landed.file("ralph/knocks", "half.txt").unwrap().trim(), "half");
+    world.stop().await;
+}

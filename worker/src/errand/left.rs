@@ -10,7 +10,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::join_all;
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Access, Assignment, EndReason, Ended, Report, Snapshot, Work, WorkspaceOrder};
+use ralph_shared::wire::{
+    Access, Assignment, EndReason, Ended, Finished, Report, Snapshot, Work, WorkspaceOrder,
+};
 
 use super::{commit_message, folder, keep_work, report, spool, unstarted, with_snapshot};
 use crate::beat::publish_spooled;
@@ -134,6 +136,11 @@ async fn report_held(
         Some(said) => commit_message(&assignment, &said.finished),
         None => broken_off_message(&assignment, reason),
     };
+    if let Some(Finished::Session(session)) = said.as_ref().map(|said| &said.finished)
+        && let Ended::Door { .. } = session.ended
+    {
+        workspace.push_nothing_empty();
+    }
     let snapshot = match life.told(dispatch) {
         Some(mut told) if said.is_some() && !is_reported => {
             tokio::select! {

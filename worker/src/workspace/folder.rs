@@ -38,6 +38,8 @@ pub struct Workspace {
     away: AtomicBool,
     /// Whether its last push was refused, by a rule of the server's.
     refused: AtomicBool,
+    /// Whether its attempt needs a ref also where that would hold nothing of its own.
+    names_empty: AtomicBool,
 }
 
 /// Where work begins.
@@ -73,6 +75,7 @@ impl Workspace {
             keep_days: None,
             away: AtomicBool::new(false),
             refused: AtomicBool::new(false),
+            names_empty: AtomicBool::new(true),
         }
     }
 
@@ -207,9 +210,10 @@ impl Workspace {
     }
 
     /// Commits everything that changed, untracked files too and ignored ones not, and pushes it to the dispatch's
-    /// attempt ref; without changes the ref is created at the start. Safe to repeat. Nothing of the agent's may run
-    /// any more. What the agent committed elsewhere goes to refs beside that one. What fails stands in `push_error`, or with
-    /// what it concerns; the folder then has to stay. A workspace that is to be thrown away is only looked at.
+    /// attempt ref; without changes the ref is created at the start, but for [`Self::push_nothing_empty`]. Safe to
+    /// repeat. Nothing of the agent's may run any more. What the agent committed elsewhere goes to refs beside that one.
+    /// What fails stands in `push_error`, or with what it concerns; the folder then has to stay. A workspace that is to be
+    /// thrown away is only looked at.
     pub async fn finish(&self, message: &CommitMessage) -> Snapshot {
         self.finish_within(message, std::future::pending()).await
     }
@@ -263,6 +267,12 @@ impl Workspace {
         self.away.load(Ordering::Relaxed)
     }
 
+    /// Has [`Self::finish`] push nothing where nothing was changed: for a session that began no turn, after which the next attempt starts
+    /// where this one did.
+    pub fn push_nothing_empty(&self) {
+        self.names_empty.store(false, Ordering::Relaxed);
+    }
+
     /// Whether the last [`Self::finish`] was refused by a rule of the server's, and the work has been kept for so many days since it
     /// was committed: nobody changed the rule, and the folder would stay for ever.
     pub fn is_given_up(&self, days: u32) -> bool {
@@ -293,6 +303,20 @@ impl Workspace {
         } else {
             self.commit_once(repository, &staged.tree, message).await?
         };
+        let landed = order.landed.as_ref().map(|landed| landed.commit.as_str());
+        let known = [Some(order.base.as_str()), branch.as_deref(), landed];
+        let attempt = strays::Attempt {
+            name: &order.attempt_ref,
+            commit: &commit,
+            start,
+            known: known.into_iter().flatten().collect(),
+        };
+        if staged.changed.is_empty() && !self.names_empty.load(Ordering::Relaxed) {
+            snapshot.strays = strays::push(git, &attempt, self.held.folders()).await;
+            if snapshot.strays.is_empty() {
+                return Ok(());
+            }
+        }
         snapshot.commit = Some(commit.clone());
         snapshot.change = change::change(git, branch.as_deref(), start, &commit)
             .await
@@ -305,15 +329,9 @@ impl Workspace {
         push::create(git, &commit, &order.attempt_ref).await?;
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());
-        let landed = order.landed.as_ref().map(|landed| landed.commit.as_str());
-        let known = [Some(order.base.as_str()), branch.as_deref(), landed];
-        let attempt = strays::Attempt {
-            name: &order.attempt_ref,
-            commit: &commit,
-            start,
-            known: known.into_iter().flatten().collect(),
-        };
-        snapshot.strays = strays::push(git, &attempt, self.held.folders()).await;
+        if snapshot.strays.is_empty() {
+            snapshot.strays = strays::push(git, &attempt, self.held.folders()).await;
+        }
         if !snapshot.is_pushed() {
             return Ok(());
         }
