@@ -93,6 +93,7 @@ async fn publish_from(life: &Life, spool: &Spool, due: Vec<(DispatchId, Bytes)>)
 
 async fn beat(life: &Life, silence: &mut Reminder) {
     faults::point("beat");
+    life.home.note_alive();
     let beat = Heartbeat {
         reads: READS.to_vec(),
         worker: life.config.name.clone(),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{Flock, FlockArg};
@@ -12,11 +13,16 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::Assignment;
 use uuid::Uuid;
 
+/// A file that is as old as its life's last heartbeat.
+const ALIVE: &str = "alive";
+
 /// A locked data folder.
 #[derive(Debug)]
 pub struct Home {
     dir: PathBuf,
     data_id: String,
+    /// When the life before gave its last sign.
+    last_alive: Option<SystemTime>,
     _lock: Flock<File>,
 }
 
@@ -45,6 +51,7 @@ impl Home {
         have_ignored(&dir)?;
         let data_id = identity(&dir)?;
         Ok(Self {
+            last_alive: modified(&dir.join(ALIVE)),
             dir,
             data_id,
             _lock: lock,
@@ -86,6 +93,25 @@ impl Home {
     /// When the note can't be written; the dispatch must not run then.
     pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
         write_atomically(&self.live(assignment.dispatch), &serde_json::to_vec(assignment)?)
+    }
+
+    /// Notes that this life goes on, so that the next one can tell how long what it leaves had run.
+    pub fn note_alive(&self) {
+        let path = self.dir.join(ALIVE);
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        if let Err(error) = file.and_then(|file| file.set_modified(SystemTime::now())) {
+            tracing::debug!(%error, "can't note that this worker lives");
+        }
+    }
+
+    /// How long a dispatch of the life before had run at that life's last sign; `None` where that isn't known.
+    pub fn ran_for(&self, dispatch: DispatchId) -> Option<Duration> {
+        let began = modified(&self.live(dispatch))?;
+        self.last_alive?.duration_since(began).ok()
     }
 
     /// Forgets a dispatch whose report lies in the spool.
@@ -130,6 +156,10 @@ impl Home {
             })
             .collect()
     }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
 /// Ids of the dispatches that a data folder's process notes as running.
@@ -229,6 +259,29 @@ mod tests {
         assert_eq!(home.drained(), BTreeSet::from([first]));
         home.note_drain();
         assert_eq!(home.drained(), BTreeSet::from([first, later]));
+    }
+
+    #[test]
+    fn what_a_life_left_had_run_until_its_last_sign() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::open(dir.path()).unwrap();
+        let (long, late) = (DispatchId::new(), DispatchId::new());
+        home.note_alive();
+        let began = |dispatch, at| {
+            fs::write(home.live(dispatch), "").unwrap();
+            File::open(home.live(dispatch)).unwrap().set_modified(at).unwrap();
+        };
+        let alive = modified(&dir.path().join(ALIVE)).unwrap();
+        began(long, alive - Duration::from_secs(90));
+        began(late, alive + Duration::from_secs(1));
+        assert_eq!(home.ran_for(long), None, "this life goes on");
+        drop(home);
+        let home = Home::open(dir.path()).unwrap();
+        home.note_alive();
+        assert_eq!(home.ran_for(long), Some(Duration::from_secs(90)));
+        for unknown in [late, DispatchId::new()] {
+            assert_eq!(home.ran_for(unknown), None);
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
             reason: row.reason,
             feedback: row.feedback,
             model: row.model,
-            duration_ms: row.duration_ms,
+            duration_ms: known(row.duration_ms),
             pushed_ref: row.pushed_ref,
             stray_refs: row
                 .stray_refs
@@ -225,7 +225,7 @@ pub async fn journal(
             iteration: row.iteration,
             outcome: row.outcome,
             model: row.model,
-            duration_ms: row.duration_ms,
+            duration_ms: known(row.duration_ms),
             cost_usd: row.cost_usd,
             files_changed: row.files_changed,
             journal: row.journal,
@@ -235,4 +235,9 @@ pub async fn journal(
             near: row.near,
         })
         .collect())
+}
+
+/// How long a dispatch took, where its report knew that: 0 says that it didn't.
+pub(super) fn known(duration_ms: Option<i64>) -> Option<i64> {
+    duration_ms.filter(|ms| *ms > 0)
 }

@@ -21,7 +21,8 @@ pub struct Report {
     pub worker: String,
     /// The life that ran it.
     pub incarnation: Incarnation,
-    /// From the assignment's arrival to this report. Milliseconds.
+    /// From the assignment's arrival to this report; of an earlier life's session to that life's last heartbeat, and 0 where that isn't
+    /// known. Milliseconds.
     pub duration_ms: u64,
     /// What ended.
     pub finished: Finished,

@@ -1,8 +1,9 @@
 //! What follows when a worker's process dies: for a task that may have killed it, and for those that were lost with it.
 
 use ralph_coordinator::flow::rescue;
+use ralph_coordinator::store::view;
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Assignment, EndReason, Ended, Work};
+use ralph_shared::wire::{Assignment, EndReason, Ended, SessionOrder, Text, Work};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 use sqlx::AssertSqlSafe;
 
@@ -258,5 +259,36 @@ async fn an_integration_that_kills_busy_workers_ends_with_a_person() {
     assert_eq!(lost, 2);
     assert_eq!(stands(&world, first.task).await.0, "needs_review");
     assert_eq!(stands(&world, second.task).await.0, "pending");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_a_duration_that_is_not_known() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let task = one_task(&world, None).await;
+    for duration_ms in [0, 90_000] {
+        let of = pool.claim(1).await.pop().expect("nothing is ready");
+        let ended = Ended::Told {
+            reason: EndReason::DiedWithOthers,
+        };
+        let mut report = pool.session(&of, ended, "", 0);
+        report.report.duration_ms = duration_ms;
+        pool.report(vec![report]).await;
+    }
+    let mut conn = world.db.acquire().await.unwrap();
+    let shown = view::dispatches_of_task(&mut conn, task, 10).await.unwrap();
+    let shown: Vec<_> = shown.iter().map(|dispatch| dispatch.duration_ms).collect();
+    assert_eq!(shown, [None, Some(90_000)]);
+    drop(conn);
+    let of = pool.claim(1).await.pop().expect("nothing is ready");
+    let Work::Session(SessionOrder {
+        prompt: Text::Inline(prompt),
+        ..
+    }) = of.work
+    else {
+        panic!("{of:?}");
+    };
+    assert!(!prompt.contains("0.0"), "{prompt}");
     world.stop().await;
 }

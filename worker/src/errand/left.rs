@@ -218,13 +218,6 @@ async fn push_what_is_left(life: &Life) {
         let name = workspace.dispatch().to_owned();
         let kept = snapshot.left.as_ref().and_then(|left| left.path.clone());
         if let Some(error) = &snapshot.push_error {
-            tracing::warn!(dispatch = name, error, "still can't push");
-            life.unpushed.store(true, Ordering::Relaxed);
-            continue;
-        }
-        if !snapshot.is_pushed() {
-            tracing::warn!(dispatch = name, strays = ?snapshot.strays, "still can't push what an agent committed elsewhere");
-            life.unpushed.store(true, Ordering::Relaxed);
             if workspace.is_given_up(life.workspaces.settings().keep_files_days) {
                 tracing::warn!(
                     dispatch = name,
@@ -234,6 +227,13 @@ async fn push_what_is_left(life: &Life) {
                 delete(&name, workspace).await;
                 continue;
             }
+            tracing::warn!(dispatch = name, error, "still can't push");
+            life.unpushed.store(true, Ordering::Relaxed);
+            continue;
+        }
+        if !snapshot.is_pushed() {
+            tracing::warn!(dispatch = name, strays = ?snapshot.strays, "still can't push what an agent committed elsewhere");
+            life.unpushed.store(true, Ordering::Relaxed);
             continue;
         }
         if let Ok(dispatch) = dispatch
@@ -251,6 +251,12 @@ async fn push_what_is_left(life: &Life) {
     publish_spooled(life).await;
 }
 
+async fn delete(dispatch: &str, workspace: Workspace) {
+    if let Err(error) = workspace.remove().await {
+        tracing::warn!(dispatch, %error, "a workspace could not be deleted");
+    }
+}
+
 /// Notes a push that came after its session's report, as a report of nothing else: from here on it is told until a coordinator
 /// knows it. Its dispatch is settled by then, so it changes nothing else. Where nothing was pushed, nothing is to be told. `false` when
 /// the disk doesn't take it now.
@@ -258,12 +264,6 @@ fn is_noted(life: &Life, dispatch: DispatchId, snapshot: Snapshot) -> bool {
     if snapshot.pushed_ref.is_none() && snapshot.strays.is_empty() {
         return true;
     }
-async fn delete(dispatch: &str, workspace: Workspace) {
-    if let Err(error) = workspace.remove().await {
-        tracing::warn!(dispatch, %error, "a workspace could not be deleted");
-    }
-}
-
     let ended = Ended::Workspace {
         message: "its work was pushed after its report".to_owned(),
         away: true,
@@ -284,10 +284,11 @@ pub(super) fn redactor(life: &Life) -> Redactor {
     life.redactor.with(logins)
 }
 
-/// The report of a session that ended with its worker.
+/// The report of a session that ended with its worker. How long it took is known as far as that worker's last heartbeat.
 fn broken_off(life: &Life, assignment: &Assignment, snapshot: Snapshot, reason: EndReason) -> Report {
     let finished = unstarted(Ended::Told { reason }, snapshot);
-    report(life, assignment.dispatch, Duration::ZERO, finished)
+    let took = life.home.ran_for(assignment.dispatch).unwrap_or_default();
+    report(life, assignment.dispatch, took, finished)
 }
 
 fn broken_off_message(assignment: &Assignment, reason: EndReason) -> CommitMessage {

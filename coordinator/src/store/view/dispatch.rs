@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 
 use crate::domain::states::Outcome;
 use crate::store::dispatch::DispatchState;
+use crate::store::earlier::known;
 
 /// One session that was handed to a worker, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -52,6 +53,7 @@ pub struct DispatchView {
     #[serde(default)]
     pub questions: Vec<String>,
     pub stop_reason: Option<String>,
+    /// From its assignment to its report, or, where its worker died, to that worker's last heartbeat, as far as that is known.
     pub duration_ms: Option<i64>,
     pub input_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
@@ -165,7 +167,7 @@ pub async fn dispatches_of_task(
                 .unwrap_or_default(),
             questions: row.asked.unwrap_or_default(),
             stop_reason: row.stop_reason,
-            duration_ms: row.duration_ms,
+            duration_ms: known(row.duration_ms),
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
             cost_usd: row.cost_usd,
