@@ -193,6 +193,31 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
         output.status.success() && drawn.contains("b: Second  ← a"),
         "{drawn}"
     );
+    // A program is told as much.
+    let output = ralph(
+        root.path(),
+        &[
+            "submit",
+            "feature",
+            "x",
+            "--tasks",
+            "tasks.yaml",
+            "--dry-run",
+            "-o",
+            "json",
+        ],
+    );
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (
+            &told["waves"],
+            &told["graph"][1]["key"],
+            &told["graph"][1]["after"][0],
+            &told["graph"][1]["wave"]
+        ),
+        (&2.into(), &"b".into(), &"a".into(), &2.into()),
+        "{told}"
+    );
     // What a submission would refuse, it refuses.
     let dry_run = |flag: &str, words: &str| {
         let args = [

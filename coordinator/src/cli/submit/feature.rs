@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use ralph_shared::wire::MergeHow;
-use serde::Serialize;
 
+use super::checked::CheckedGraph;
 use super::repo::{self, RepoFlags};
 use super::{RunFlags, accepted};
 use crate::api::body::{Accepted, GraphText, SubmitFeature};
@@ -199,11 +199,7 @@ async fn dry_run(
         .map(|warning| warning.describe(&graph.source_name));
     let warnings: Vec<String> = warnings.chain(checkout).collect();
     if globals.output == Format::Json {
-        output::json(&CheckedGraph {
-            tasks: graph.nodes.len(),
-            edges: graph.edges,
-            warnings,
-        })?;
+        output::json(&CheckedGraph::new(&graph, warnings))?;
         return Ok(ExitCode::SUCCESS);
     }
     for warning in &warnings {
@@ -211,17 +207,6 @@ async fn dry_run(
     }
     pager::show(globals, &format!("{}\n", graph::draw(&graph))).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A task graph that could be submitted.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct CheckedGraph {
-    /// How many tasks it has.
-    pub tasks: usize,
-    /// How many blockers they have together.
-    pub edges: usize,
-    /// What was ignored, the first 20, and what else one should know.
-    pub warnings: Vec<String>,
 }
 
 fn read_graph(path: &Path) -> anyhow::Result<GraphText> {

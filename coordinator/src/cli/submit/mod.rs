@@ -3,6 +3,7 @@
 //! The client resolves what only its machine knows: files, the repository and its base commit. What is submitted is whole
 //! and doesn't depend on the client any more.
 
+mod checked;
 mod feature;
 mod limits;
 mod repo;
@@ -13,7 +14,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-pub use feature::{CheckedGraph, FeatureArgs};
+pub use checked::CheckedGraph;
+pub use feature::FeatureArgs;
 pub use limits::RunFlags;
 pub use repo::{RepoFlags, checked_out, here, identity};
 pub use repo_id::{is_address, normalised};

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::node::{Graph, Node};
 use super::printable::clip;
 use super::rows::Rows;
+use super::waves::Waves;
 
 /// Tasks that are drawn; of the others their number is told.
 const MAX_DRAWN: usize = 100;
@@ -17,7 +18,7 @@ const MAX_NAMED: usize = 4;
 /// they wait for are done, and so on. A parent has no number, since it isn't worked on itself.
 pub fn draw(graph: &Graph) -> String {
     let nodes = &graph.nodes;
-    let waves = Waves::of(nodes);
+    let waves = Waves::of(graph);
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -26,8 +27,8 @@ pub fn draw(graph: &Graph) -> String {
         count(nodes.len(), "task"),
         count(graph.edges, "blocker"),
         count(waves.widths.len(), "wave"),
-        waves.widths.first().unwrap_or(&0),
-        waves.widths.iter().max().unwrap_or(&0),
+        waves.first(),
+        waves.widest(),
     );
 
     let parents: Vec<Option<u32>> = nodes.iter().map(|node| node.parent).collect();
@@ -68,42 +69,6 @@ pub fn draw(graph: &Graph) -> String {
     }
     text.truncate(text.trim_end().len());
     text
-}
-
-/// When each task can be worked on, if every task takes the same time.
-struct Waves {
-    /// From 1; of a parent the last of its children's.
-    of_task: Vec<u32>,
-    /// How many tasks each wave has, from wave 1 on.
-    widths: Vec<usize>,
-}
-
-impl Waves {
-    /// In one pass, since everything that holds a node stands before it, and so do the descendants of its blockers.
-    fn of(nodes: &[Node]) -> Self {
-        let mut waves = Self {
-            of_task: vec![0; nodes.len()],
-            widths: Vec::new(),
-        };
-        let mut held_until = vec![0; nodes.len()];
-        for (index, node) in nodes.iter().enumerate() {
-            let parent = node.parent.map_or(0, |parent| held_until[parent as usize]);
-            let blockers = node.after.iter().map(|blocker| waves.of_task[*blocker as usize]);
-            held_until[index] = blockers.fold(parent, u32::max);
-            if node.open_children > 0 {
-                continue;
-            }
-            let wave = held_until[index] + 1;
-            waves.widths.resize(waves.widths.len().max(wave as usize), 0);
-            waves.widths[wave as usize - 1] += 1;
-            let mut done = Some(index);
-            while let Some(task) = done.filter(|task| waves.of_task[*task] < wave) {
-                waves.of_task[task] = wave;
-                done = nodes[task].parent.map(|parent| parent as usize);
-            }
-        }
-        waves
-    }
 }
 
 fn line(node: &Node, nodes: &[Node], text: &mut String) {

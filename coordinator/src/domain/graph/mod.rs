@@ -11,7 +11,7 @@
 //! | `resolve` | keys → indexes, each reference found or refused |
 //! | [`order`] | an order in which all of it can be done, or the circles that forbid one |
 //! | `check` | the steps together, and the limits of the whole: [`Graph`] |
-//! | `draw` | what `--dry-run` prints |
+//! | `draw`, `waves` | what `--dry-run` tells |
 //!
 //! Everything here is linear in the text (the order costs a heap) and works with loops and not by recursion, so that
 //! a file of 100,000 tasks is an ordinary one and a hostile one is merely refused. Which pools and agents exist is
@@ -37,6 +37,7 @@ mod refusals;
 mod resolve;
 mod rows;
 mod values;
+mod waves;
 
 pub use check::{load, validate};
 pub use draw::draw;
@@ -47,3 +48,4 @@ pub use nearest::nearest;
 pub use node::{Graph, Node};
 pub use problem::{GraphErrors, Problem, ProblemKind};
 pub use read::parse;
+pub use waves::Waves;

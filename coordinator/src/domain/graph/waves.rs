@@ -1,0 +1,50 @@
+//! Which tasks of a graph can run side by side: what `--dry-run` tells.
+
+use super::node::Graph;
+
+/// When each task can be worked on, if every task takes the same time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waves {
+    /// From 1; of a parent the last of its children's.
+    pub of_task: Vec<u32>,
+    /// How many tasks each wave has, from wave 1 on.
+    pub widths: Vec<usize>,
+}
+
+impl Waves {
+    /// Counts them in one pass, since everything that holds a node stands before it, and so do the descendants of its blockers.
+    pub fn of(graph: &Graph) -> Self {
+        let nodes = &graph.nodes;
+        let mut waves = Self {
+            of_task: vec![0; nodes.len()],
+            widths: Vec::new(),
+        };
+        let mut held_until = vec![0; nodes.len()];
+        for (index, node) in nodes.iter().enumerate() {
+            let parent = node.parent.map_or(0, |parent| held_until[parent as usize]);
+            let blockers = node.after.iter().map(|blocker| waves.of_task[*blocker as usize]);
+            held_until[index] = blockers.fold(parent, u32::max);
+            if node.open_children > 0 {
+                continue;
+            }
+            let wave = held_until[index] + 1;
+            waves.widths.resize(waves.widths.len().max(wave as usize), 0);
+            waves.widths[wave as usize - 1] += 1;
+            let mut done = Some(index);
+            while let Some(task) = done.filter(|task| waves.of_task[*task] < wave) {
+                waves.of_task[task] = wave;
+                done = nodes[task].parent.map(|parent| parent as usize);
+            }
+        }
+        waves
+    }
+    /// How many tasks can start at once.
+    pub fn first(&self) -> usize {
+        self.widths.first().copied().unwrap_or(0)
+    }
+
+    /// How many can run side by side at most.
+    pub fn widest(&self) -> usize {
+        self.widths.iter().copied().max().unwrap_or(0)
+    }
+}
