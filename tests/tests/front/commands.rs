@@ -240,6 +240,42 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
 }
 
 #[test]
+fn a_limit_of_the_file_that_is_none_is_told_before_anything_else() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("tasks.yaml"), "- {key: a, title: A}\n").unwrap();
+    let file = root.path().join(".ralph.toml");
+    let feature = ["submit", "feature", "x", "--tasks", "tasks.yaml", "--no-repo"];
+    let dry_run = [&feature[..], &["--dry-run"]].concat();
+    let submit = [&feature[..], &NOBODY].concat();
+    let task = [&["submit", "task", "X", "--no-repo"], &NOBODY[..]].concat();
+    for (limit, key, to_do) in [
+        ("max_time = 'soon'", "max_time", "write 90s, 15m, 24h"),
+        ("max_cost = -1.5", "max_cost", "0 for no limit"),
+    ] {
+        std::fs::write(&file, format!("[limits]\n{limit}\n")).unwrap();
+        let place = format!("{}: `[limits] {key}`", file.canonicalize().unwrap().display());
+        for command in [&dry_run, &submit, &task] {
+            check(root.path(), command, 2, &[&place, to_do]);
+        }
+    }
+    std::fs::write(&file, "[limits]\nmax_parallel = 0\n").unwrap();
+    for command in [&dry_run, &submit] {
+        check(
+            root.path(),
+            command,
+            2,
+            &["`[limits] max_parallel`", "give 1 or more"],
+        );
+    }
+    let fixed = [
+        &dry_run[..],
+        &["--max-parallel", "1", "--model-strategy", "fixed"],
+    ]
+    .concat();
+    check(root.path(), &fixed, 2, &["needs a model"]);
+}
+
+#[test]
 fn a_merge_into_what_is_checked_out_here_is_warned_of() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path();

@@ -11,8 +11,8 @@ use ralph_shared::wire::MergeHow;
 
 use super::checked::CheckedGraph;
 use super::repo::{self, RepoFlags};
-use super::{RunFlags, accepted};
-use crate::api::body::{Accepted, GraphText, SubmitFeature};
+use super::{RunFlags, accepted, limits};
+use crate::api::body::{Accepted, GraphText, RunWish, SubmitFeature};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::inside::linked;
@@ -117,10 +117,17 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         }
         None => None,
     };
+    let file = Config::find()?;
+    // Before anything is asked or read: what stands there doesn't become right by the rest.
+    let run = args.run.wish(&file)?;
+    let max_parallel = match args.max_parallel {
+        None => limits::max_parallel(&file.limits)?,
+        given => given,
+    };
     if args.dry_run {
-        let merge = args.merge.or(Config::find()?.workspace.merge);
+        let merge = args.merge.or(file.workspace.merge);
         let checkout = repo::checked_out(&args.repo, merge).await;
-        return dry_run(globals, tasks, checkout).await;
+        return dry_run(globals, tasks, &run, checkout).await;
     }
     let spec = args.spec.as_deref().map(read_text).transpose()?;
     let plan = args.plan.as_deref().map(read_text).transpose()?;
@@ -139,7 +146,6 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     if steps::left(given).is_none() && !args.draft {
         return Err(Usage(steps::NOTHING_TO_START_WITH.to_owned()).into());
     }
-    let file = Config::find()?;
     let client = Client::find(globals)?;
     let repo = repo::resolve(&args.repo, &args.name, &client).await?;
     let dir = repo::dir(&args.repo).await?;
@@ -161,9 +167,8 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         review_rounds: args.review,
         merge,
         repo,
-        max_parallel: args
-            .max_parallel
-            .or(file.limits.max_parallel.filter(|_| dir.is_none())),
+        // In a folder itself one session works at a time, whatever the file says.
+        max_parallel: max_parallel.filter(|_| dir.is_none() || args.max_parallel.is_some()),
         failure_policy: match args.on_failure {
             OnFailure::Continue => FailurePolicy::Continue,
             OnFailure::Stop => FailurePolicy::Stop,
@@ -176,7 +181,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
             .or(file.execution.avoid_conflicts.filter(|_| dir.is_none()))
             .unwrap_or(false),
         dir,
-        run: args.run.wish()?,
+        run,
         draft: args.draft,
     };
     let mut waits = Interrupts::of(args.wait)?;
@@ -187,12 +192,15 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
 async fn dry_run(
     globals: &Globals,
     tasks: Option<GraphText>,
+    run: &RunWish,
     checkout: Option<String>,
 ) -> anyhow::Result<ExitCode> {
     let Some(GraphText { source, text }) = tasks else {
         return Ok(ExitCode::SUCCESS);
     };
     let graph = graph::load(&source, &text, &Limits::file()).map_err(|errors| Usage(errors.to_string()))?;
+    run.settings(graph.nodes.len())
+        .map_err(|wish| Usage(wish.to_string()))?;
     let warnings = graph
         .warnings
         .iter()

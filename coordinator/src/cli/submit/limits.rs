@@ -1,11 +1,13 @@
 //! Flags of a run; what they leave out comes from `.ralph.toml`, and then from the coordinator (SPEC 3.4, 8).
 
-use anyhow::Context as _;
+use std::fmt::Display;
+
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
 use crate::api::body::RunWish;
 use crate::cli::duration::Span;
+use crate::cli::start::Usage;
 use crate::config::{Config, Limits};
 use crate::domain::strategy::Strategy;
 
@@ -61,13 +63,12 @@ impl RunFlags {
     /// What is wished for, with the configuration file where no flag says anything.
     ///
     /// # Errors
-    /// When the file can't be used.
-    pub fn wish(&self) -> anyhow::Result<RunWish> {
-        let file = Config::find()?;
+    /// A [`Usage`] when a limit of the file is none: it names file and key.
+    pub fn wish(&self, file: &Config) -> anyhow::Result<RunWish> {
         let mut wish = self.wish_with(&file.limits)?;
         wish.review = wish.review.or(file.execution.review);
         if wish.gate.is_empty() {
-            wish.gate = file.verify.commands;
+            wish.gate.clone_from(&file.verify.commands);
         }
         Ok(wish)
     }
@@ -85,24 +86,30 @@ impl RunFlags {
             (Some(span), _) => Ok(Some(span.ms())),
             (None, Some(text)) => match text.parse::<Span>() {
                 Ok(span) => Ok(Some(span.ms())),
-                Err(error) => {
-                    Err(anyhow::anyhow!(error)).with_context(|| format!("`[limits] {key}` of .ralph.toml"))
-                }
+                Err(error) => Err(unfit(key, &error)),
             },
             (None, None) => Ok(None),
         };
+        let count = |flag: Option<i64>, file: Option<i64>, key: &str| match (flag, file) {
+            (None, Some(n)) if n < 0 => Err(unfit(key, &below_nothing(n))),
+            (flag, file) => Ok(flag.or(file)),
+        };
+        let cost_usd = match (self.max_cost, file.max_cost) {
+            (None, Some(usd)) if usd.is_nan() || usd < 0.0 => {
+                return Err(unfit("max_cost", &below_nothing(usd)));
+            }
+            (flag, file) => flag.or(file),
+        };
+        let once = self.once.then_some(1);
+        let output_mb = count(None, file.session_output_mb, "session_output_mb")?;
         Ok(RunWish {
-            iterations: if self.once {
-                Some(1)
-            } else {
-                self.limit.or(file.iterations)
-            },
+            iterations: count(once.or(self.limit), file.iterations, "iterations")?,
             time_ms: span(self.max_time, &file.max_time, "max_time")?,
-            cost_usd: self.max_cost.or(file.max_cost),
-            tokens: self.max_tokens.or(file.max_tokens),
+            cost_usd,
+            tokens: count(self.max_tokens, file.max_tokens, "max_tokens")?,
             session_ms: span(self.session_time, &file.session_time, "session_time")?,
             idle_ms: span(self.idle_time, &file.idle_time, "idle_time")?,
-            output_bytes: file.session_output_mb.map(|mb| mb.saturating_mul(1024 * 1024)),
+            output_bytes: output_mb.map(|mb| mb.saturating_mul(1024 * 1024)),
             backoff_ms: span(self.backoff, &file.backoff, "backoff")?,
             model: self.model.clone(),
             model_strategy: self.model_strategy.clone(),
@@ -111,6 +118,31 @@ impl RunFlags {
             review: self.no_review.map(|off| !off),
         })
     }
+}
+
+/// `[limits] max_parallel`, for a feature whose flags don't say it.
+///
+/// # Errors
+/// A [`Usage`] when it is no number of sessions.
+pub fn max_parallel(file: &Limits) -> anyhow::Result<Option<i32>> {
+    match file.max_parallel {
+        Some(n) if n < 1 => Err(unfit(
+            "max_parallel",
+            &format!("{n} sessions do no work; give 1 or more"),
+        )),
+        given => Ok(given),
+    }
+}
+
+fn below_nothing(given: impl Display) -> String {
+    format!("{given} is no limit; give a number above 0, or 0 for no limit")
+}
+
+/// A limit of the file that is none, and what to do.
+fn unfit(key: &str, why: &str) -> anyhow::Error {
+    let file = Config::locate().ok().flatten();
+    let file = file.map_or_else(|| ".ralph.toml".to_owned(), |path| path.display().to_string());
+    Usage(format!("{file}: `[limits] {key}`: {why}")).into()
 }
 
 #[cfg(test)]
@@ -142,12 +174,105 @@ mod tests {
             ..RunFlags::default()
         };
         assert_eq!(once.wish_with(&file).unwrap().iterations, Some(1));
+    }
 
-        let wrong = Limits {
-            idle_time: Some("soon".to_owned()),
-            ..Limits::default()
+    #[test]
+    fn a_limit_of_the_file_that_is_none_is_named() {
+        let check = |file: Limits, words: &[&str]| {
+            let told = match RunFlags::default().wish_with(&file) {
+                Ok(_) => max_parallel(&file).unwrap_err(),
+                Err(told) => told,
+            };
+            assert!(told.is::<Usage>(), "{told:#}");
+            let told = told.to_string();
+            for word in [&[".ralph.toml: `[limits] "], words].concat() {
+                assert!(told.contains(word), "no {word} in: {told}");
+            }
         };
-        let error = format!("{:#}", flags.wish_with(&wrong).unwrap_err());
-        assert!(error.contains("idle_time") && error.contains("soon"), "{error}");
+        let none = Limits::default;
+        let text = |text: &str| Some(text.to_owned());
+        check(
+            Limits {
+                max_time: text("soon"),
+                ..none()
+            },
+            &["max_time`", "`soon`", "24h"],
+        );
+        check(
+            Limits {
+                session_time: text("1"),
+                ..none()
+            },
+            &["session_time`", "`1`"],
+        );
+        check(
+            Limits {
+                idle_time: text("-1s"),
+                ..none()
+            },
+            &["idle_time`", "`-1s`"],
+        );
+        check(
+            Limits {
+                backoff: text(""),
+                ..none()
+            },
+            &["backoff`"],
+        );
+        check(
+            Limits {
+                iterations: Some(-1),
+                ..none()
+            },
+            &["iterations`", "-1", "0 for no limit"],
+        );
+        check(
+            Limits {
+                max_tokens: Some(-7),
+                ..none()
+            },
+            &["max_tokens`", "-7"],
+        );
+        check(
+            Limits {
+                session_output_mb: Some(-2),
+                ..none()
+            },
+            &["session_output_mb`", "-2"],
+        );
+        check(
+            Limits {
+                max_cost: Some(-0.5),
+                ..none()
+            },
+            &["max_cost`", "-0.5"],
+        );
+        check(
+            Limits {
+                max_cost: Some(f64::NAN),
+                ..none()
+            },
+            &["max_cost`", "NaN"],
+        );
+        check(
+            Limits {
+                max_parallel: Some(0),
+                ..none()
+            },
+            &["max_parallel`", "1 or more"],
+        );
+
+        // What a flag says instead isn't read.
+        let flags = RunFlags {
+            limit: Some(3),
+            ..RunFlags::default()
+        };
+        let wish = flags
+            .wish_with(&Limits {
+                iterations: Some(-1),
+                ..none()
+            })
+            .unwrap();
+        assert_eq!(wish.iterations, Some(3));
     }
 }

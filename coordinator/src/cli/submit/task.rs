@@ -85,6 +85,8 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         return Err(Usage("the title is empty; say in one line what is to be done".into()).into());
     }
     let file = Config::find()?;
+    // Before anything is asked: what stands there doesn't become right by the rest.
+    let run = args.run.wish(&file)?;
     let client = Client::find(globals)?;
     let repo = match &args.feature {
         Some(_) => None,
@@ -112,7 +114,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         verify: args.no_verify.map(|off| !off).or(file.execution.verify),
         repo,
         dir,
-        run: args.run.wish()?,
+        run,
     };
     let mut waits = Interrupts::of(args.wait)?;
     let answer: Accepted = wait::answer(waits.as_mut(), client.post("/tasks", &request)).await?;
