@@ -6,17 +6,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
 
+use super::fit::{feature_line, keys};
 use super::state::{State, Verb};
-use crate::cli::duration::show_ms;
 use crate::cli::paint::{Tone, mark_of, tame, tone_of};
-use crate::store::view::{FeatureView, TaskView};
+use crate::store::view::TaskView;
 
-/// Columns of the bar of a feature.
-const BAR: usize = 20;
 /// Features that are shown at once.
 const FEATURES: u16 = 6;
-const KEYS: &str =
-    "↑↓ task  Tab feature  l log  i interrupt  r retry  a approve  x reject  s skip  p pause  q quit";
 const LOG_KEYS: &str = "↑↓ PgUp PgDn Home End  q back";
 
 /// Draws it, in colour if that is wanted.
@@ -77,63 +73,13 @@ fn draw_features(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl 
         )
     });
     let block = Block::bordered().title(format!(" features — {workers} workers ready {waits}"));
+    let room = usize::from(area.width.saturating_sub(2));
     let items = features
         .iter()
-        .map(|feature| ListItem::new(feature_line(feature, style)));
+        .map(|feature| ListItem::new(feature_line(feature, room, style)));
     let list = List::new(items).block(block).highlight_style(chosen());
     let mut selection = ListState::default().with_selected((!features.is_empty()).then_some(state.feature));
     frame.render_stateful_widget(list, area, &mut selection);
-}
-
-fn feature_line(feature: &FeatureView, style: &impl Fn(Tone) -> Style) -> Line<'static> {
-    let tasks = &feature.tasks;
-    let filled =
-        usize::try_from(tasks.resolved() * i64::try_from(BAR).unwrap_or(0) / tasks.total.max(1)).unwrap_or(0);
-    let bar: String = (0..BAR).map(|at| if at < filled { '█' } else { '░' }).collect();
-    let status = feature.status.as_str();
-    let mut spans = vec![
-        Span::raw(format!("{:20.20} ", feature.name)),
-        Span::styled(format!("{status:9} "), style(tone_of(status))),
-        Span::styled(bar, style(Tone::Good)),
-        Span::raw(format!(
-            " {}/{}  {} running",
-            tasks.resolved(),
-            tasks.total,
-            tasks.in_progress
-        )),
-    ];
-    if tasks.failed > 0 {
-        spans.push(Span::styled(
-            format!("  {} failed", tasks.failed),
-            style(Tone::Bad),
-        ));
-    }
-    if tasks.needs_review > 0 {
-        spans.push(Span::styled(
-            format!("  {} need you", tasks.needs_review),
-            style(Tone::Warn),
-        ));
-    }
-    if let Some(run) = &feature.run {
-        spans.push(Span::raw(format!(
-            "  {}  {:.2} USD  {}",
-            rate(tasks.resolved(), run.elapsed_ms),
-            run.cost_usd,
-            show_ms(run.elapsed_ms)
-        )));
-    }
-    Line::from(spans)
-}
-
-/// Tasks a minute.
-fn rate(resolved: i64, elapsed_ms: i64) -> String {
-    #[allow(clippy::cast_precision_loss)]
-    let rate = resolved as f64 * 60_000.0 / elapsed_ms.max(1_000) as f64;
-    if rate >= 10.0 {
-        format!("{rate:.0}/min")
-    } else {
-        format!("{rate:.1}/min")
-    }
 }
 
 /// The selected task's log, with so many lines left below.
@@ -225,7 +171,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(T
         }
         None => Line::styled(tame(&state.message).replace('\n', " "), style(Tone::Warn)),
     };
-    let keys = Line::styled(KEYS, style(Tone::Dim));
+    let keys = Line::styled(keys(usize::from(area.width)), style(Tone::Dim));
     frame.render_widget(Paragraph::new(vec![first, keys]), area);
 }
 
@@ -258,17 +204,6 @@ mod tests {
         state.reading = Some(0);
         insta::assert_snapshot!(drawn(&mut state));
         assert_eq!(state.page, 11);
-    }
-
-    #[test]
-    fn a_slow_rate_has_a_digit() {
-        for (resolved, ms, expected) in [
-            (0, 0, "0.0/min"),
-            (1, 240_000, "0.2/min"),
-            (100, 60_000, "100/min"),
-        ] {
-            assert_eq!(rate(resolved, ms), expected);
-        }
     }
 
     #[test]
