@@ -6,6 +6,7 @@
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
 //! | [`confirmed`] | whether a person stands behind a configuration that was found |
+//! | [`document`] | how what commands print for programs says what it is |
 //! | [`faults`] | points at which a test may kill or stop a process |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
@@ -21,6 +22,7 @@ pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;
 pub mod confirmed;
+pub mod document;
 pub mod faults;
 pub mod ids;
 pub mod kind;

@@ -1,11 +1,12 @@
 //! What `--output json` prints: every kind of document, each with its name and its JSON Schema.
 //!
 //! A document says in its field `schema` what it is, `ralph/v1/task_list` for one. Within a version, fields and kinds may be
-//! added, so readers ignore what they don't know; whatever else changes raises [`VERSION`]. The schemas are those of the API's
+//! added, so readers ignore what they don't know; whatever else changes raises [`ralph_shared::document::VERSION`]. The schemas are those of the API's
 //! types, so that neither can tell something else.
 
 use std::collections::BTreeMap;
 
+use ralph_shared::document::name;
 use ralph_shared::wire::TranscriptEntry;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -23,18 +24,10 @@ use crate::config::Setting;
 use crate::store::access::TokenView;
 use crate::store::view::{self, Page};
 
-/// Of all documents. Raised by whatever could make a reader fail.
-pub const VERSION: u32 = 1;
-
 /// Something that a command prints for programs.
 pub trait Document: Serialize + ToSchema {
     /// What it is, in words that never change.
     const KIND: &'static str;
-}
-
-/// Name of a document's kind with its version, as its field `schema` has it.
-pub fn name(kind: &str) -> String {
-    format!("ralph/v{VERSION}/{kind}")
 }
 
 /// A kind's own schema, and a way to those that it refers to; of a list, also what it is a list of.
@@ -170,7 +163,7 @@ mod tests {
         let published: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         assert!(
             published == current,
-            "{path} is old; write it with RALPH_UPDATE_SCHEMA=1, and raise VERSION if something was taken out or changed"
+            "{path} is old; write it with RALPH_UPDATE_SCHEMA=1, and raise `document::VERSION` if something was taken out or changed"
         );
     }
 

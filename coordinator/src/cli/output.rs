@@ -2,10 +2,11 @@
 
 use std::io::{self, Write as _};
 
+use ralph_shared::document;
 use serde::Serialize;
 
 use super::args::Globals;
-use super::documents::{self, Document};
+use super::documents::Document;
 use super::pager;
 
 /// How results are printed.
@@ -30,7 +31,7 @@ struct Told<'a, T> {
 impl<'a, T: Document> Told<'a, T> {
     fn new(document: &'a T) -> Self {
         Self {
-            schema: documents::name(T::KIND),
+            schema: document::name(T::KIND),
             document,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::bench::Bench;
 
 fn examined(bench: &Bench, arguments: &[&str]) -> (Option<i32>, Value) {
-    let output = bench.output(&[&["doctor", "--output", "json"], arguments].concat());
+    let output = bench.output(&[&["doctor", "-o", "json"], arguments].concat());
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     let findings = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words}"));
     (output.status.code(), findings)
@@ -29,6 +29,7 @@ fn a_machine_that_can_work_is_said_to() {
         (Some(0), &Value::Bool(true)),
         "{findings}"
     );
+    assert_eq!(findings["schema"], "ralph/v1/worker_findings");
     let agent = found(&findings["agents"], "default");
     let said = &agent["introduction"];
     assert_eq!(said["name"], "ralph-scripted-agent");

@@ -18,7 +18,7 @@ pub struct DoctorArgs {
     #[arg(long, env = "NATS_URL", hide_env_values = true)]
     pub nats: Option<String>,
     /// How the findings are printed
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
 }
 

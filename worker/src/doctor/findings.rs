@@ -1,5 +1,6 @@
 //! What was found, as `--output json` prints it.
 
+use ralph_shared::document;
 use serde::Serialize;
 
 use crate::session::Introduction;
@@ -7,6 +8,8 @@ use crate::session::Introduction;
 /// All that was found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
+    /// What this document is, with the version of all kinds.
+    pub schema: String,
     /// Whether work could be done: no part and no agent is missing.
     pub ok: bool,
     /// The worker's version.
@@ -75,6 +78,7 @@ impl Findings {
             .map(|part| part.status)
             .chain(agents.iter().map(|agent| agent.status));
         Self {
+            schema: document::name("worker_findings"),
             ok: all.all(|status| status != Status::Missing),
             version: env!("CARGO_PKG_VERSION"),
             parts,
