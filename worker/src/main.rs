@@ -59,7 +59,18 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        // As a sentence with its causes: where in this program it came up is of no use to whoever called it.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<ExitCode> {
     let command = without_empty_variables(<Cli as clap::CommandFactory>::command());
     let cli = <Cli as clap::FromArgMatches>::from_arg_matches(&command.get_matches())
         .unwrap_or_else(|error| error.exit());

@@ -125,10 +125,16 @@ fn a_doctor_that_is_told_to_stop_takes_the_agent_along() {
 #[test]
 fn a_configuration_that_cannot_be_used_is_named() {
     let bench = Bench::new("[agent]\ncommand = \"agent 'x\"\n");
-    let output = bench.output(&["doctor"]);
+    let mut doctor = bench.worker(&["doctor"]);
+    // Nobody is told where in the program it came up.
+    let output = doctor.env("RUST_BACKTRACE", "1").output().unwrap();
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(words.contains("unclosed quote"), "{words}");
+    assert!(
+        words.starts_with("error: ") && words.lines().count() == 1,
+        "{words}"
+    );
 }
 
 #[test]
