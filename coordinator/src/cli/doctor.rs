@@ -96,7 +96,7 @@ pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCod
         config(),
         running(globals).await,
     ];
-    findings.extend(agent_programs());
+    findings.extend(agent_programs(globals));
     findings.extend(embeddings().await);
     findings.extend(checkout().await);
     match globals.output {
@@ -140,10 +140,12 @@ fn worker_program() -> Finding {
     }
 }
 
-/// The programs of the agents that workers here would start. A coordinator needs none.
-fn agent_programs() -> Vec<Finding> {
+/// The programs of the agents that workers here start, or would. A coordinator needs none.
+fn agent_programs(globals: &Globals) -> Vec<Finding> {
     let check = "agent";
-    let agents = agents::configured(named("RALPH_AGENT").as_deref());
+    let running = endpoint::published(globals.data.as_deref()).ok().flatten();
+    let command = running.and_then(|up| up.agent).or_else(|| named("RALPH_AGENT"));
+    let agents = agents::configured(command.as_deref());
     agents
         .iter()
         .map(|agent| match &agent.found {

@@ -51,7 +51,11 @@ pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
     }
 }
 
-fn published(data: Option<&Path>) -> anyhow::Result<Option<Published>> {
+/// What the `up` of this data folder left, else of one in the current folder or above.
+///
+/// # Errors
+/// When there is such a file that can't be read.
+pub fn published(data: Option<&Path>) -> anyhow::Result<Option<Published>> {
     match data {
         Some(data) => Ok(Published::read(data)?),
         None => {

@@ -244,6 +244,9 @@ pub struct Published {
     pub url: String,
     /// A bearer token with all roles.
     pub token: String,
+    /// Command of its workers' agent, where it was started with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 impl Published {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ralph_coordinator::config::KEYS;
+use ralph_coordinator::embedded::{DataDir, Published};
 use ralph_tests::harness::binary;
 use serde_json::Value;
 
@@ -146,4 +147,24 @@ fn an_agent_whose_program_is_missing_is_told_with_what_to_do() {
     );
     assert_eq!(found[1]["status"], "ok");
     assert_eq!(found[1]["found"], "judge: /bin/sh");
+}
+
+#[test]
+fn the_agent_that_a_running_up_was_given_is_the_one_that_is_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = DataDir::open(&folder.path().join(".ralph")).unwrap();
+    for (agent, status, found) in [
+        (Some("/bin/sh -c true"), "ok", "default: /bin/sh"),
+        (None, "note", "`no-such-agent` isn't on the PATH"),
+    ] {
+        let published = Published {
+            url: "http://127.0.0.1:9".to_owned(),
+            token: "t".to_owned(),
+            agent: agent.map(str::to_owned),
+        };
+        up.publish(&published).unwrap();
+        let told = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent")]);
+        assert_eq!(told[0]["status"], status, "{told:?}");
+        assert!(told[0]["found"].as_str().unwrap().contains(found), "{told:?}");
+    }
 }

@@ -121,6 +121,7 @@ async fn start(
     data.publish(&Published {
         url: url.clone(),
         token,
+        agent: args.agent.clone(),
     })?;
     output::text(&format!("{url}\n"))?;
     tell(&format!(
