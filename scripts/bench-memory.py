@@ -7,7 +7,8 @@ DIR holds evaluate.py, baselines.py and a folder for each history: entries, quer
 coordinator of its own in a temporary folder, imports each history (`memory import`), asks its queries (`memory search
 --batch`), and prints the scores, the difference to BM25 and to the rule of counted tags, and what it took. The baselines need
 `pip install bm25s PyStemmer numpy`; without them their part is left out. RALPH_COORDINATOR names another program.
-With --embeddings the coordinator asks that model, and is waited for until every entry has a vector.
+With --embeddings the coordinator asks that model, and is waited for until every entry has a vector and each history, of 100 entries
+or more, was asked about its own.
 """
 import argparse, gzip, json, os, pathlib, shutil, signal, statistics, subprocess, sys, tempfile, time, urllib.request
 
@@ -56,11 +57,13 @@ class Coordinator:
         done = subprocess.run([PROGRAM, *args], cwd=self.folder, env=self.env, stdout=subprocess.PIPE, check=True)
         return done.stdout.decode(), time.monotonic() - begin
 
-    def await_vectors(self, least):
-        """Until the model has answered for so many entries; it may pause, as long as it goes on at last."""
-        done, until = 0, time.monotonic() + VECTORS_SECONDS
-        while done < least:
+    def await_vectors(self, least, memories):
+        """Until the model has answered for so many entries, and so many memories were asked about their own with its vectors; it may
+        pause, as long as it goes on at last."""
+        done, calibrated, until = 0, 0, time.monotonic() + VECTORS_SECONDS
+        while done < least or calibrated < memories:
             seen = json.loads(self.run('memory', 'report', '--output', 'json')[0])['embeddings']
+            calibrated = seen['calibrated']
             if seen['made'] + seen['refused'] > done:
                 done, until = seen['made'] + seen['refused'], time.monotonic() + VECTORS_SECONDS
             elif time.monotonic() > until:
@@ -112,7 +115,7 @@ def main():
                 told, import_s = coordinator.run('memory', 'import', str(path), '--repo', name, '--output', 'json')
                 imported += json.loads(told)['imported']
                 if asked.embeddings:
-                    coordinator.await_vectors(imported)
+                    coordinator.await_vectors(imported, len(pairs) // 2 + 1)
                 answers, batch_s = coordinator.run('memory', 'search', '--batch', str(queries), '--repo', name, '--limit', '5',
                                                    '--output', 'json')
                 (out / (name + '.jsonl')).write_text(answers)

@@ -440,6 +440,7 @@ pub async fn report(
                 made: progress.made,
                 waiting: progress.waiting,
                 refused: progress.refused,
+                calibrated: progress.calibrated,
                 trouble: embedder.trouble(),
             })
         }

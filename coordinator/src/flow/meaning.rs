@@ -1,6 +1,7 @@
 //! What an outside model says of questions and entries, where one is configured (SPEC 6.5). Without it, and while it is slow or
 //! away, answers are those of words alone.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -23,6 +24,17 @@ pub struct Meaning<'a> {
     embedder: Option<&'a Embedder>,
     /// How long whoever asks can wait for it.
     within: Duration,
+    /// What it said before: then it isn't asked.
+    known: Option<&'a Known>,
+}
+
+/// What is known of a memory's own entries, which are asked as questions before it is known what vectors mean there.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Vectors by the questions' texts.
+    pub vectors: HashMap<String, Vec<f32>>,
+    /// The mean of the memory's vectors.
+    pub centre: Vec<f32>,
 }
 
 impl<'a> Meaning<'a> {
@@ -30,6 +42,7 @@ impl<'a> Meaning<'a> {
     pub const NONE: Self = Self {
         embedder: None,
         within: Duration::ZERO,
+        known: None,
     };
 
     /// What a claim waits for at most: its worker has work all the same.
@@ -38,6 +51,7 @@ impl<'a> Meaning<'a> {
         Self {
             embedder,
             within: embedder.map_or(Duration::ZERO, Embedder::timeout),
+            known: None,
         }
     }
 
@@ -46,6 +60,16 @@ impl<'a> Meaning<'a> {
         Self {
             embedder: settings.embedder.as_ref(),
             within: PERSON_WAITS,
+            known: None,
+        }
+    }
+
+    /// What it said of a memory's own entries.
+    pub(super) fn known(embedder: &'a Embedder, known: &'a Known) -> Self {
+        Self {
+            embedder: Some(embedder),
+            within: Duration::ZERO,
+            known: Some(known),
         }
     }
 
@@ -54,6 +78,13 @@ impl<'a> Meaning<'a> {
         let Some(embedder) = self.embedder else {
             return Asked::default();
         };
+        if let Some(known) = self.known {
+            return Asked {
+                embedder: Some(embedder),
+                vectors: Cow::Borrowed(&known.vectors),
+                centre: Some(&known.centre),
+            };
+        }
         // Questions of one task to several kinds have the same text.
         let texts: BTreeSet<&String> = questions
             .iter()
@@ -64,7 +95,8 @@ impl<'a> Meaning<'a> {
         let vectors = embedder.questions(&texts, self.within).await.unwrap_or_default();
         Asked {
             embedder: Some(embedder),
-            vectors: texts.into_iter().zip(vectors).collect(),
+            vectors: Cow::Owned(texts.into_iter().zip(vectors).collect()),
+            centre: None,
         }
     }
 }
@@ -73,11 +105,14 @@ impl<'a> Meaning<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Asked<'a> {
     embedder: Option<&'a Embedder>,
-    vectors: HashMap<String, Vec<f32>>,
+    vectors: Cow<'a, HashMap<String, Vec<f32>>>,
+    /// Given where it isn't known yet what they mean.
+    centre: Option<&'a [f32]>,
 }
 
 impl Asked<'_> {
-    /// Puts each answer's best hits into the order that their vectors give as well. `docs_of` has the hits of the question at a place.
+    /// Puts each answer's best hits into the order that their vectors give as well, and has these count for whether it is shown where the
+    /// memory showed what they mean. `docs_of` has the hits of the question at a place.
     pub(super) async fn order<'d>(
         &self,
         conn: &mut PgConnection,
@@ -97,10 +132,23 @@ impl Asked<'_> {
         }
         let entries: Vec<Uuid> = entries.into_iter().collect();
         let vectors = store::vectors::of_entries(conn, embedder.model(), dimensions, &entries).await?;
+        let nearness = if self.centre.is_none() {
+            let repos: BTreeSet<&String> = questions.iter().map(|q| &q.repo_id).collect();
+            let repos: Vec<String> = repos.into_iter().cloned().collect();
+            store::nearness::of_memories(conn, embedder.model(), dimensions, &repos).await?
+        } else {
+            HashMap::new()
+        };
         for (index, (question, answer)) in questions.iter().zip(answers).enumerate() {
-            if let Some(vector) = self.vectors.get(&question.text) {
-                let ranking = std::mem::take(&mut answer.ranking);
-                answer.ranking = ranking.with_meaning(vector, &vectors, &docs_of(index));
+            let Some(vector) = self.vectors.get(&question.text) else {
+                continue;
+            };
+            let nearness = nearness.get(&(question.repo_id.clone(), question.kind));
+            let centre = self.centre.or(nearness.map(|found| found.centre.as_slice()));
+            let ranking = std::mem::take(&mut answer.ranking);
+            answer.ranking = ranking.with_meaning(vector, &vectors, &docs_of(index), centre);
+            if let Some(nearness) = nearness {
+                answer.weigh(nearness);
             }
         }
         Ok(())

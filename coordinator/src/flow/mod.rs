@@ -12,7 +12,7 @@
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
 //! | `ask`, [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
-//! | [`meaning`], [`embed`] | an outside model helps to order that, where one is configured |
+//! | [`meaning`], [`embed`], [`nearness`] | an outside model helps with that, where one is configured |
 //! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
 //! | [`check`] | a task graph that can't be used goes back to its agent once |
@@ -64,6 +64,7 @@ pub mod lifecycle;
 pub mod link;
 pub mod meaning;
 pub mod memory;
+pub mod nearness;
 pub mod operate;
 pub mod pick;
 pub mod preview;

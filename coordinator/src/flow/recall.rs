@@ -10,8 +10,8 @@ use time::{Duration, OffsetDateTime};
 
 use super::meaning::Meaning;
 use crate::domain::recall::{
-    CALIBRATION_DOCS, Doc, FileWeights, FirstHits, Floor, Kind, Query, Ranking, Scope, Stats, Wanted,
-    candidates, first_hits, quantile_floor, rank,
+    CALIBRATION_DOCS, Doc, FileWeights, FirstHits, Floor, Kind, Nearness, Query, Ranking, Scope, Stats,
+    UNANSWERED, Wanted, candidates, first_hits, quantile_floor, rank,
 };
 use crate::store;
 use crate::store::postings::Tail;
@@ -25,7 +25,7 @@ const WORD_BLOCKS: i64 = 16;
 const FILE_BLOCKS: i64 = 4;
 /// Entries that a memory is asked about itself. Of 150 the floor came out too high or too low by chance: the share of questions
 /// that it leaves unanswered varied by 2.1 points (one standard deviation, over eight histories); of 600 it varies by 0.8.
-const SAMPLE: i64 = 600;
+pub(super) const SAMPLE: i64 = 600;
 /// An entry is asked among those that are so much older: its own neighbours would answer too well.
 const APART: Duration = Duration::days(14);
 /// Questions that share their queries.
@@ -69,6 +69,14 @@ impl Answer {
             ranking: Ranking::default(),
             floor: Floor::of(0, None),
             entries: 0,
+        }
+    }
+
+    /// Has its vectors count as well, as far as it has some: for the confidence in it, and for what that has to reach.
+    pub(super) fn weigh(&mut self, nearness: &Nearness) {
+        if let Some(near) = self.ranking.near {
+            self.ranking.confidence = nearness.confidence(self.entries, self.ranking.confidence, near);
+            self.floor = Floor::of(self.entries, Some(nearness.floor));
         }
     }
 
@@ -220,16 +228,7 @@ pub async fn calibrate(conn: &mut PgConnection) -> sqlx::Result<usize> {
     let memories = store::recall::uncalibrated(conn, CALIBRATION_DOCS).await?;
     for (repo_id, kind) in &memories {
         let sample = store::recall::sample(conn, repo_id, *kind, SAMPLE).await?;
-        let questions: Vec<Question> = sample
-            .iter()
-            .map(|doc| Question {
-                repo_id: repo_id.clone(),
-                kind: *kind,
-                query: Query::of_entry(&doc.words),
-                text: String::new(),
-                now: doc.created_at - APART,
-            })
-            .collect();
+        let questions = about_itself(repo_id, *kind, &sample, |_| String::new());
         let fresh = store::postings::fresh(conn, &Tail::default()).await?;
         let answers = recall(conn, Meaning::NONE, &questions, &fresh).await?;
         let confidences = answers
@@ -237,7 +236,24 @@ pub async fn calibrate(conn: &mut PgConnection) -> sqlx::Result<usize> {
             .filter(|answer| !answer.ranking.hits.is_empty())
             .map(|answer| answer.ranking.confidence)
             .collect();
-        store::recall::keep_floor(conn, repo_id, *kind, quantile_floor(confidences)).await?;
+        store::recall::keep_floor(conn, repo_id, *kind, quantile_floor(confidences, UNANSWERED)).await?;
     }
     Ok(memories.len())
+}
+
+/// A memory's own entries as questions to those that are older.
+pub(super) fn about_itself(
+    repo_id: &str,
+    kind: Kind,
+    sample: &[Doc],
+    text: impl Fn(&Doc) -> String,
+) -> Vec<Question> {
+    let question = |doc: &Doc| Question {
+        repo_id: repo_id.to_owned(),
+        kind,
+        query: Query::of_entry(&doc.words),
+        text: text(doc),
+        now: doc.created_at - APART,
+    };
+    sample.iter().map(question).collect()
 }

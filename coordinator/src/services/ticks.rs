@@ -168,7 +168,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Gives entries their vectors, where an outside model makes them.
+/// Gives entries their vectors, where an outside model makes them, and has memories show what these mean.
 pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
     let embedder = deps.settings.embedder.as_ref().filter(|_| deps.settings.memory);
@@ -177,6 +177,7 @@ pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Re
     {
         let all = async {
             while flow::embed::tick(&deps.db, embedder).await? != Embedded::default() {}
+            flow::nearness::calibrate(&mut *deps.db.acquire().await?, embedder).await?;
             anyhow::Ok(())
         };
         tokio::select! {

@@ -23,6 +23,7 @@ pub mod integration;
 pub mod lease;
 pub mod library;
 pub mod memory;
+pub mod nearness;
 pub mod notice;
 pub mod operation;
 pub mod plans;

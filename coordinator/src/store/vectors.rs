@@ -276,6 +276,8 @@ pub struct Progress {
     pub waiting: i64,
     /// Entries that it refused.
     pub refused: i64,
+    /// Memories that showed what its vectors mean in them.
+    pub calibrated: i64,
 }
 
 /// Reads it.
@@ -283,7 +285,8 @@ pub async fn progress(conn: &mut PgConnection, model: &str) -> sqlx::Result<Prog
     sqlx::query_as!(
         Progress,
         r#"select coalesce(e.made, 0) as "made!", coalesce(e.refused, 0) as "refused!",
-                  (select count(*) from (select from memory_entries where id > coalesce(e.upto, 0) limit 10000) d) as "waiting!"
+                  (select count(*) from (select from memory_entries where id > coalesce(e.upto, 0) limit 10000) d) as "waiting!",
+                  (select count(*) from memory_nearness n where n.model = $1 and n.floor is not null) as "calibrated!"
            from (select $1::text as model) asked
            left join memory_embedding e on e.model = asked.model"#,
         model,

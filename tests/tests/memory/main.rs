@@ -13,6 +13,7 @@ mod heads;
 mod heard;
 mod index;
 mod model;
+mod nearness;
 mod outcome_rules;
 mod outcomes;
 mod poisoned;

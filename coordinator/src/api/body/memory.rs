@@ -172,6 +172,9 @@ pub struct EmbeddingsView {
     pub waiting: i64,
     /// Entries that it doesn't take.
     pub refused: i64,
+    /// Memories that were asked about their own entries with it: whether they have an answer rests on its vectors as well.
+    #[serde(default)]
+    pub calibrated: i64,
     /// Why it isn't asked now; everything goes on without it.
     pub trouble: Option<String>,
 }

@@ -107,6 +107,10 @@ fn embeddings(model: &EmbeddingsView) -> String {
     if model.refused > 0 {
         state += &format!(", {} refused", counted(model.refused, "was", "were"));
     }
+    if model.calibrated > 0 {
+        let memories = counted(model.calibrated, "memory", "memories");
+        state += &format!(", {memories} calibrated");
+    }
     if let Some(why) = &model.trouble {
         state += &format!("; left alone for a while, and the memory works without it: {why}");
     }

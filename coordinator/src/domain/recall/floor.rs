@@ -9,7 +9,7 @@ pub const CALIBRATION_DOCS: i64 = 100;
 /// From so many entries on, the calibrated floor holds alone.
 const TRUSTED_DOCS: i64 = 500;
 /// Share of its own entries that a memory may leave unanswered.
-const UNANSWERED: f64 = 0.065;
+pub const UNANSWERED: f64 = 0.065;
 /// The floor of a small memory: one of the title's words, and something more.
 const SMALL: f64 = 3.5;
 /// What is enough in any memory, however much its entries repeat each other: one of 19 histories asks for more.
@@ -25,9 +25,7 @@ impl Floor {
         let Some(calibrated) = calibrated else {
             return Self(SMALL);
         };
-        let span = (TRUSTED_DOCS - CALIBRATION_DOCS) as f64;
-        let trust = ((entries - CALIBRATION_DOCS) as f64 / span).clamp(0.0, 1.0);
-        Self(SMALL + (calibrated.min(ENOUGH) - SMALL) * trust)
+        Self(SMALL + (calibrated.min(ENOUGH) - SMALL) * trust(entries))
     }
 
     /// Whether an answer may be shown.
@@ -41,10 +39,16 @@ impl Floor {
     }
 }
 
-/// The floor that leaves the set share of `confidences` below it; `None` without any.
-pub fn quantile_floor(mut confidences: Vec<f64>) -> Option<f64> {
+/// How much of what a memory of so many entries was calibrated to holds: 0 to 1.
+pub(super) fn trust(entries: i64) -> f64 {
+    let span = (TRUSTED_DOCS - CALIBRATION_DOCS) as f64;
+    ((entries - CALIBRATION_DOCS) as f64 / span).clamp(0.0, 1.0)
+}
+
+/// The floor that leaves the share `unanswered` of `confidences` below it; `None` without any.
+pub fn quantile_floor(mut confidences: Vec<f64>, unanswered: f64) -> Option<f64> {
     confidences.sort_by(f64::total_cmp);
-    let at = (confidences.len() as f64 * UNANSWERED) as usize;
+    let at = (confidences.len() as f64 * unanswered) as usize;
     confidences.get(at).copied()
 }
 
@@ -68,7 +72,8 @@ mod tests {
         check(500, Some(6.0), 6.0);
         check(1_000_000, Some(6.0), 6.0);
         check(1_000_000, Some(20.0), ENOUGH);
-        assert_eq!(quantile_floor((0..100).map(f64::from).collect()), Some(6.0));
-        assert_eq!(quantile_floor(Vec::new()), None);
+        let hundred = (0..100).map(f64::from).collect();
+        assert_eq!(quantile_floor(hundred, UNANSWERED), Some(6.0));
+        assert_eq!(quantile_floor(Vec::new(), UNANSWERED), None);
     }
 }

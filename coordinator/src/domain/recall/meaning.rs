@@ -1,12 +1,12 @@
-//! What an outside model says of how near entries are to a question, as one more view of the best hits. The confidence in an
-//! answer, and with it whether it is shown, rests on words alone: a vector is near to something always.
+//! What an outside model says of how near entries are to a question, as one more view of the best hits. A vector is near to something
+//! always: what that means for the confidence in an answer, each memory has to show first ([`super::Nearness`]).
 
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
 use super::doc::Doc;
-use super::rank::Ranking;
+use super::rank::{RESTS_ON, Ranking};
 
 /// Hits that are looked at again.
 pub const LOOKED_AT: usize = 60;
@@ -24,17 +24,53 @@ impl Ranking {
     }
 
     /// The same with the best hits in the order that their vectors give as well, their own and those of their files; `docs` has the
-    /// hits' files. One without a vector counts as the farthest.
+    /// hits' files. One without a vector counts as the farthest. How near they are is seen from `centre`, the mean of the memory's vectors,
+    /// where it is known: else some entries are near to every question. That gained 0.004 of nDCG@5 in the mean of nine histories.
     #[must_use]
     pub fn with_meaning(
         mut self,
         question: &[f32],
         vectors: &HashMap<Uuid, Vec<f32>>,
         docs: &[&Doc],
+        centre: Option<&[f32]>,
     ) -> Self {
+        self.order(question, vectors, docs, centre);
+        self.near = self.near(question, vectors);
+        self
+    }
+
+    /// How near the nearest of the best hits is, since a single one is enough, and as many of the nearest as those are, whatever their
+    /// place, are in the mean: half of each.
+    fn near(&self, question: &[f32], vectors: &HashMap<Uuid, Vec<f32>>) -> Option<f64> {
+        let cosine = |entry| cosine(question, vectors.get(&entry)?);
+        let cosines: Vec<Option<f64>> = self.nearest().map(cosine).collect();
+        let best = cosines.iter().take(RESTS_ON).flatten().copied();
+        let best = best.max_by(f64::total_cmp)?;
+        let mut nearest: Vec<f64> = cosines.into_iter().flatten().collect();
+        nearest.sort_by(|one, other| other.total_cmp(one));
+        nearest.truncate(RESTS_ON);
+        let mean = nearest.iter().sum::<f64>() / nearest.len() as f64;
+        Some(0.5 * (best + mean))
+    }
+
+    fn order(
+        &mut self,
+        question: &[f32],
+        vectors: &HashMap<Uuid, Vec<f32>>,
+        docs: &[&Doc],
+        centre: Option<&[f32]>,
+    ) {
+        let from = centre.filter(|centre| centre.len() == question.len());
         let near: HashMap<Uuid, f64> = self
             .nearest()
-            .filter_map(|entry| Some((entry, cosine(question, vectors.get(&entry)?)?)))
+            .filter_map(|entry| {
+                let vector = vectors.get(&entry)?;
+                let near = match from {
+                    Some(centre) => cosine_from(centre, question, vector)?,
+                    None => cosine(question, vector)?,
+                };
+                Some((entry, near))
+            })
             .collect();
         let least = near.values().copied().fold(f64::INFINITY, f64::min);
         let own: Vec<f64> = self
@@ -42,7 +78,7 @@ impl Ranking {
             .map(|entry| near.get(&entry).copied().unwrap_or(least))
             .collect();
         let Some(own) = spread(&own) else {
-            return self;
+            return;
         };
         let of_files = of_files(&near, docs);
         let by_file: Vec<f64> = self
@@ -61,7 +97,6 @@ impl Ranking {
                 .total_cmp(&one.score)
                 .then(other.entry.cmp(&one.entry))
         });
-        self
     }
 }
 
@@ -100,6 +135,22 @@ fn cosine(one: &[f32], other: &[f32]) -> Option<f64> {
     (one.len() == other.len()).then(|| one.iter().zip(other).map(|(a, b)| f64::from(a * b)).sum())
 }
 
+/// The same as seen from `centre`.
+fn cosine_from(centre: &[f32], one: &[f32], other: &[f32]) -> Option<f64> {
+    if one.len() != other.len() {
+        return None;
+    }
+    let (mut product, mut one_square, mut other_square) = (0.0, 0.0, 0.0);
+    for ((a, b), c) in one.iter().zip(other).zip(centre) {
+        let (a, b) = (f64::from(a - c), f64::from(b - c));
+        product += a * b;
+        one_square += a * a;
+        other_square += b * b;
+    }
+    let length = (one_square * other_square).sqrt();
+    Some(if length > 0.0 { product / length } else { 0.0 })
+}
+
 #[cfg(test)]
 mod tests {
     use time::OffsetDateTime;
@@ -117,6 +168,7 @@ mod tests {
         Ranking {
             hits: hits.collect(),
             confidence: 3.0,
+            near: None,
         }
     }
 
@@ -126,7 +178,7 @@ mod tests {
             .iter()
             .map(|(id, vector)| (Uuid::from_u128(*id), vector.to_vec()))
             .collect();
-        let ranking = ranking(scores).with_meaning(&[1.0, 0.0], &vectors, &[]);
+        let ranking = ranking(scores).with_meaning(&[1.0, 0.0], &vectors, &[], None);
         let found: Vec<u128> = ranking.hits.iter().map(|hit| hit.entry.as_u128()).collect();
         assert_eq!((found.as_slice(), ranking.confidence), (order, 3.0));
     }
@@ -147,7 +199,10 @@ mod tests {
             (Uuid::from_u128(2), vec![0.0, 1.0, 0.0]),
         ]);
         let before = ranking(&[1.0, 0.9]);
-        assert_eq!(before.clone().with_meaning(&[1.0, 0.0], &vectors, &[]), before);
+        assert_eq!(
+            before.clone().with_meaning(&[1.0, 0.0], &vectors, &[], None),
+            before
+        );
     }
 
     #[test]
@@ -168,8 +223,47 @@ mod tests {
             (Uuid::from_u128(2), vec![0.0, 1.0]),
             (Uuid::from_u128(3), vec![1.0, 0.0]),
         ]);
-        let ranking = ranking(&[2.0, 1.9, 0.5]).with_meaning(&[1.0, 0.0], &vectors, &docs);
+        let ranking = ranking(&[2.0, 1.9, 0.5]).with_meaning(&[1.0, 0.0], &vectors, &docs, None);
         let found: Vec<u128> = ranking.hits.iter().map(|hit| hit.entry.as_u128()).collect();
         assert_eq!(found, [2, 1, 3]);
+    }
+
+    #[test]
+    fn what_lies_in_the_middle_of_the_memory_is_near_to_nothing() {
+        // The first is the memory's centre, and nearer to the question than the second; seen from there it lies nowhere.
+        let centre = [0.8, 0.6];
+        let vectors = HashMap::from([
+            (Uuid::from_u128(1), centre.to_vec()),
+            (Uuid::from_u128(2), vec![0.6, -0.8]),
+        ]);
+        let order = |centre: Option<&[f32]>| {
+            let ranking = ranking(&[1.0, 0.9]).with_meaning(&[1.0, 0.0], &vectors, &[], centre);
+            let found: Vec<u128> = ranking.hits.iter().map(|hit| hit.entry.as_u128()).collect();
+            (found, ranking.near.map(|near| near as f32))
+        };
+        assert_eq!(order(None), (vec![1, 2], Some(0.75)));
+        assert_eq!(order(Some(&centre)), (vec![2, 1], Some(0.75)));
+        assert_eq!(order(Some(&[0.8])), order(None), "of another model");
+    }
+
+    #[test]
+    fn the_best_hits_and_the_nearest_tell_how_near_an_answer_is() {
+        let vectors = HashMap::from([
+            (Uuid::from_u128(1), vec![0.0, 1.0]),
+            (Uuid::from_u128(6), vec![1.0, 0.0]),
+        ]);
+        let near = |scores: &[f64]| {
+            let ranking = ranking(scores).with_meaning(&[1.0, 0.0], &vectors, &[], None);
+            ranking.near
+        };
+        assert_eq!(near(&[9.0, 8.0, 7.0, 6.0, 5.0, 1.0]), Some(0.25));
+        assert_eq!(near(&[9.0, 8.0, 7.0, 6.0, 5.0, 5.5]), Some(0.75));
+        assert_eq!(near(&[9.0]), Some(0.0));
+        assert_eq!(
+            ranking(&[9.0])
+                .with_meaning(&[1.0, 0.0], &HashMap::new(), &[], None)
+                .near,
+            None
+        );
     }
 }

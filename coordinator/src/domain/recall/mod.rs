@@ -11,6 +11,7 @@
 //! | [`rank()`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
 //! | [`Floor`] | below it nothing is shown; calibrated on the memory itself, so that it scales with it |
 //! | [`Ranking::with_meaning`] | where an outside model makes vectors, the best hits are ordered by these as well |
+//! | [`Nearness`] | what these mean in this memory, so that the floor can be asked of words and vectors together |
 //! | [`select()`] | weights by verified outcomes, near-duplicates and far followers dropped |
 //!
 //! Left to others: reading candidates (`crate::store::recall`), and laying them out (`crate::prompt`).
@@ -25,6 +26,7 @@ mod key;
 mod lift;
 mod meaning;
 mod merge;
+mod nearness;
 mod packed;
 mod posting;
 mod query;
@@ -36,10 +38,11 @@ mod tests;
 pub use bm25::Stats;
 pub use doc::{Analysed, Doc, analyse};
 pub use feedback::{FileWeights, FirstHits, first_hits};
-pub use floor::{CALIBRATION_DOCS, Floor, quantile_floor};
+pub use floor::{CALIBRATION_DOCS, Floor, UNANSWERED, quantile_floor};
 pub use key::{Kind, Scope};
 pub use lift::{Ended, Lift, lift};
 pub use merge::{merged_tags, replaces, says_same};
+pub use nearness::{Nearness, Own, centre};
 pub use posting::{Posting, candidates};
 pub use query::{POSTINGS, Query, Wanted};
 pub use rank::{Hit, Parts, Ranking, rank};

@@ -13,7 +13,7 @@ use super::query::{Query, counts};
 use super::words::Word;
 
 /// Hits on which the confidence in an answer rests.
-const LOOKED_AT: usize = 5;
+pub(super) const RESTS_ON: usize = 5;
 /// A name of a single word, which is a word as well, counts as so much of one of several.
 const SINGLE_NAME: f64 = 0.5;
 /// After so many days a candidate has lost half of its freshness.
@@ -102,6 +102,8 @@ pub struct Ranking {
     pub hits: Vec<Hit>,
     /// How well the best hits answer: to be compared with a [`super::Floor`].
     pub confidence: f64,
+    /// How near vectors of the best hits are to the question's, a cosine from -1 to 1; `None` where they have none.
+    pub near: Option<f64>,
 }
 
 /// A question with what is known of its words, to be held against candidates.
@@ -298,12 +300,13 @@ pub fn rank(
             .total_cmp(&one.score)
             .then(other.entry.cmp(&one.entry))
     });
-    let top: Vec<usize> = hits.iter().take(LOOKED_AT).map(|(at, _)| *at).collect();
+    let top: Vec<usize> = hits.iter().take(RESTS_ON).map(|(at, _)| *at).collect();
     let first = hits.first().map_or_else(Parts::default, |(_, hit)| hit.parts);
     let evidence = asked.evidence(docs, &top, &first, &paired);
     Ranking {
         hits: hits.into_iter().map(|(_, hit)| hit).collect(),
         confidence: evidence.confidence(),
+        near: None,
     }
 }
 

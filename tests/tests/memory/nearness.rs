@@ -1,0 +1,79 @@
+//! What vectors mean in a memory decides with its words whether anything is shown, once it was asked about its own entries.
+
+use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::embedder::Embedder;
+use ralph_coordinator::flow::library::{self, QueryLine};
+use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::flow::{Settings, embed, nearness};
+use ralph_tests::harness::World;
+use time::OffsetDateTime;
+
+use super::model::Model;
+use super::trust::settings;
+use super::unrelated;
+
+/// Confidence and floor of the answer to a task that is like an entry's, with the model and without.
+async fn answer(world: &World, embedder: Option<&Embedder>) -> (f64, f64) {
+    let asked = QueryLine {
+        query_id: "q".to_owned(),
+        date: OffsetDateTime::now_utc() + time::Duration::minutes(1),
+        title: "sort the invoice of the calendar".to_owned(),
+        description: String::new(),
+    };
+    let settings = embedder.map(|embedder| Settings {
+        embedder: Some(embedder.clone()),
+        ..settings()
+    });
+    let meaning = settings.as_ref().map_or(Meaning::NONE, Meaning::of_person);
+    let picked = library::search(&world.db, meaning, "", Kind::Learning, &[asked], 5)
+        .await
+        .unwrap();
+    (picked[0].confidence, picked[0].floor)
+}
+
+async fn calibrate(world: &World, embedder: &Embedder) -> usize {
+    nearness::calibrate(&mut world.db.acquire().await.unwrap(), embedder)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vectors_decide_as_well_once_a_memory_was_asked_about_itself() {
+    let model = Model::serve().await;
+    let (runs, walks) = (model.embedder("runs"), model.embedder("walks"));
+    let world = World::start_with(settings()).await.unwrap();
+    unrelated::fill(&world, 600).await;
+    let by_words = answer(&world, None).await;
+    // Its dimensions are known from here on.
+    assert_eq!(answer(&world, Some(&runs)).await, by_words);
+    assert_eq!(
+        calibrate(&world, &runs).await,
+        0,
+        "its entries have no vectors yet"
+    );
+
+    embed::settle(&world.db, &runs).await.unwrap();
+    assert_eq!(answer(&world, Some(&runs)).await, by_words);
+    let requests = model.requests();
+    assert_eq!(calibrate(&world, &runs).await, 1);
+    assert_eq!(model.requests(), requests, "entries have their vectors");
+    assert_eq!(calibrate(&world, &runs).await, 0, "it has not grown");
+    let by_both = answer(&world, Some(&runs)).await;
+    assert!(
+        by_both.0 != by_words.0 && by_both.1 != by_words.1,
+        "{by_both:?} {by_words:?}"
+    );
+    assert_eq!(answer(&world, None).await, by_words);
+
+    // Another model knows nothing of it.
+    assert_eq!(answer(&world, Some(&walks)).await, by_words);
+    embed::settle(&world.db, &walks).await.unwrap();
+    assert_eq!(calibrate(&world, &walks).await, 1);
+    assert_eq!(
+        answer(&world, Some(&walks)).await,
+        by_both,
+        "its vectors are the same"
+    );
+    assert_eq!(answer(&world, Some(&runs)).await, by_words);
+    world.stop().await;
+}
