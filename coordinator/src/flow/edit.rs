@@ -317,8 +317,14 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered>
     let live = store::dispatch::live_count(&mut tx, id).await?;
     if live > 0 || matches!(feature.state, FeatureState::Running | FeatureState::Paused) {
         let sessions = if live == 1 { "session" } else { "sessions" };
+        let next = match feature.state {
+            FeatureState::Running | FeatureState::Paused => {
+                format!("`feature cancel {}` first", feature.name)
+            }
+            _ => "they are told to end: try again in a moment (`worker list` says where they are)".to_owned(),
+        };
         let why = format!(
-            "can't delete the feature `{}` while it is {} with {live} {sessions}; cancel it first",
+            "can't delete the feature `{}` while it is {} with {live} {sessions}; {next}",
             feature.name,
             feature.state.as_str()
         );

@@ -232,15 +232,30 @@ pub async fn only_operations_open(conn: &mut PgConnection, feature: FeatureId) -
     .await
 }
 
-/// A landing was taken back: the task may land again.
-pub async fn take_back(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
-    sqlx::query!(
-        "update integrations set state = 'reverted' where task_id = $1 and state = 'merged'",
-        task.0
+/// The landing of a task with this commit was taken back: it may land again. Whether it was that of the task by now; else another
+/// revert took it back before, and nothing is changed.
+pub async fn take_back(conn: &mut PgConnection, task: TaskId, commit: &str) -> sqlx::Result<bool> {
+    let done = sqlx::query!(
+        "update integrations set state = 'reverted' where task_id = $1 and state = 'merged' and landed_commit = $2",
+        task.0,
+        commit,
     )
     .execute(conn)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() > 0)
+}
+
+/// Whether a task's landing by now is this commit.
+pub async fn is_landing(conn: &mut PgConnection, task: TaskId, commit: &str) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select coalesce((
+             select true from integrations where task_id = $1 and state = 'merged' and landed_commit = $2 limit 1
+           ), false) as "is!""#,
+        task.0,
+        commit,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// The dispatches of a task.

@@ -172,8 +172,14 @@ impl Batch<'_> {
                         store::operation::rebase(conn, feature, &base).await?;
                     }
                 }
-                Some(GitOperation::Revert { task, redo, .. }) => {
-                    self.take_back(conn, task).await?;
+                Some(GitOperation::Revert { task, commit, redo }) => {
+                    if !self.take_back(conn, task, &commit).await? {
+                        let why = format!(
+                            "{commit}, which {task} had landed, was taken back before; {task} stays as it is"
+                        );
+                        store::task::log(conn, id, BY_REVERT, "revert", Some(&why)).await?;
+                        continue;
+                    }
                     for task in redo {
                         self.begin_again(conn, task, signals).await?;
                     }
@@ -200,17 +206,19 @@ impl Batch<'_> {
     }
 
     /// A landing was taken back: its task is cancelled, what waits for it waits again, and what came from it into memory
-    /// goes.
-    async fn take_back(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
-        store::operation::take_back(conn, id).await?;
+    /// goes. Not so where `commit` isn't the task's landing any more: then nothing changes, and this is false.
+    async fn take_back(&mut self, conn: &mut PgConnection, id: TaskId, commit: &str) -> sqlx::Result<bool> {
+        if !store::operation::take_back(conn, id, commit).await? {
+            return Ok(false);
+        }
         let dispatches = store::operation::dispatches(conn, id).await?;
         let dispatches: Vec<_> = dispatches.into_iter().map(|dispatch| dispatch.0).collect();
         library::take_back(conn, &dispatches).await?;
         let Some(mut task) = store::task::lock(conn, &[id.0]).await?.pop() else {
-            return Ok(());
+            return Ok(true);
         };
         if task.state != TaskState::Done {
-            return Ok(());
+            return Ok(true);
         }
         self.move_to(&mut task, TaskState::Cancelled);
         task.dispatch = None;
@@ -222,7 +230,8 @@ impl Batch<'_> {
         store::task::save(conn, &[&task]).await?;
         self.waited_for_again(conn, id).await?;
         store::task::log(conn, id, BY_REVERT, "cancel", None).await?;
-        self.take_back_above(conn, task.parent).await
+        self.take_back_above(conn, task.parent).await?;
+        Ok(true)
     }
 
     /// A whole of which no part is done any more isn't done itself, and so on upward.

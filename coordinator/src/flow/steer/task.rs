@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Control, EndReason};
+use ralph_shared::wire::{Control, EndReason, GitOperation};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
 use super::command::{By, Steered, TaskCommand};
 use super::{again, proposal};
-use crate::domain::states::{FeatureState, TaskState};
+use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::store;
 use crate::store::feature::Locked;
 use crate::store::integration::{Closed, IntegrationState};
@@ -104,6 +104,11 @@ pub(in crate::flow) async fn task_in(
     {
         return Ok((Steered::Refused(reason), signals));
     }
+    if command.tries_again()
+        && let Some(reason) = is_void(tx, &task).await?
+    {
+        return Ok((Steered::Refused(reason), signals));
+    }
     if command == TaskCommand::Retry && task.children > 0 {
         let leaves = again::failed_below(tx, &task).await?;
         if leaves.is_empty() {
@@ -156,6 +161,27 @@ pub(in crate::flow) async fn task_in(
     Ok((Steered::Done(1), signals))
 }
 
+/// Why a revert has nothing to take back any more: its commit isn't the landing of its task by now.
+async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+    if task.role != SessionKind::Git {
+        return Ok(None);
+    }
+    let operation = store::operation::of_tasks(conn, &[task.id.0])
+        .await?
+        .remove(&task.id);
+    let Some(GitOperation::Revert { task: of, commit, .. }) = operation else {
+        return Ok(None);
+    };
+    let stands = store::operation::is_landing(conn, of, &commit).await?;
+    Ok((!stands).then(|| {
+        format!(
+            "what {of} had landed as {commit} was taken back before; `task revert {of}` takes back what it landed since, `task cancel \
+             {}` ends this one",
+            task.id
+        )
+    }))
+}
+
 /// Why a change of branches without an agent can't be taken from whoever was let push it, or is to find out whether it arrived.
 async fn pushes(
     conn: &mut PgConnection,
@@ -206,7 +232,7 @@ async fn end_of_step(
     cascade::save_features(conn, features, signals).await
 }
 
-/// Takes a task from whoever has it: its fence is cleared, and its session is told to end.
+/// Takes a task from whoever has it: its fence is cleared, its session is told to end, and no verdict is waited for.
 pub(super) async fn fence_off(
     conn: &mut PgConnection,
     task: &mut Task,
@@ -226,5 +252,8 @@ pub(super) async fn fence_off(
         );
     }
     task.dispatch = None;
+    if task.verification == Verification::Pending {
+        task.verification = Verification::None;
+    }
     Ok(())
 }
