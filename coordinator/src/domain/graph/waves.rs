@@ -38,6 +38,7 @@ impl Waves {
         }
         waves
     }
+
     /// How many tasks can start at once.
     pub fn first(&self) -> usize {
         self.widths.first().copied().unwrap_or(0)
