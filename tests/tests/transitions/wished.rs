@@ -220,6 +220,96 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     world.stop().await;
 }
 
+/// Asks for a task's landing to be taken back; returns the task that does it.
+async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
+    let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
+    let wish = RevertWish {
+        redo,
+        ..RevertWish::default()
+    };
+    let (operated, _) = operate::revert(db, templates, task, TaskId::new(), wish, None, "test")
+        .await
+        .unwrap();
+    match operated {
+        Operated::Accepted(tasks) => tasks[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: a, title: A}\n- {key: b, title: B}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let a = scene.tasks[0];
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Done);
+
+    // Two that are under way at once: the second of them finds the landing gone.
+    let older = revert(&scene, a, false).await;
+    assert_eq!(scene.steer(older, TaskCommand::Skip).await, Steered::Done(1));
+    let newer = revert(&scene, a, true).await;
+    assert_eq!(scene.steer(older, TaskCommand::Retry).await, Steered::Done(1));
+    let reverts = [scene.claim().await, scene.claim().await];
+    let of = |task: TaskId| reverts.iter().find(|one| one.task == task).unwrap();
+    scene.done(of(newer)).await;
+    assert_eq!(scene.state(a).await, TaskState::Pending);
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Done);
+    scene.done(of(older)).await;
+    assert_eq!(scene.state(older).await, TaskState::Done);
+    assert_eq!(scene.state(a).await, TaskState::Done);
+    let landings: i64 =
+        sqlx::query_scalar("select count(*) from integrations where task_id = $1 and state = 'merged'")
+            .bind(a.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(landings, 1);
+    scene.holds().await;
+
+    // One that was skipped, and is void by now.
+    let older = revert(&scene, a, false).await;
+    assert_eq!(scene.steer(older, TaskCommand::Skip).await, Steered::Done(1));
+    revert(&scene, a, false).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Cancelled);
+    let Steered::Refused(why) = scene.steer(older, TaskCommand::Retry).await else {
+        panic!("it is tried again")
+    };
+    assert!(
+        why.contains("was taken back before") && why.contains(&format!("`task revert {a}`")),
+        "{why}"
+    );
+    scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_ends_waits_for_no_verdict() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: a, title: A, verify: true}\n- {key: b, title: B}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let a = scene.tasks[0];
+    scene.done(&scene.claim().await).await;
+    let verdict = async || -> String {
+        sqlx::query_scalar("select verification::text from tasks where id = $1")
+            .bind(a.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap()
+    };
+    assert_eq!(verdict().await, "pending");
+    let judges = scene.claim().await;
+    assert_eq!((judges.task, judges.kind.as_str()), (a, "verify"));
+    assert_eq!(scene.steer(a, TaskCommand::Done).await, Steered::Done(1));
+    assert_eq!(verdict().await, "none");
+    scene.holds().await;
+    world.stop().await;
+}
+
 /// The command is its worker's own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
