@@ -62,7 +62,10 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                   exists (select 1 from integrations c where c.task_id = t.id and c.state = 'conflict') as "conflicted!",
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch, f.dir,
-                  coalesce(l.landed_commit, f.landed_commit) as landed_commit, coalesce(l.task_id, f.landed_task) as landed_task,
+                  -- What a deleted task landed may be the last of all.
+                  case when f.landed_at > l.ended_at then f.landed_commit else coalesce(l.landed_commit, f.landed_commit) end
+                    as landed_commit,
+                  case when f.landed_at > l.ended_at then f.landed_task else coalesce(l.task_id, f.landed_task) end as landed_task,
                   f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review
                     as "feature_tasks!",
                   ft.description as feature_description, ft.spec, ft.plan
@@ -72,7 +75,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
            join feature_texts ft on ft.feature_id = f.id
            left join task_texts px on px.task_id = t.parent_id
            left join lateral (
-             select i.landed_commit, i.task_id from integrations i
+             select i.landed_commit, i.task_id, i.ended_at from integrations i
              where i.feature_id = f.id and i.state = 'merged'
              order by i.ended_at desc
              limit 1

@@ -218,7 +218,8 @@ pub struct Deleted {
     pub waited: Vec<Uuid>,
 }
 
-/// Deletes a resolved task with its dispatches and outcomes; its parent has a child less.
+/// Deletes a resolved task with its dispatches and outcomes; its parent has a child less. What it landed is kept with its feature when
+/// nothing that was deleted landed later: the branch holds it.
 pub async fn delete_task(
     conn: &mut PgConnection,
     id: TaskId,
@@ -233,9 +234,10 @@ pub async fn delete_task(
     }
     sqlx::query!(
         "update features f
-         set landed_commit = i.landed_commit, landed_task = i.task_id
+         set landed_commit = i.landed_commit, landed_task = i.task_id, landed_at = i.ended_at
          from integrations i
-         where i.task_id = $1 and i.state = 'merged' and f.id = i.feature_id",
+         where i.task_id = $1 and i.state = 'merged' and f.id = i.feature_id
+           and i.ended_at > coalesce(f.landed_at, '-infinity')",
         id.0,
     )
     .execute(&mut *conn)

@@ -288,7 +288,7 @@ pub async fn open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<V
 #[allow(missing_docs)]
 pub struct Branches {
     pub base_ref: String,
-    /// The commit that landed last, and what stands for the tasks that landed.
+    /// The commit that landed last, a deleted task's included, and what stands for the tasks that landed.
     pub last_landed: Option<String>,
     /// How many tasks changed branches, ever.
     pub operations: i64,
@@ -301,13 +301,19 @@ pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     sqlx::query_as!(
         Branches,
         r#"select f.base_ref as "base_ref!",
-                  coalesce((select landed_commit from integrations where feature_id = f.id and state = 'merged'
-                            order by ended_at desc limit 1), f.landed_commit) as last_landed,
+                  case when f.landed_at > l.ended_at then f.landed_commit else coalesce(l.landed_commit, f.landed_commit) end
+                    as last_landed,
                   (select count(*) from tasks where feature_id = f.id and role = 'git') as "operations!",
                   x.pool
            from features f
            join lateral (select id from tasks where feature_id = f.id order by id desc limit 1) t on true
            join task_texts x on x.task_id = t.id
+           left join lateral (
+             select landed_commit, ended_at from integrations
+             where feature_id = f.id and state = 'merged'
+             order by ended_at desc
+             limit 1
+           ) l on true
            where f.id = $1 and f.repo_address is not null and f.base_ref is not null"#,
         feature.0,
     )

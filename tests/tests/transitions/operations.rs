@@ -1,9 +1,9 @@
 //! Changes of branches without an agent: who decides about them, and how they come again.
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::integrate;
 use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::{integrate, remove};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{
@@ -81,6 +81,19 @@ impl<'a> Landed<'a> {
     async fn update(&self) -> TaskId {
         let templates = &self.world.settings.templates;
         let (operated, _) = operate::update(&self.world.db, templates, self.feature, TaskId::new(), "test")
+            .await
+            .unwrap();
+        let Operated::Accepted(tasks) = operated else {
+            panic!("{operated:?}")
+        };
+        self.run().await;
+        tasks[0]
+    }
+
+    /// Asks for a merge into a branch, or into the base, and starts a run for that.
+    async fn merge(&self, into: Option<&str>) -> TaskId {
+        let (db, how) = (&self.world.db, MergeHow::Merge);
+        let (operated, _) = operate::merge(db, self.feature, TaskId::new(), how, into, "test")
             .await
             .unwrap();
         let Operated::Accepted(tasks) = operated else {
@@ -371,28 +384,6 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
         .execute(&world.db)
         .await
         .unwrap();
-    let asked = async |into: Option<&str>| {
-        let (operated, _) = operate::merge(
-            &world.db,
-            landed.feature,
-            TaskId::new(),
-            MergeHow::Merge,
-            into,
-            "test",
-        )
-        .await
-        .unwrap();
-        let Operated::Accepted(tasks) = operated else {
-            panic!("{operated:?}")
-        };
-        landed.run().await;
-        tasks[0]
-    };
-    let delivered = |of: &Assignment| IntegrationEnd::Delivered {
-        commit: format!("{:040x}", 7),
-        landed: of_last(of),
-        empty: false,
-    };
     let merges_into = |of: &Assignment| match &of.work {
         Work::Git(order) => match &order.operation {
             GitOperation::Merge { branch, at_end, .. } => (branch.clone(), *at_end),
@@ -401,7 +392,7 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
         work => panic!("{work:?}"),
     };
 
-    asked(Some("staging")).await;
+    landed.merge(Some("staging")).await;
     let into_staging = landed.next().await;
     assert_eq!(merges_into(&into_staging), ("staging".to_owned(), false));
     landed
@@ -423,7 +414,7 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
     assert!(landed.pool.claim(1).await.is_empty(), "all of it is in the base");
 
     // Another task lands while a person's merge runs.
-    let task = asked(None).await;
+    let task = landed.merge(None).await;
     let merge = landed.next().await;
     assert_eq!(merge.task, task);
     sqlx::query("insert into integrations (id, feature_id, task_id, attempt, source_commit, source_ref, state, landed_commit, ended_at)
@@ -454,10 +445,64 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
     world.stop().await;
 }
 
+/// A merge that brought all that had landed.
+fn delivered(of: &Assignment) -> IntegrationEnd {
+    IntegrationEnd::Delivered {
+        commit: format!("{:040x}", 7),
+        landed: of_last(of),
+        empty: false,
+    }
+}
+
 /// What had landed last when it was claimed.
 fn of_last(of: &Assignment) -> Option<String> {
     match &of.workspace {
         WorkspaceOrder::Git(git) => git.landed.as_ref().map(|landed| landed.commit.clone()),
         workspace => panic!("{workspace:?}"),
     }
+}
+
+/// The branch holds what a deleted task landed, so what lands on it has to as well, and a merge brought it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_landed_last_stays_known_when_its_task_is_deleted() {
+    let world = World::calm().await.unwrap();
+    let landed = Landed::all(&world).await;
+    let [a, b] = landed.tasks[..] else { panic!() };
+    sqlx::query("update features set merge = 'squash'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    landed.merge(None).await;
+    let merge = landed.next().await;
+    let last = of_last(&merge).expect("all of it landed");
+    landed
+        .pool
+        .report(vec![landed.pool.integration(&merge, delivered(&merge))])
+        .await;
+    // The last one first: what is left landed before it.
+    for task in [b, a] {
+        let (deleted, _) = remove::task(&world.db, task, "test").await.unwrap();
+        assert_eq!(deleted, Steered::Done(1));
+        landed.merge(Some("staging")).await;
+        let of = landed.next().await;
+        assert_eq!(of_last(&of).as_ref(), Some(&last));
+        landed
+            .pool
+            .report(vec![landed.pool.integration(&of, delivered(&of))])
+            .await;
+        assert!(
+            landed.pool.claim(1).await.is_empty(),
+            "the base has all of it already"
+        );
+    }
+    // What lands after that is the last.
+    landed.update().await;
+    let update = landed.next().await;
+    landed.ends(&update).await;
+    let merge = landed.next().await;
+    assert_eq!(
+        of_last(&merge),
+        Some(format!("{:040x}", update.dispatch.0.as_u128() >> 8))
+    );
+    world.stop().await;
 }
