@@ -401,18 +401,21 @@ pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sql
     }))
 }
 
-/// The newest task of a feature whose tasks are all resolved, if a review of the whole is due: its rounds aren't used up, and something was
-/// done since the last one.
+/// The newest task of a feature whose tasks are all resolved, if a review of the whole is due: its rounds aren't used up, and work was
+/// done, for the first time or again, that the last one didn't see.
 pub(super) async fn review_due(
     conn: &mut PgConnection,
     held: &Locked,
 ) -> sqlx::Result<Option<store::feature::Newest>> {
-    if held.review_rounds == 0 {
+    let newest = match held.review_rounds {
+        0 => None,
+        _ => store::feature::newest_task(conn, held.id).await?,
+    };
+    let Some(newest) = newest.filter(|newest| newest.reviews < i64::from(held.review_rounds)) else {
         return Ok(None);
-    }
-    let newest = store::feature::newest_task(conn, held.id).await?;
-    Ok(newest
-        .filter(|newest| newest.role == SessionKind::Work && newest.reviews < i64::from(held.review_rounds)))
+    };
+    let is_due = store::feature::done_since_review(conn, held.id).await?;
+    Ok(is_due.then_some(newest))
 }
 
 /// Adds and queues the review that is due.

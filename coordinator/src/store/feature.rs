@@ -345,6 +345,49 @@ pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result
     .await
 }
 
+/// Whether work of a feature was done that its last review didn't see: tasks that came after it, or were tried again. Without a review, any.
+/// A review sees what is done when its session begins; what a person ended counts as seen by then.
+pub async fn done_since_review(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"with last as (
+             select t.id, greatest(
+                      (select max(claimed_at) from dispatches where task_id = t.id and kind = 'review'),
+                      (select max(at) from task_logs where task_id = t.id and what in ('skip', 'cancel', 'done'))
+                    ) as seen_at
+             from tasks t
+             where t.feature_id = $1 and t.role = 'review'
+             order by t.id desc
+             limit 1
+           )
+           select coalesce(
+                    (select true from tasks
+                     where feature_id = $1 and role = 'work' and state = 'done'
+                       and id > coalesce((select id from last), '00000000-0000-0000-0000-000000000000')
+                     limit 1),
+                    (select true
+                     from (
+                       select task_id
+                       from dispatches
+                       where feature_id = $1 and journal is not null and kind = 'work' and outcome = 'done'
+                         and settled_at > (select seen_at from last)
+                       -- A plan reads no others then.
+                       order by settled_at, id
+                     ) d
+                     cross join lateral (
+                       select true
+                       from tasks
+                       where feature_id = $1 and id = d.task_id and role = 'work' and state = 'done'
+                       limit 1
+                     ) t
+                     limit 1),
+                    false
+                  ) as "done!""#,
+        id.0,
+    )
+    .fetch_one(conn)
+    .await
+}
+
 /// A step's task of a feature, if it has one.
 pub async fn step(conn: &mut PgConnection, id: FeatureId, role: SessionKind) -> sqlx::Result<Option<TaskId>> {
     let id = sqlx::query_scalar!(

@@ -22,6 +22,7 @@ mod pool;
 mod random;
 mod rehearsal;
 mod retries;
+mod reviewed;
 mod rules;
 mod scene;
 mod shape;
