@@ -70,6 +70,11 @@ pub fn result(step: SessionKind) -> &'static str {
     }
 }
 
+/// The step that a result makes needless which a person gives, beside its own: a specification is written for the plan alone.
+pub fn needless_with(step: SessionKind) -> Option<SessionKind> {
+    (step == SessionKind::Plan).then_some(SessionKind::Spec)
+}
+
 /// The names of all results that people may want to approve.
 pub const RESULTS: [&str; 3] = ["spec", "plan", "tasks"];
 

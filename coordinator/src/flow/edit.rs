@@ -214,8 +214,9 @@ pub async fn graph(
     Ok((Steered::Done(1), signals))
 }
 
-/// Stores the specification or the plan that a person wrote; the step that would have written it is done. `before` is the text
-/// that they started from: when it changed meanwhile, nothing is stored.
+/// Stores the specification or the plan that a person wrote; the step that would have written it is done, and one that wrote for that
+/// step alone is skipped, so that nothing of it goes on beside what follows. `before` is the text that they started from: when it
+/// changed meanwhile, nothing is stored.
 pub async fn text(
     db: &PgPool,
     id: FeatureId,
@@ -257,10 +258,20 @@ pub async fn text(
         features: BTreeSet::from([id]),
         ..Signals::default()
     };
-    if let Some((task, _)) = task.zip(state).filter(|(_, state)| !state.is_resolved()) {
-        let why = format!("a person wrote the {result}");
-        let done = TaskCommand::Done;
-        let (steered, more) = steer::task_in(&mut tx, task, done, actor, Some(&why)).await?;
+    let mut ends = Vec::new();
+    if let Some(before) = steps::needless_with(step)
+        && let Some(task) = store::feature::step(&mut tx, id, before).await?
+    {
+        let state = store::task::state_of(&mut tx, task).await?;
+        ends.push((task, state, TaskCommand::Skip));
+    }
+    ends.extend(task.map(|task| (task, state, TaskCommand::Done)));
+    let why = format!("a person wrote the {result}");
+    for (task, state, command) in ends {
+        if state.is_none_or(TaskState::is_resolved) {
+            continue;
+        }
+        let (steered, more) = steer::task_in(&mut tx, task, command, actor, Some(&why)).await?;
         if !matches!(steered, Steered::Done(_)) {
             return Ok((steered, more));
         }

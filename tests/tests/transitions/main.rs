@@ -28,6 +28,7 @@ mod scene;
 mod shape;
 mod slots;
 mod stopping;
+mod texts;
 mod tickets;
 mod unattended;
 mod wished;

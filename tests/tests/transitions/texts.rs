@@ -1,0 +1,58 @@
+//! What people write in the place of a step.
+
+use ralph_coordinator::domain::states::TaskState;
+use ralph_coordinator::flow::edit;
+use ralph_coordinator::flow::steer::Steered;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::EndReason;
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::scene::Scene;
+
+const STEPS: &str = "- {key: spec, title: S}\n- {key: plan, title: P, after: [spec]}\n- {key: build, title: B, after: [plan]}";
+
+/// A feature whose specification, plan and tasks are to be written.
+async fn from_an_idea(world: &World) -> Scene<'_> {
+    let scene = Scene::set(world, STEPS, &FeatureOptions::default()).await;
+    sqlx::raw_sql(
+        "update tasks t set role = x.key::session_kind, next_kind = x.key::session_kind from task_texts x where x.task_id = t.id;
+         update ready_tasks set kind = 'spec'",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    scene
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_a_person_writes_ends_the_step_that_writes_the_specification() {
+    let world = World::calm().await.unwrap();
+    for begun in [false, true] {
+        let scene = from_an_idea(&world).await;
+        let [spec, plan, build] = scene.tasks[..] else {
+            panic!()
+        };
+        let session = if begun { Some(scene.claim().await) } else { None };
+        let (written, _) = edit::text(
+            &world.db,
+            scene.feature,
+            SessionKind::Plan,
+            "Do it.",
+            None,
+            "test",
+        )
+        .await
+        .unwrap();
+        assert_eq!(written, Steered::Done(1));
+        assert_eq!(scene.state(spec).await, TaskState::Skipped, "begun: {begun}");
+        assert_eq!(scene.state(plan).await, TaskState::Done);
+        if let Some(session) = session {
+            assert_eq!(scene.pool.told(&session).await, Some(EndReason::Fenced));
+        }
+        assert_eq!(scene.claim().await.task, build);
+        scene.nothing_is_ready().await;
+        scene.holds().await;
+        scene.forget().await;
+    }
+    world.stop().await;
+}
