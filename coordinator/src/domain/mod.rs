@@ -7,6 +7,7 @@ pub mod excerpt;
 pub mod fairness;
 pub mod graph;
 pub mod ids;
+pub mod instead;
 pub mod judge;
 pub mod knowledge_file;
 pub mod left;

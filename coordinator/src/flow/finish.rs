@@ -11,6 +11,7 @@ use super::cascade::{self, Features};
 use super::guard::{guarded, is_away};
 use super::steer::{By, Steered};
 use super::{Signals, hold, integrate, operate, submit};
+use crate::domain::instead::{self, FeatureVerb};
 use crate::domain::run_end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -177,7 +178,7 @@ pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steer
         return Ok((Steered::NotFound, None, signals));
     };
     if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
-        let why = format!("can't stop a feature that is {}", held.state.as_str());
+        let why = instead::of_feature(FeatureVerb::Stop, held.state, &held.name);
         return Ok((Steered::Refused(why), None, signals));
     }
     let run = held.current_run;

@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use super::cascade::Features;
 use super::{Signals, finish};
 use crate::domain::graph::Graph;
+use crate::domain::instead::{self, FeatureVerb};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
@@ -220,10 +221,10 @@ pub async fn build(
             held.name
         )));
     }
-    let state = held.state;
+    let (name, state) = (held.name.clone(), held.state);
     Ok(start(conn, feature, run, settings, signals)
         .await?
-        .ok_or_else(|| format!("can't build the tasks of a feature that is {}", state.as_str())))
+        .ok_or_else(|| instead::of_feature(FeatureVerb::Build, state, &name)))
 }
 
 /// Starts a run that reviews a feature whose tasks are over, whatever its rounds. The inner error says why it can't.
@@ -239,7 +240,7 @@ pub async fn review_now(
         return Ok(Err("the feature was deleted meanwhile".to_owned()));
     };
     if !matches!(held.state, FeatureState::Ready | FeatureState::Done) {
-        let why = format!("can't review a feature that is {}", held.state.as_str());
+        let why = instead::of_feature(FeatureVerb::Review, held.state, &held.name);
         return Ok(Err(why));
     }
     let left =
@@ -247,13 +248,16 @@ pub async fn review_now(
     if left > 0 {
         let name = &held.name;
         let why = match left {
-            1 => format!("1 task of `{name}` is not over; `feature run` goes on with it"),
-            _ => format!("{left} tasks of `{name}` are not over; `feature run` goes on with them"),
+            1 => format!("1 task of `{name}` is not over; `feature run {name}` goes on with it"),
+            _ => format!("{left} tasks of `{name}` are not over; `feature run {name}` goes on with them"),
         };
         return Ok(Err(why));
     }
     let Some(newest) = store::feature::newest_task(conn, feature).await? else {
-        let why = format!("`{}` has no tasks that could be reviewed", held.name);
+        let why = format!(
+            "`{0}` has no tasks that could be reviewed; `task create TITLE --feature {0}` adds one",
+            held.name
+        );
         return Ok(Err(why));
     };
     add_review(conn, held, newest).await?;

@@ -93,6 +93,25 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
     world.stop().await;
 }
 
+/// `feature run` is refused of what is paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_a_push_arrived_is_found_out_by_a_paused_feature_that_goes_on() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, TWO, &FeatureOptions::default()).await;
+    scene.done(&scene.claim().await).await;
+    let of = scene.claim().await;
+    decide(&scene, &of).await;
+    let report = scene.pool.integration(&of, failed());
+    scene.pool.report(vec![report]).await;
+    scene.feature(FeatureCommand::Pause).await;
+    let steered = scene.steer(of.task, TaskCommand::Cancel).await;
+    assert!(
+        matches!(&steered, Steered::Refused(why) if why.contains("`feature resume f` has a worker find out")),
+        "{steered:?}"
+    );
+    world.stop().await;
+}
+
 /// Nobody works on a cancelled feature, so nobody will find out.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {

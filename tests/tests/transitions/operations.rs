@@ -243,6 +243,34 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goes_on() {
+    let world = World::calm().await.unwrap();
+    let landed = Landed::all(&world).await;
+    let task = landed.update().await;
+    let of = landed.next().await;
+    assert_eq!(landed.decide(&of).await, DecideAnswer::Decided);
+    let unknown = IntegrationEnd::Failed {
+        message: "failed to push; whether it arrived is not known".into(),
+        retry: true,
+        away: false,
+    };
+    landed
+        .pool
+        .report(vec![landed.pool.integration(&of, unknown)])
+        .await;
+    let (paused, ..) = steer::feature(&world.db, landed.feature, &FeatureCommand::Pause)
+        .await
+        .unwrap();
+    assert_eq!(paused, Steered::Done(1));
+    let steered = landed.steer(task, TaskCommand::Cancel).await;
+    assert!(
+        matches!(&steered, Steered::Refused(why) if why.contains("`feature resume f` has a worker find out")),
+        "{steered:?}"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_change_whose_branch_moved_under_it_waits_longer_each_time() {
     let world = World::calm().await.unwrap();
     let landed = Landed::all(&world).await;

@@ -8,6 +8,7 @@ use sqlx::PgPool;
 
 use super::super::{Signals, cascade, finish, integrate, submit};
 use super::command::{By, Steered};
+use crate::domain::instead::{self, FeatureVerb};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store;
@@ -56,16 +57,14 @@ pub async fn feature_by(
     let Some(held) = features.get_mut(&id) else {
         return Ok((Steered::NotFound, None, signals));
     };
-    let refused = |verb: &str, state: FeatureState| {
-        Steered::Refused(format!("can't {verb} a feature that is {}", state.as_str()))
-    };
+    let (name, stood) = (held.name.clone(), held.state);
+    let refused = |verb: FeatureVerb| Steered::Refused(instead::of_feature(verb, stood, &name));
     let mut run = None;
     match command {
         FeatureCommand::Run(settings) => {
-            let state = held.state;
             run = submit::start(&mut tx, id, new, settings, &mut signals).await?;
             if run.is_none() {
-                return Ok((refused("run", state), None, signals));
+                return Ok((refused(FeatureVerb::Run), None, signals));
             }
             by.note(&mut tx, 1).await?;
             tx.commit().await?;
@@ -119,9 +118,9 @@ pub async fn feature_by(
             finish::empty(&mut tx, id, EndReason::Interrupted, &mut signals).await?;
             cascade::save_features(&mut tx, &features, &mut signals).await?;
         }
-        FeatureCommand::Pause => return Ok((refused("pause", held.state), None, signals)),
-        FeatureCommand::Resume => return Ok((refused("resume", held.state), None, signals)),
-        FeatureCommand::Cancel => return Ok((refused("cancel", held.state), None, signals)),
+        FeatureCommand::Pause => return Ok((refused(FeatureVerb::Pause), None, signals)),
+        FeatureCommand::Resume => return Ok((refused(FeatureVerb::Resume), None, signals)),
+        FeatureCommand::Cancel => return Ok((refused(FeatureVerb::Cancel), None, signals)),
     }
     by.note(&mut tx, 1).await?;
     tx.commit().await?;

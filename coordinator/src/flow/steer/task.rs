@@ -12,6 +12,7 @@ use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
 use super::command::{By, Steered, TaskCommand};
 use super::{again, proposal};
+use crate::domain::instead;
 use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::store;
 use crate::store::feature::Locked;
@@ -87,12 +88,12 @@ pub(in crate::flow) async fn task_in(
         // Of a cancelled feature nobody finds out any more whether it arrived.
         let is_abandoned = state == FeatureState::Cancelled && decided.dispatch.is_none();
         if decided.state == IntegrationState::Decided && !is_abandoned {
-            let reason = match held {
-                Some(held) if state != FeatureState::Running && decided.dispatch.is_none() => format!(
-                    "its push was decided, and nobody knows whether it arrived; `feature run {}` has a worker find out",
-                    held.name
-                ),
-                _ => "its integration is decided and being pushed; try again in a moment".to_owned(),
+            let finds_out = held.and_then(|held| instead::finds_out(state, &held.name));
+            let reason = match finds_out.filter(|_| decided.dispatch.is_none()) {
+                Some(finds_out) => {
+                    format!("its push was decided, and nobody knows whether it arrived; {finds_out}")
+                }
+                None => "its integration is decided and being pushed; try again in a moment".to_owned(),
             };
             return Ok((Steered::Refused(reason), signals));
         }
@@ -206,14 +207,15 @@ async fn pushes(
             // Of a cancelled feature nobody finds out any more whether it arrived.
             None => None,
             Some(feature) if feature.state == FeatureState::Cancelled => None,
-            Some(feature) if matches!(feature.state, FeatureState::Running | FeatureState::Paused) => Some(
-                "its push was allowed, and whether it arrived is not known yet; its next try finds out, try again then"
-                    .to_owned(),
-            ),
-            Some(feature) => Some(format!(
-                "its push was allowed, and nobody knows whether it arrived; `feature run {}` has a worker find out",
-                feature.name
-            )),
+            Some(feature) => Some(match instead::finds_out(feature.state, &feature.name) {
+                Some(finds_out) => {
+                    format!("its push was allowed, and nobody knows whether it arrived; {finds_out}")
+                }
+                None => {
+                    "its push was allowed, and whether it arrived is not known yet; its next try finds out, try again then"
+                        .to_owned()
+                }
+            }),
         },
     })
 }
