@@ -15,7 +15,8 @@ use crate::store;
 use crate::store::edit::{FeatureEdit, TaskEdit};
 use crate::store::feature::{Locked, Text};
 
-/// Changes a task. One that is worked on, or done, is refused: what runs was told something else.
+/// Changes a task. One that is worked on, or done, is refused: what runs was told something else. Of one that its parts work on, the words
+/// change, which those read that begin from now on.
 /// `before` is the description that the change started from: when it is another one by now, nothing is stored.
 pub async fn task(
     db: &PgPool,
@@ -31,6 +32,10 @@ pub async fn task(
     };
     let feature = task.feature;
     let refused = match task.state {
+        TaskState::InProgress if task.children > 0 && edit.is_words() => None,
+        TaskState::InProgress if task.children > 0 => {
+            Some(steer::refer(&mut tx, id, "edit", |_| true).await?)
+        }
         TaskState::InProgress => Some(format!(
             "{id} is worked on; `task interrupt {id}` first, or submit another task"
         )),

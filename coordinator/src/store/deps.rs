@@ -122,15 +122,15 @@ pub async fn children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Res
         .await
 }
 
-/// A task below this one, or itself, that is in progress.
+/// A task below this one, or itself, that is in progress. One with parts isn't worked on itself.
 pub async fn in_progress_below(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskId>> {
     let id = sqlx::query_scalar!(
         r#"with recursive below as (
-             select id, state from tasks where id = $1
+             select id, children, state from tasks where id = $1
              union
-             select t.id, t.state from tasks t join below on t.parent_id = below.id
+             select t.id, t.children, t.state from tasks t join below on t.parent_id = below.id
            )
-           select id as "id!" from below where state = 'in_progress' limit 1"#,
+           select id as "id!" from below where state = 'in_progress' and children = 0 limit 1"#,
         task.0,
     )
     .fetch_optional(conn)

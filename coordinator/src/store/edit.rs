@@ -20,6 +20,18 @@ pub struct TaskEdit {
     pub paths: Option<Vec<String>>,
 }
 
+impl TaskEdit {
+    /// Whether only what a task is called and described as is to change.
+    pub fn is_words(&self) -> bool {
+        *self
+            == Self {
+                title: self.title.clone(),
+                description: self.description.clone(),
+                ..Self::default()
+            }
+    }
+}
+
 /// Changes a task that the caller holds.
 pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx::Result<()> {
     sqlx::query!(

@@ -31,6 +31,7 @@ mod stopping;
 mod texts;
 mod tickets;
 mod unattended;
+mod wholes;
 mod wished;
 
 use ralph_tests::harness::World;

@@ -101,7 +101,24 @@ impl TaskCommand {
         matches!(self, Self::Retry | Self::Reject)
     }
 
-    /// The state that it leads to, or why it is refused.
+    /// Whether it is for those who work on a task, and so for its parts where it has some.
+    pub(super) fn is_for_parts(self, task: &Task) -> bool {
+        let cancelled_whole = self == Self::Skip && task.state == TaskState::Cancelled;
+        task.children > 0 && self != Self::Retry && !cancelled_whole
+    }
+
+    /// Whether it can be done to a part in this state, which isn't over.
+    pub(super) fn fits(self, part: TaskState) -> bool {
+        match self {
+            Self::Release => part == TaskState::InProgress,
+            Self::Reject => part == TaskState::NeedsReview,
+            Self::Retry => matches!(part, TaskState::Failed | TaskState::NeedsReview),
+            Self::Fail => part != TaskState::Failed,
+            Self::Skip | Self::Cancel | Self::Done => true,
+        }
+    }
+
+    /// The state that it leads to, or why it is refused. What is for parts was referred to them before.
     pub(super) fn target(self, task: &Task) -> Result<TaskState, String> {
         let refuse = || {
             let (id, state) = (task.id, task.state.as_str());
@@ -116,13 +133,6 @@ impl TaskCommand {
                 _ => format!("can't {} a task that is {state}", self.words()),
             })
         };
-        let cancelled_parent = self == Self::Skip && task.state == TaskState::Cancelled;
-        if task.children > 0 && self != Self::Retry && !cancelled_parent {
-            return Err(format!(
-                "can't {} a task that has subtasks; name the subtasks",
-                self.words()
-            ));
-        }
         match (self, task.state) {
             // Of a parent, what failed below it is tried again, whatever it is itself, unless it is over.
             (Self::Retry, state) if task.children > 0 && !state.is_resolved() => Ok(state),

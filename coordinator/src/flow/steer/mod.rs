@@ -9,18 +9,21 @@
 //! | `task` | doing it |
 //! | `again` | what is tried again |
 //! | `proposal` | what a build or a review asked for, when a person ends it |
+//! | `parts` | whom a command to a task with parts is for |
 //! | `talk` | what running sessions and the next ones are told |
 //! | `feature` | what is done to a feature as a whole |
 
 mod again;
 mod command;
 mod feature;
+mod parts;
 mod proposal;
 mod talk;
 mod task;
 
 pub use command::{By, Steered, TaskCommand};
 pub use feature::{FeatureCommand, feature, feature_by};
+pub(super) use parts::refer;
 pub use talk::{feedback, interrupt};
 pub use task::task;
 pub(super) use task::task_in;

@@ -6,6 +6,8 @@ use sqlx::PgPool;
 
 use super::super::{Signals, finish};
 use super::command::{By, Steered};
+use super::parts;
+use crate::domain::states::TaskState;
 use crate::store;
 
 /// Ends the running session of a task in order; its report counts (SPEC 3.6).
@@ -27,7 +29,12 @@ pub async fn interrupt(
     let ending =
         finish::end_sessions(&mut tx, feature, Some(id), EndReason::Interrupted, &mut signals).await?;
     if ending == 0 {
-        let why = "no session of this task runs".to_owned();
+        let why = if store::deps::children_of(&mut tx, &[id.0]).await?.is_empty() {
+            "no session of this task runs".to_owned()
+        } else {
+            let runs = |state| state == TaskState::InProgress;
+            parts::refer(&mut tx, id, "interrupt", runs).await?
+        };
         return Ok((Steered::Refused(why), signals));
     }
     if let Some(words) = feedback {
@@ -54,6 +61,10 @@ pub async fn feedback(db: &PgPool, id: TaskId, by: impl Into<By<'_>>, words: &st
             "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` does it again",
             task.state.as_str()
         )));
+    }
+    if task.children > 0 {
+        let why = parts::refer(&mut tx, id, "feedback", |_| true).await?;
+        return Ok(Steered::Refused(why));
     }
     if !store::dispatch::note_feedback(&mut tx, id, words).await? {
         return Ok(Steered::Refused(format!(

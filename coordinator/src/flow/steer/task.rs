@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
 use super::command::{By, Steered, TaskCommand};
-use super::{again, proposal};
+use super::{again, parts, proposal};
 use crate::domain::instead;
 use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::store;
@@ -54,6 +54,10 @@ pub(in crate::flow) async fn task_in(
         return Ok((Steered::NotFound, signals));
     };
     let feature = task.feature;
+    if command.is_for_parts(&task) {
+        let why = parts::refer(tx, id, command.verb(), |part| command.fits(part)).await?;
+        return Ok((Steered::Refused(why), signals));
+    }
     let to = match command.target(&task) {
         Ok(to) => to,
         Err(reason) => return Ok((Steered::Refused(reason), signals)),

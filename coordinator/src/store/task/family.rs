@@ -112,6 +112,26 @@ pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Re
     Ok(())
 }
 
+/// The parts of a task that are worked on themselves and not over: what is in progress first, 100 at most.
+pub async fn open_leaves(conn: &mut PgConnection, whole: TaskId) -> sqlx::Result<Vec<(TaskId, TaskState)>> {
+    let rows = sqlx::query!(
+        r#"with recursive below as (
+             select id, children, state from tasks where parent_id = $1
+             union
+             select t.id, t.children, t.state from tasks t join below b on t.parent_id = b.id
+           )
+           select id as "id!", state as "state!: TaskState"
+           from below
+           where children = 0 and state not in ('done', 'skipped', 'cancelled')
+           order by state <> 'in_progress', id
+           limit 100"#,
+        whole.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (TaskId(row.id), row.state)).collect())
+}
+
 /// How many tasks stand above one.
 pub async fn depth(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i32> {
     sqlx::query_scalar!(

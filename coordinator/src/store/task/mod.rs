@@ -18,7 +18,9 @@ pub use blockers::{Unblocked, open_children_of, unblock_dependents};
 pub use failures::{
     Unfailed, fail_ancestors, failed_leaves_below, hold_beside, hold_new, release_held, unfail_parents,
 };
-pub use family::{ClosedParent, become_parent, depth, made_of_parts, reopen_parents, resolve_parents};
+pub use family::{
+    ClosedParent, become_parent, depth, made_of_parts, open_leaves, reopen_parents, resolve_parents,
+};
 pub use new::{NewTask, insert};
 pub use row::{
     Moved, Task, explain, feature_of, hint_model, keys_beginning, lock, log, pass_models_on, pool_of, save,
