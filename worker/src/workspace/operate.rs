@@ -331,6 +331,10 @@ impl Operation<'_> {
             let empty = rebase::is_empty(git, &done).await?;
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit: done, empty }));
         }
+        // It may have been released since another one did the same: the head is what it would have made of it.
+        if rebase::is_taken_back(git, commit, &head, reverted).await? {
+            return Ok(nothing_to_do(head));
+        }
         // Taking it back is a change of the commit itself, which is then brought to the head like any other.
         let before = rebase::tree_of(git, &format!("{commit}^")).await?;
         let inverse = self.commit(&before, &[commit], &[]).await?;

@@ -243,3 +243,14 @@ pub(super) async fn find_landing(
     }
     Ok(None)
 }
+
+/// Whether a commit of `head`'s history since `commit`, which landed `task`, took that back.
+pub(super) async fn is_taken_back(git: &Git, commit: &str, head: &str, task: &str) -> Result<bool, GitError> {
+    let format = format!("--format=%(trailers:key={REVERT_TRAILER},valueonly,separator=%x00)");
+    let since = format!("^{commit}");
+    let options = [format.as_str(), "--no-color", "--no-notes", head, &since, "--"];
+    let log = git.run("log").args(options).output().await?.text();
+    Ok(log
+        .lines()
+        .any(|line| line.split('\0').any(|value| value == task)))
+}

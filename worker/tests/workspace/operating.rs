@@ -267,6 +267,22 @@ async fn reverted_landing_may_land_again() {
     );
     let message = remote.git(&["show", "-s", "--format=%B", FEATURE]);
     assert!(message.contains(&format!("Ralph-Reverts: {named}")), "{message}");
+    // Another one of it, begun by a task of its own, finds that and adds nothing.
+    let reverted = remote.head(FEATURE);
+    let git = GitOrder {
+        trailers: [(TASK_TRAILER.to_owned(), "t-8".to_owned())].into(),
+        ..remote.order("t-8", "r-2")
+    };
+    let (_sender, end) = watch::channel(None);
+    let decide = |_: Decided| async { Decision::Push };
+    let obsolete = workspaces
+        .operate("r-2", &git, &order(revert(commit), &[]), decide, end)
+        .await;
+    assert!(
+        matches!(obsolete, IntegrationEnd::Merged { empty: true, .. }),
+        "{obsolete:?}"
+    );
+    assert_eq!(remote.head(FEATURE), reverted);
     // A change that brings it again lands, rather than being taken for what landed before.
     let order = GitOrder {
         start: remote.head(FEATURE),
