@@ -49,6 +49,7 @@ fn key(places: &Places) -> anyhow::Result<String> {
         .collect::<Result<_, _>>()?;
     files.sort();
     for file in files {
+        hash.update(file.file_name().unwrap_or_default().as_encoded_bytes());
         hash.update(fs::read(file)?);
     }
     let hash = hash.finalize();
