@@ -24,8 +24,8 @@ use super::StubArgs;
 const REQUEST: Duration = Duration::from_secs(10);
 /// How long a claim waits with the coordinator, as a worker's does.
 const WAIT_MS: u64 = 1_000;
-/// Reports without a settlement after which the heartbeat comes at once: its message has a bound.
-const MAX_UNSETTLED: usize = 1024;
+/// Reports without a settlement after which the heartbeat comes at once: its message has a bound, which 25,000 ids reach.
+const MAX_UNSETTLED: usize = 16 * 1024;
 
 /// What all slots share.
 #[derive(Debug)]
