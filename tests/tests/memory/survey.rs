@@ -1,12 +1,24 @@
 //! The memory follows the repository: its own knowledge is read at the head that a session starts from, and what is about files
 //! that are gone isn't shown until they are back.
 
+use std::time::Duration;
+
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::Settings;
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, Repository, Spawned, WorkerOptions, World};
 
 use super::trust::settings;
+
+/// A worker waits a quarter of a lease for an answer, and without one the prompt stays as it is: on a busy machine a coordinator's first
+/// answer may take longer than that of two seconds.
+fn patient() -> Settings {
+    Settings {
+        lease: Duration::from_secs(20),
+        ..settings()
+    }
+}
 
 const FILE: &str = ".ralph/knowledge/kettle.md";
 
@@ -50,7 +62,7 @@ async fn told_first(world: &mut World, path: &str, text: &str) -> (Repository, S
 
 #[tokio::test(flavor = "multi_thread")]
 async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follows_edits() {
-    let mut world = World::start_with(settings()).await.unwrap();
+    let mut world = World::start_with(patient()).await.unwrap();
     let (repository, worker) = told_first(&mut world, ".ralph/knowledge/plain.md", "no front matter").await;
     let mut conn = world.db.acquire().await.unwrap();
     let dispatch: DispatchId = sqlx::query_scalar("select id from dispatches where kind = 'work'")
@@ -118,7 +130,7 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
-    let mut world = World::start_with(settings()).await.unwrap();
+    let mut world = World::start_with(patient()).await.unwrap();
     let (repository, worker) = told_first(&mut world, "house/README.md", "kitchen\n").await;
     // Somebody removes everything but what is in the house.
     let git = |args: &[&str]| repository.git(args).unwrap().trim().to_owned();
@@ -138,7 +150,7 @@ async fn what_a_folder_said_that_is_gone_when_a_feature_begins_is_not_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_about_files_that_are_gone_is_not_shown_until_they_are_back() {
-    let mut world = World::start_with(settings()).await.unwrap();
+    let mut world = World::start_with(patient()).await.unwrap();
     let repository = Repository::create(world.dir(), &[("README.md", "kitchen\n")]).unwrap();
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
