@@ -111,6 +111,7 @@ pub async fn submit_on(
     };
     let (submitted, signals) = submit::submit(db, &submission).await?;
     bus.emit(signals).await;
+    ralph_coordinator::store::flush(db).await?;
     match submitted {
         Submitted::Accepted { run: Some(_), .. } => Ok(()),
         other => bail!("the feature {name} was not accepted: {other:?}"),

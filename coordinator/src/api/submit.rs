@@ -234,6 +234,7 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
     match added {
         Added::Accepted => {
             app.deps.bus.emit(signals).await;
+            store::flush(db).await?;
             let made = single(app, &[id]).await?;
             Ok((StatusCode::CREATED, Json(told(app, feature, 1, made).await?)))
         }
@@ -248,6 +249,7 @@ async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted
     match submitted {
         Submitted::Accepted { tasks, ids, .. } => {
             app.deps.bus.emit(signals).await;
+            store::flush(db).await?;
             let made = single(app, &ids).await?;
             let mut accepted = told(app, submission.feature.id, tasks, made).await?;
             accepted.warnings.extend(nobody_there(app, submission).await?);

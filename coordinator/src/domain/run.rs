@@ -130,6 +130,21 @@ impl Run {
     }
 }
 
+impl Run {
+    /// The run once it has used this as well.
+    #[must_use]
+    pub fn after(&self, spent: Spent) -> Self {
+        Self {
+            iterations: self.iterations + spent.iterations,
+            succeeded: (self.succeeded + spent.succeeded).max(0),
+            input_tokens: self.input_tokens + spent.input_tokens,
+            output_tokens: self.output_tokens + spent.output_tokens,
+            cost_usd: self.cost_usd + spent.cost_usd,
+            ..self.clone()
+        }
+    }
+}
+
 /// What a batch of reports adds to a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[allow(missing_docs)]

@@ -102,6 +102,21 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
+/// Whether a run goes on of which it is known that something is queued, whatever else is under way.
+pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: OffsetDateTime) -> bool {
+    let facts = Facts {
+        state,
+        counts,
+        live: false,
+        queued: true,
+        following_up: false,
+        integrating: false,
+        run,
+        now,
+    };
+    decide(&facts) == Decision::GoOn
+}
+
 /// Whether the run has used up what it may: nothing more is begun that nobody asked for.
 pub fn used_up(facts: &Facts<'_>) -> bool {
     let max = facts.run.settings.max_iterations;

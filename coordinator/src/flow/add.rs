@@ -46,10 +46,10 @@ pub enum Added {
     Refused(String),
 }
 
-/// Adds the task; in a running feature it is worked on as soon as nothing holds it.
+/// Adds the task; in a running feature it is worked on as soon as nothing holds it. Who added it is told after a [`store::flush`].
 pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::Result<(Added, Signals)> {
     let mut signals = Signals::default();
-    let mut tx = db.begin().await?;
+    let mut tx = store::begin_unflushed(db).await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
     let Some(held) = features.get_mut(&feature) else {
         return Ok((Added::NoFeature, signals));

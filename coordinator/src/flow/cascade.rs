@@ -53,16 +53,44 @@ pub async fn resolved(
     tasks: Vec<TaskId>,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
+    let parts = tasks.clone();
+    freed(conn, features, tasks, parts, signals).await.map(drop)
+}
+
+/// The same where it is known which of the tasks are parts of others.
+pub async fn freed(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    tasks: Vec<TaskId>,
+    parts: Vec<TaskId>,
+    signals: &mut Signals,
+) -> sqlx::Result<Freed> {
     let mut frontier: Vec<Uuid> = tasks.into_iter().map(|task| task.0).collect();
+    let mut below: Vec<Uuid> = parts.into_iter().map(|task| task.0).collect();
     let mut ready = Vec::new();
     while !frontier.is_empty() {
         let unblocked = store::task::unblock_dependents(conn, &frontier).await?;
         ready.extend(opened(conn, features, unblocked).await?);
-        frontier = close_parents(conn, features, frontier).await?;
+        frontier = close_parents(conn, features, std::mem::take(&mut below)).await?;
+        below.clone_from(&frontier);
     }
     let delays = vec![0; ready.len()];
-    signals.got_work(store::ready::enqueue(conn, &ready, &delays).await?);
-    Ok(())
+    let pools = store::ready::enqueue(conn, &ready, &delays).await?;
+    let freed = Freed {
+        any: !ready.is_empty(),
+        any_queued: !pools.is_empty(),
+    };
+    signals.got_work(pools);
+    Ok(freed)
+}
+
+/// What tasks that are done let go.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Freed {
+    /// Whether any task waits for nothing more.
+    pub any: bool,
+    /// Whether any of these may be claimed.
+    pub any_queued: bool,
 }
 
 /// Tasks that lost a blocker: those that were closed let their children go, level by level. Returns what is ready now.

@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest};
-use sqlx::PgPool;
+use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::guard::{guarded, is_away};
-use super::hand::{Look, Open, deal_out, known_workers};
+use super::hand::{Known, Look, Open, deal_out, known_workers};
 use super::sent::Sent;
 use super::{Settings, Signals, apply, context};
 use crate::domain::fairness::Left;
@@ -133,8 +133,7 @@ async fn answer_looking<T: Send>(
     turn: &Mutex<Option<T>>,
     look: Look,
 ) -> sqlx::Result<Option<Answered>> {
-    let mut tx = connections.take.begin().await?;
-    let known = known_workers(&mut tx, claims, true).await?;
+    let (mut tx, known) = begin(connections, claims).await?;
     let hand = deal_out(&mut tx, settings, claims, known, look).await?;
     let planned = hand.planned();
     let places = hand.places();
@@ -191,6 +190,26 @@ async fn answer_looking<T: Send>(
         sent,
         signals,
     }))
+}
+
+/// Takes the turn of claims. Who claims is read meanwhile, where a connection is idle.
+async fn begin(
+    connections: &Connections,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<(Transaction<'static, Postgres>, Known)> {
+    let idle = connections.build.try_acquire();
+    let known = async {
+        match idle {
+            Some(mut conn) => known_workers(&mut conn, claims).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    let (mut tx, known) = tokio::try_join!(store::begin_claims(&connections.take), known)?;
+    let known = match known {
+        Some(known) => known,
+        None => known_workers(&mut tx, claims).await?,
+    };
+    Ok((tx, known))
 }
 
 /// Builds assignments one by one; a dispatch whose assignment can't be built ends as an error and is left out.

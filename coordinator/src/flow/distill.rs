@@ -10,7 +10,6 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::cascade::{self, Features};
 use super::claim::Opened;
 use super::{Signals, capture, library, submit};
 use crate::domain::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
@@ -130,16 +129,16 @@ async fn submit(
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> sqlx::Result<Option<RunId>> {
-    if !store::feature::insert(conn, feature).await? {
-        return Ok(None);
-    }
-    store::task::insert(conn, feature.id, std::slice::from_ref(step), &[]).await?;
     let mut held = Locked::inserted(feature);
     held.counts.add(step.state(), 1);
-    let run = submit::begin(conn, &mut held, RunId::new(), settings, signals).await?;
-    let features = Features::from([(feature.id, held)]);
-    cascade::save_features(conn, &features, signals).await?;
-    Ok(Some(run))
+    held.begin(RunId::new());
+    if !store::feature::insert(conn, feature, &held, Some(settings)).await? {
+        return Ok(None);
+    }
+    let step = std::slice::from_ref(step);
+    signals.got_work(store::task::insert_begun(conn, feature.id, step, &[], Some(settings)).await?);
+    signals.features.insert(feature.id);
+    Ok(held.current_run)
 }
 
 /// What a session is to merge.

@@ -36,8 +36,8 @@ pub(super) enum Look {
 /// Answers, and what was opened with the index of its claim.
 pub(super) type Open = (Vec<ClaimAnswer>, Vec<(usize, Opened)>);
 
-/// The workers that claim, by name, and the accounts that are not open.
-pub(super) type Known = (HashMap<String, Claimer>, Vec<Account>);
+/// The workers that claim, by name, and whether there is an account that is not open.
+pub(super) type Known = (HashMap<String, Claimer>, bool);
 
 /// What a batch of claims gets, once it is opened.
 #[derive(Debug)]
@@ -61,9 +61,13 @@ pub(super) async fn deal_out(
     tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-    (known, accounts): Known,
+    (known, any_door): Known,
     look: Look,
 ) -> sqlx::Result<Hand> {
+    let accounts: Vec<Account> = match any_door {
+        true => store::door::not_open(tx).await?,
+        false => Vec::new(),
+    };
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut before = Vec::new();
     let waits = accounts.iter().filter(|one| one.standing != Standing::Free);
@@ -193,20 +197,13 @@ fn not_now(reason: &str) -> ClaimAnswer {
     }
 }
 
-pub(super) async fn known_workers(
-    conn: &mut PgConnection,
-    claims: &[ClaimRequest],
-    alone: bool,
-) -> sqlx::Result<Known> {
+/// Who claims. Nothing of it depends on what other claims take, so it may be read beside them.
+pub(super) async fn known_workers(conn: &mut PgConnection, claims: &[ClaimRequest]) -> sqlx::Result<Known> {
     let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let (rows, any_door) = store::worker::claimers(conn, &names, alone).await?;
-    let accounts = match any_door {
-        true => store::door::not_open(conn).await?,
-        false => Vec::new(),
-    };
+    let (rows, any_door) = store::worker::claimers(conn, &names).await?;
     let known = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
-    Ok((known, accounts))
+    Ok((known, any_door))
 }
 
 /// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the

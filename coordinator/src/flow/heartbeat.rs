@@ -13,7 +13,8 @@ use crate::store;
 use crate::store::dispatch::DispatchState;
 use crate::store::lease::Standing;
 
-/// Answers a heartbeat after the renewals were committed.
+/// Answers a heartbeat after the renewals were committed. What it is told of is kept by then: noting that the worker was seen, this
+/// commit waits for the disk, and with it for all that was committed before.
 pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sqlx::Result<HeartbeatAnswer> {
     let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
     let mut all = running.clone();

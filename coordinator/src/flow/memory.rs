@@ -180,9 +180,16 @@ struct Around<'a> {
 
 impl Around<'_> {
     async fn read(self, conn: &mut PgConnection) -> sqlx::Result<(Vec<Note>, Vec<JournalEntry>)> {
-        let notes = store::memory::notes(conn, self.features, self.tasks).await?;
-        let journal = store::earlier::journal(conn, self.features, self.placed, JOURNAL_READ, &[]).await?;
-        Ok((notes, journal))
+        let notes = self.notes(&mut *conn).await?;
+        Ok((notes, self.journal(conn).await?))
+    }
+
+    async fn notes(self, conn: &mut PgConnection) -> sqlx::Result<Vec<Note>> {
+        store::memory::notes(conn, self.features, self.tasks).await
+    }
+
+    async fn journal(self, conn: &mut PgConnection) -> sqlx::Result<Vec<JournalEntry>> {
+        store::earlier::journal(conn, self.features, self.placed, JOURNAL_READ, &[]).await
     }
 }
 
@@ -253,7 +260,13 @@ impl Remembered {
         let large = settings.tail.is_large();
         let (recalled, (notes, mut journal)) = match others {
             // Its kinds apart, each looks up how often words stand.
-            (Some(second), _) if !large => {
+            (Some(second), Some(third)) if !large => {
+                let recalled = recall(conn, asking, &EntryKind::ALL);
+                let (recalled, notes, journal) =
+                    tokio::try_join!(recalled, noted.notes(third), noted.journal(second))?;
+                (recalled, (notes, journal))
+            }
+            (Some(second), None) if !large => {
                 tokio::try_join!(recall(conn, asking, &EntryKind::ALL), noted.read(second))?
             }
             (Some(second), Some(third)) => {

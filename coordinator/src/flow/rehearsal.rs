@@ -84,14 +84,13 @@ async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
             is_new: false,
             wait_ms: 0,
         }];
-        // Without the lock, for which others would wait.
-        let known = hand::known_workers(tx, &claims, false).await?;
+        let known = hand::known_workers(tx, &claims).await?;
         let dealt = hand::deal_out(tx, settings, &claims, known, hand::Look::Later).await?;
         let (_, opened) = dealt.open(tx, settings, &claims).await?.unwrap_or_default();
         for (_, opened) in &opened {
             sent(tx, settings, opened).await?;
             let reports = [report(&worker, opened)];
-            apply::within(tx, settings, &reports, apply::Memory::Kept, &mut signals).await?;
+            apply::within(tx, None, settings, &reports, apply::Memory::Kept, &mut signals).await?;
             store::postings::fresh(tx, &settings.tail).await?;
         }
     }

@@ -36,7 +36,7 @@ impl Sent {
         if self.prompts.is_empty() {
             return Ok(());
         }
-        let mut tx = db.begin_with(store::prompt::BEGIN_UNHURRIED).await?;
+        let mut tx = store::begin_unflushed(db).await?;
         if self.shown().next().is_some() {
             // A purge comes before, and what it took is found missing, or after, and finds what is kept here.
             store::uses::hold_back_purges(&mut tx).await?;

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
-use super::cascade::Features;
 use super::{Signals, finish};
 use crate::domain::graph::Graph;
 use crate::domain::instead::{self, FeatureVerb};
@@ -80,10 +79,10 @@ pub enum Submitted {
     BranchTaken(String),
 }
 
-/// Stores a submission and starts its run.
+/// Stores a submission and starts its run. What follows may begin at once; who submitted is told after a [`store::flush`].
 pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submitted, Signals)> {
     let mut signals = Signals::default();
-    let mut tx = db.begin().await?;
+    let mut tx = store::begin_unflushed(db).await?;
     let submitted = within(&mut tx, submission, &mut signals).await?;
     tx.commit().await?;
     Ok((submitted, signals))
@@ -102,9 +101,6 @@ pub(super) async fn within(
     {
         return Ok(Submitted::BranchTaken(names::branch_taken(branch, &by)));
     }
-    if !store::feature::insert(tx, new).await? {
-        return Ok(Submitted::NameTaken);
-    }
     let feature = submission.feature.id;
     let (mut tasks, mut edges) = rows(&submission.graph, &submission.defaults);
     let texts = &submission.feature;
@@ -122,7 +118,6 @@ pub(super) async fn within(
         &mut tasks,
         &mut edges,
     );
-    store::task::insert(tx, feature, &tasks, &edges).await?;
     let mut held = Locked::inserted(&submission.feature);
     for task in &tasks {
         held.counts.add(task.state(), 1);
@@ -133,21 +128,25 @@ pub(super) async fn within(
         [SessionKind::Build] => FeatureState::Planned,
         _ => FeatureState::Draft,
     };
-    let run = match &submission.start {
-        Start::Now(settings) if may_start(&held) => {
-            Some(begin(tx, &mut held, RunId::new(), settings, signals).await?)
-        }
-        Start::Now(settings) | Start::Later(settings) => {
-            let draft = [value(settings)?, value(&submission.defaults)?];
-            store::feature::keep_draft(tx, feature, &draft[0], &draft[1]).await?;
-            None
-        }
+    let begun = match &submission.start {
+        Start::Now(settings) if may_start(&held) => Some(settings),
+        Start::Now(_) | Start::Later(_) => None,
     };
-    let features = Features::from([(feature, held)]);
-    super::cascade::save_features(tx, &features, signals).await?;
+    if begun.is_some() {
+        held.begin(RunId::new());
+    }
+    if !store::feature::insert(tx, new, &held, begun).await? {
+        return Ok(Submitted::NameTaken);
+    }
+    signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
+    signals.features.insert(feature);
+    if let (None, Start::Now(settings) | Start::Later(settings)) = (begun, &submission.start) {
+        let draft = [value(settings)?, value(&submission.defaults)?];
+        store::feature::keep_draft(tx, feature, &draft[0], &draft[1]).await?;
+    }
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
     Ok(Submitted::Accepted {
-        run,
+        run: held.current_run,
         tasks: tasks.len(),
         ids,
     })
@@ -284,8 +283,7 @@ pub(super) async fn begin(
     signals: &mut Signals,
 ) -> sqlx::Result<RunId> {
     store::run::insert(conn, run, held.id, settings).await?;
-    held.state = FeatureState::Running;
-    held.current_run = Some(run);
+    held.begin(run);
     signals.got_work(store::ready::enqueue_feature(conn, held.id, Some(run)).await?);
     Ok(run)
 }

@@ -32,6 +32,9 @@ const MAX_DELIVERIES: i64 = 20;
 /// How long one request for reports stays open.
 const EXPIRES: Duration = Duration::from_secs(5);
 
+/// Batches that may be applied and not yet kept on the disk; the next one waits.
+const MAX_UNFLUSHED: usize = 8;
+
 /// A batch on its way: what can be applied, with the messages that it came in.
 #[derive(Debug, Default)]
 struct Taken {
@@ -39,21 +42,42 @@ struct Taken {
     messages: Vec<Message>,
 }
 
-/// Applies reports until `shutdown`. While one batch is applied, the next one is read.
+/// A batch that was applied: what it led to goes on already, its workers are told once it is kept.
+#[derive(Debug)]
+struct Applied {
+    taken: Taken,
+    fates: Vec<Fate>,
+}
+
+/// Applies reports until `shutdown`. While one batch is applied, the next one is read, and the ones before are flushed.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let (sender, mut batches) = mpsc::channel(1);
-    let mut applying = JoinSet::new();
-    applying.spawn({
+    let (applied, mut unflushed) = mpsc::channel(MAX_UNFLUSHED);
+    let mut settling = JoinSet::new();
+    settling.spawn({
         let deps = deps.clone();
         async move {
             while let Some(taken) = batches.recv().await {
-                settle(&deps, taken).await;
+                if let Some(one) = apply(&deps, taken).await
+                    && applied.send(one).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+    });
+    settling.spawn({
+        let deps = deps.clone();
+        async move {
+            let mut several = Vec::with_capacity(MAX_UNFLUSHED);
+            while unflushed.recv_many(&mut several, MAX_UNFLUSHED).await > 0 {
+                conclude(&deps, std::mem::take(&mut several)).await;
             }
         }
     });
     let read = read(deps, sender, shutdown).await;
-    // What was taken is applied before this ends.
-    while let Some(ended) = applying.join_next().await {
+    // What was taken is settled before this ends.
+    while let Some(ended) = settling.join_next().await {
         ended.context("applying reports ended")?;
     }
     read
@@ -142,34 +166,53 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken
     taken
 }
 
-async fn settle(deps: &Deps, Taken { reports, messages }: Taken) {
-    if reports.is_empty() {
-        return;
+/// Applies a batch, and has what it led to go on.
+async fn apply(deps: &Deps, taken: Taken) -> Option<Applied> {
+    if taken.reports.is_empty() {
+        return None;
     }
-    match apply::apply(&deps.ways.reports, &deps.settings, &reports).await {
-        Ok((fates, mut signals)) => {
-            tell(&mut signals, &reports, &fates);
+    match apply::apply(&deps.ways.reports, &deps.settings, &taken.reports).await {
+        Ok((fates, signals)) => {
             deps.bus.emit(signals).await;
-            for ((message, report), fate) in messages.iter().zip(&reports).zip(fates) {
-                faults::point("report.before_ack");
-                match fate {
-                    Fate::Unknown => {
-                        let reason = "its dispatch is not known here";
-                        set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
-                    }
-                    Fate::Foreign => {
-                        let reason = "its sender does not hold its dispatch";
-                        set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
-                    }
-                    Fate::Stuck => hand_back(message).await,
-                    Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
-                }
-            }
+            Some(Applied { taken, fates })
         }
         Err(error) => {
-            tracing::warn!(%error, reports = reports.len(), "reports could not be applied now; handed back");
-            for message in &messages {
+            let reports = taken.reports.len();
+            tracing::warn!(%error, reports, "reports could not be applied now; handed back");
+            for message in &taken.messages {
                 hand_back(message).await;
+            }
+            None
+        }
+    }
+}
+
+/// Waits until batches are kept on the disk, and only then tells of them: their workers forget what they reported, and the stream does.
+async fn conclude(deps: &Deps, applied: Vec<Applied>) {
+    if let Err(error) = store::flush(&deps.ways.reports).await {
+        tracing::warn!(%error, "it isn't known whether reports are kept; handed back");
+        for message in applied.iter().flat_map(|one| &one.taken.messages) {
+            hand_back(message).await;
+        }
+        return;
+    }
+    for Applied { taken, fates } in applied {
+        let mut signals = Signals::default();
+        tell(&mut signals, &taken.reports, &fates);
+        deps.bus.emit(signals).await;
+        for ((message, report), fate) in taken.messages.iter().zip(&taken.reports).zip(fates) {
+            faults::point("report.before_ack");
+            match fate {
+                Fate::Unknown => {
+                    let reason = "its dispatch is not known here";
+                    set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
+                }
+                Fate::Foreign => {
+                    let reason = "its sender does not hold its dispatch";
+                    set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
+                }
+                Fate::Stuck => hand_back(message).await,
+                Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
             }
         }
     }
@@ -248,6 +291,7 @@ async fn keep_bad(
         let message = format!("its report can't be read: {reason}");
         let signals = apply::end_as_error(&deps.db, &deps.settings, dispatch, message).await?;
         deps.bus.emit(signals).await;
+        store::flush(&deps.db).await?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::counts::Counts;
+use crate::domain::run::RunSettings;
 use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
 
 /// What a new feature is made of.
@@ -63,16 +64,31 @@ impl NewFeature {
     }
 }
 
-/// Inserts a feature as a draft. `false` when its name is taken in its repository.
-pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<bool> {
+/// Inserts a feature as it stands, with the run that it begins with. `false` when its name is taken in its repository.
+pub async fn insert(
+    conn: &mut PgConnection,
+    new: &NewFeature,
+    held: &Locked,
+    run: Option<&RunSettings>,
+) -> sqlx::Result<bool> {
+    let first = run.cloned().unwrap_or_default();
+    let count = |state| held.counts.of(state);
     let inserted = sqlx::query!(
         "with feature as (
            insert into features
-             (id, name, repo_id, repo_address, base_ref, base_commit, branch, state, max_parallel, failure_policy,
-              approve, review_rounds, merge, avoid_conflicts, dir)
-           values ($1, $2, $3, $4, $5, $6, $7, 'draft', $8, $9, $10, $11, $12, $13, $14)
+             (id, name, repo_id, repo_address, base_ref, base_commit, branch, max_parallel, failure_policy,
+              approve, review_rounds, merge, avoid_conflicts, dir, state, current_run, pending, blocked, done, failed,
+              cancelled, skipped, needs_review)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $18, $19, $20, $21, $22, $23, $24, $25, $26)
            on conflict (repo_id, name) do nothing
            returning id
+         ), run as (
+           insert into runs
+             (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
+              backoff_ms, model, model_strategy, agent, gate, limit_grows, review)
+           select $19, id, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40
+           from feature
+           where $19::uuid is not null
          )
          insert into feature_texts (feature_id, description, spec, plan)
          select id, $15, $16, $17 from feature",
@@ -93,6 +109,29 @@ pub async fn insert(conn: &mut PgConnection, new: &NewFeature) -> sqlx::Result<b
         new.description,
         new.spec,
         new.plan,
+        held.state as FeatureState,
+        held.current_run.map(|run| run.0),
+        count(TaskState::Pending),
+        count(TaskState::Blocked),
+        count(TaskState::Done),
+        count(TaskState::Failed),
+        count(TaskState::Cancelled),
+        count(TaskState::Skipped),
+        count(TaskState::NeedsReview),
+        first.max_iterations,
+        first.max_time_ms,
+        first.max_cost_usd,
+        first.max_tokens,
+        first.session_ms,
+        first.idle_ms,
+        first.output_bytes,
+        first.backoff_ms,
+        first.model,
+        first.model_strategy.as_str(),
+        first.agent,
+        &first.gate,
+        first.limit_grows,
+        first.review,
     )
     .execute(conn)
     .await?;
@@ -164,6 +203,12 @@ impl Locked {
             avoid_conflicts: new.avoid_conflicts,
             counts: Counts::default(),
         }
+    }
+
+    /// A run of it begins.
+    pub fn begin(&mut self, run: RunId) {
+        self.state = FeatureState::Running;
+        self.current_run = Some(run);
     }
 }
 

@@ -46,8 +46,10 @@ pub mod view;
 pub mod waits;
 pub mod worker;
 
+mod commit;
 mod connect;
 
+pub use commit::{begin_claims, begin_unflushed, flush};
 pub use connect::{
     SchemaError, connect, connect_prepared, migrate, pending_migrations, ping, retry_serialization,
     server_version,

@@ -20,9 +20,6 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Longest set of prompts that is unpacked: more than 256 prompts of the longest descriptions have. Bytes.
 const MAX_UNPACKED_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Begins a transaction whose commit returns before it is on the disk: a crash may take it back, as a whole.
-pub const BEGIN_UNHURRIED: &str = "begin; set local synchronous_commit = off";
-
 /// Stores frames; those that stand already stay.
 pub async fn keep_frames(conn: &mut PgConnection, frames: &[(String, String)]) -> sqlx::Result<()> {
     sqlx::query!(

@@ -183,23 +183,14 @@ pub struct Claimer {
     pub rules: Vec<AgentRule>,
 }
 
-/// Who of `names` holds its name, and whether there is an account that is not open. With `alone` it takes the lock on claims, for
-/// the whole transaction: so `max_parallel` and the limits hold exactly, for whatever is read after it.
-pub async fn claimers(
-    conn: &mut PgConnection,
-    names: &[String],
-    alone: bool,
-) -> sqlx::Result<(Vec<Claimer>, bool)> {
+/// Who of `names` holds its name, and whether there is an account that is not open.
+pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<(Vec<Claimer>, bool)> {
     let rows = sqlx::query!(
-        r#"with turn as materialized (
-             select case when $2::bool then pg_advisory_xact_lock(7226, 1) is null end as taken
-           )
-           select name, incarnation, draining or drain_requested as "draining!", agents, accounts,
+        r#"select name, incarnation, draining or drain_requested as "draining!", agents, accounts,
                   rules as "rules: Json<Vec<AgentRule>>", (select count(*) > 0 from (select from account_doors limit 1) d) as "any_door!"
-           from turn
-           cross join lateral (select * from workers where name = any($1) and turn.taken is distinct from true) w"#,
+           from workers
+           where name = any($1)"#,
         names,
-        alone,
     )
     .fetch_all(conn)
     .await?;

@@ -9,7 +9,7 @@ use ralph_coordinator::flow::finish;
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
-use ralph_coordinator::store::feature::NewFeature;
+use ralph_coordinator::store::feature::{Locked, NewFeature};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::EndReason;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -207,7 +207,8 @@ async fn two_who_submit_at_once_do_not_get_the_same_branch() {
     let mut first = world.db.begin().await.unwrap();
     let owner = store::branch::owner(&mut first, "r", "shared").await.unwrap();
     assert_eq!(owner, None);
-    let stored = store::feature::insert(&mut first, &submission("one").feature).await;
+    let new = submission("one").feature;
+    let stored = store::feature::insert(&mut first, &new, &Locked::inserted(&new), None).await;
     assert!(stored.unwrap());
     let (one, two) = (submission("one"), submission("two"));
     let others = async { tokio::join!(submit::submit(&world.db, &one), submit::submit(&world.db, &two)) };

@@ -7,7 +7,8 @@ use ralph_shared::ids::{DispatchId, FeatureId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Sigils};
 use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
-use sqlx::{PgConnection, PgPool};
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, PgPool, Postgres};
 use uuid::Uuid;
 
 use super::super::guard::{guarded, is_away};
@@ -15,6 +16,7 @@ use super::super::opens::Place;
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use super::origin::{Sender, may_report, strangers};
+use crate::domain::run::Run;
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -127,7 +129,7 @@ pub enum Fate {
     Stuck,
 }
 
-/// Applies reports. Returns each one's fate, in order, and what others want to know.
+/// Applies reports. Returns each one's fate, in order, and what others want to know. Their workers are told after a [`store::flush`].
 ///
 /// # Errors
 /// When the database can't be reached: nothing is known to have changed, and the reports come again.
@@ -247,7 +249,7 @@ async fn set_aside(
 }
 
 /// Ends the attempt of a dispatch whose report is none: it would else be leased as long as its worker lives. A dispatch
-/// that isn't known stays so.
+/// that isn't known stays so. Whoever tells of it does so after a [`store::flush`].
 pub async fn end_as_error(
     db: &PgPool,
     settings: &Settings,
@@ -298,17 +300,19 @@ async fn in_one_transaction(
     memory: Memory,
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
     let mut signals = Signals::default();
-    let mut tx = db.begin().await?;
-    let fates = within(&mut tx, settings, incoming, memory, &mut signals).await?;
+    let mut tx = store::begin_unflushed(db).await?;
+    let beside = db.try_acquire();
+    let fates = within(&mut tx, beside, settings, incoming, memory, &mut signals).await?;
     faults::point("report.before_commit");
     tx.commit().await?;
     faults::point("report.after_commit");
     Ok((fates, signals))
 }
 
-/// Everything but the commit.
+/// Everything but the commit. Over `beside`, a connection that is idle, some of it is read meanwhile.
 pub(in super::super) async fn within(
     tx: &mut PgConnection,
+    beside: Option<PoolConnection<Postgres>>,
     settings: &Settings,
     incoming: &[Incoming],
     memory: Memory,
@@ -329,12 +333,6 @@ pub(in super::super) async fn within(
     let features: BTreeSet<FeatureId> = named.iter().map(|d| d.feature).collect();
     let features = cascade::lock_features(tx, &features).await?;
     let task_ids: Vec<Uuid> = named.iter().map(|d| d.task.0).collect();
-    let tasks = store::task::lock(tx, &task_ids).await?;
-    let mut dispatches: HashMap<DispatchId, Dispatch> = store::dispatch::read(tx, &ids)
-        .await?
-        .into_iter()
-        .map(|d| (d.id, d))
-        .collect();
     let current = features.values().filter_map(|feature| feature.current_run);
     let run_ids: Vec<Uuid> = named
         .iter()
@@ -342,7 +340,18 @@ pub(in super::super) async fn within(
         .chain(current)
         .map(|run| run.0)
         .collect();
-    let runs = store::run::read(tx, &run_ids).await?;
+    // While the features are held, neither dispatches nor runs change but by this transaction.
+    let (tasks, (dispatches, runs)) = match beside {
+        Some(mut beside) => {
+            let reading = dispatches_and_runs(&mut beside, &ids, &run_ids);
+            tokio::try_join!(store::task::lock(tx, &task_ids), reading)?
+        }
+        None => (
+            store::task::lock(tx, &task_ids).await?,
+            dispatches_and_runs(tx, &ids, &run_ids).await?,
+        ),
+    };
+    let mut dispatches: HashMap<DispatchId, Dispatch> = dispatches.into_iter().map(|d| (d.id, d)).collect();
     let integrating: Vec<Uuid> = named
         .iter()
         .filter(|d| matches!(d.kind, SessionKind::Integrate | SessionKind::Verify))
@@ -387,4 +396,13 @@ pub(in super::super) async fn within(
     }
     batch.write(tx, memory, signals).await?;
     Ok(fates)
+}
+
+async fn dispatches_and_runs(
+    conn: &mut PgConnection,
+    dispatches: &[Uuid],
+    runs: &[Uuid],
+) -> sqlx::Result<(Vec<Dispatch>, Vec<Run>)> {
+    let dispatches = store::dispatch::read(conn, dispatches).await?;
+    Ok((dispatches, store::run::read(conn, runs).await?))
 }

@@ -13,6 +13,7 @@ use super::moves::jitter;
 use super::settle::Memory;
 use crate::domain::retry;
 use crate::domain::run::Spent;
+use crate::domain::run_end;
 use crate::domain::states::{Outcome, TaskState};
 use crate::prompt::own_tasks;
 use crate::store;
@@ -105,15 +106,15 @@ impl Batch<'_> {
         if memory == Memory::Kept {
             capture::release(conn, &landed, released).await?;
         }
+        let mut freed = cascade::Freed::default();
         if !self.landed.is_empty() {
-            cascade::resolved(
-                conn,
-                &mut self.features,
-                std::mem::take(&mut self.landed),
-                signals,
-            )
-            .await?;
-            store::task::pass_models_on(conn, &landed).await?;
+            let tasks = std::mem::take(&mut self.landed);
+            let is_part = |id: &&TaskId| self.tasks.get(id).is_none_or(|task| task.parent.is_some());
+            let parts = tasks.iter().filter(is_part).copied().collect();
+            freed = cascade::freed(conn, &mut self.features, tasks, parts, signals).await?;
+            if freed.any {
+                store::task::pass_models_on(conn, &landed).await?;
+            }
         }
         // After what landed beside them, so that what that frees is held as well.
         let failed: Vec<_> = self
@@ -134,8 +135,24 @@ impl Batch<'_> {
         for feature in &self.failed_runs {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
-        finish::check(conn, &mut self.features, signals).await?;
+        if !(freed.any_queued && self.goes_on()) {
+            finish::check(conn, &mut self.features, signals).await?;
+        }
         cascade::save_features(conn, &self.features, signals).await
+    }
+
+    /// Whether it is known that the one run of this batch goes on, since it has queued something: most reports of a graph's tasks free
+    /// others.
+    fn goes_on(&self) -> bool {
+        let mut features = self.features.values();
+        let (Some(feature), None) = (features.next(), features.next()) else {
+            return false;
+        };
+        let run = feature.current_run.and_then(|run| self.runs.get(&run));
+        run.is_some_and(|run| {
+            let spent = self.spent.get(&run.id).copied().unwrap_or_default();
+            run_end::goes_on_queued(feature.state, feature.counts, &run.after(spent), run.now)
+        })
     }
 
     /// Those that conflicted twice in a row are queued by turns; their back-off holds all the same.

@@ -21,7 +21,7 @@ pub use failures::{
 pub use family::{
     ClosedParent, become_parent, depth, made_of_parts, open_leaves, reopen_parents, resolve_parents,
 };
-pub use new::{NewTask, insert};
+pub use new::{NewTask, insert, insert_begun};
 pub use row::{
     Moved, Task, explain, feature_of, hint_model, keys_beginning, lock, log, pass_models_on, pool_of, save,
     state_of,

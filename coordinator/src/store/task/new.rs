@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
+use crate::domain::run::RunSettings;
 use crate::domain::states::TaskState;
 
 /// What a new task is made of. Parents stand before their children.
@@ -50,13 +51,28 @@ impl NewTask {
 /// Rows of one insert; keeps statements and their memory bounded.
 const INSERT_ROWS: usize = 5_000;
 
-/// Inserts tasks and their edges (task, blocker).
+/// Inserts tasks and their edges (task, blocker), which nobody works on yet.
 pub async fn insert(
     conn: &mut PgConnection,
     feature: FeatureId,
     tasks: &[NewTask],
     edges: &[(TaskId, TaskId)],
 ) -> sqlx::Result<()> {
+    insert_begun(conn, feature, tasks, edges, None).await.map(drop)
+}
+
+/// The same for a feature that begins with this run: what waits for nothing enters the queue. Returns the pools that got work, one entry
+/// a task.
+pub async fn insert_begun(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    tasks: &[NewTask],
+    edges: &[(TaskId, TaskId)],
+    run: Option<&RunSettings>,
+) -> sqlx::Result<Vec<String>> {
+    let queued = tasks.iter().filter(|_| run.is_some());
+    let queued = queued.filter(|task| task.children == 0 && task.state() == TaskState::Pending);
+    let pools = queued.map(|task| task.pool.clone()).collect();
     for chunk in tasks.chunks(INSERT_ROWS) {
         let ids: Vec<Uuid> = chunk.iter().map(|task| task.id.0).collect();
         let next: Vec<Option<SessionKind>> = chunk
@@ -74,6 +90,13 @@ pub async fn insert(
                            $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[])
                  as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
                       start_commit, start_ref, role)
+             ), queued as (
+               insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
+               select t.id, $1, t.pool, t.next_kind, agent_needed(t.next_kind, t.agent, $23),
+                      case t.next_kind when 'git' then -2147483647 else greatest(t.priority, -2147483646) end
+               from unnest($2::uuid[], $4::task_state[], $5::session_kind[], $7::int[], $17::text[], $18::text[])
+                 as t(id, state, next_kind, priority, pool, agent)
+               where $22 and t.state = 'pending' and t.next_kind is not null
              )
              insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths)
              select t.task_id, t.key, t.title, t.description, t.pool, t.agent, t.model, t.operation,
@@ -111,6 +134,8 @@ pub async fn insert(
                 .iter()
                 .map(|task| Json(task.paths.clone()))
                 .collect::<Vec<_>>() as &[Json<Vec<String>>],
+            run.is_some(),
+            run.and_then(|run| run.agent.clone()),
         )
         .execute(&mut *conn)
         .await?;
@@ -126,5 +151,5 @@ pub async fn insert(
         .execute(&mut *conn)
         .await?;
     }
-    Ok(())
+    Ok(pools)
 }
