@@ -25,6 +25,7 @@ mod rehearsal;
 mod retries;
 mod reviewed;
 mod rules;
+mod runs;
 mod scene;
 mod shape;
 mod slots;
