@@ -15,9 +15,10 @@ use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres};
 use uuid::Uuid;
 
+use super::around::Others;
 use super::claim::Opened;
 use super::laid::Laid;
-use super::memory::{Before, Others, Remembered, remembers};
+use super::memory::{Before, Remembered, remembers};
 use super::order::{assignment, integrate_order, operation_order, session_order};
 use super::sent::Sent;
 use super::{Settings, distill, survey};

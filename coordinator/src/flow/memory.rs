@@ -11,7 +11,8 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Settings;
-use super::ask::{Asking, HERE, Recalled, THERE, join, recall};
+use super::around::{self, Around, JOURNAL_READ, Others};
+use super::ask::{Asking, Recalled};
 use super::attempts::attempts;
 use super::claim::Opened;
 use super::laid::Laid;
@@ -27,8 +28,7 @@ use crate::store::earlier::{Earlier, JournalEntry};
 use crate::store::memory::{Note, Own};
 use crate::store::recall::Indexed;
 
-/// Journal entries of this run that are read, and shown (SPEC 6.5).
-const JOURNAL_READ: i64 = 10;
+/// Journal entries of this run that are shown (SPEC 6.5).
 const JOURNAL_SHOWN: usize = 5;
 /// Entries that are left out and kept with their reason, of each kind.
 const KEPT_LEFT_OUT: usize = 5;
@@ -166,33 +166,6 @@ fn together<'a>(
     (kept, gone)
 }
 
-/// Further connections that are idle.
-pub(super) type Others<'c> = (Option<&'c mut PgConnection>, Option<&'c mut PgConnection>);
-
-/// Whose notes and journals are read.
-#[derive(Clone, Copy)]
-struct Around<'a> {
-    features: &'a [Uuid],
-    tasks: &'a [Uuid],
-    /// Tasks that others are near to.
-    placed: &'a [Uuid],
-}
-
-impl Around<'_> {
-    async fn read(self, conn: &mut PgConnection) -> sqlx::Result<(Vec<Note>, Vec<JournalEntry>)> {
-        let notes = self.notes(&mut *conn).await?;
-        Ok((notes, self.journal(conn).await?))
-    }
-
-    async fn notes(self, conn: &mut PgConnection) -> sqlx::Result<Vec<Note>> {
-        store::memory::notes(conn, self.features, self.tasks).await
-    }
-
-    async fn journal(self, conn: &mut PgConnection) -> sqlx::Result<Vec<JournalEntry>> {
-        store::earlier::journal(conn, self.features, self.placed, JOURNAL_READ, &[]).await
-    }
-}
-
 /// What was read before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Before<'a> {
@@ -257,39 +230,7 @@ impl Remembered {
             tasks: &task_ids,
             placed: &placed,
         };
-        let large = settings.tail.is_large();
-        let (recalled, (notes, mut journal)) = match others {
-            // Its kinds apart, each looks up how often words stand.
-            (Some(second), Some(third)) if !large => {
-                let recalled = recall(conn, asking, &EntryKind::ALL);
-                let (recalled, notes, journal) =
-                    tokio::try_join!(recalled, noted.notes(third), noted.journal(second))?;
-                (recalled, (notes, journal))
-            }
-            (Some(second), None) if !large => {
-                tokio::try_join!(recall(conn, asking, &EntryKind::ALL), noted.read(second))?
-            }
-            (Some(second), Some(third)) => {
-                let here = recall(conn, asking, &HERE);
-                let there = recall(second, asking, &THERE);
-                let (mut recalled, more, noted) = tokio::try_join!(here, there, noted.read(third))?;
-                join(&mut recalled, more);
-                (recalled, noted)
-            }
-            (Some(second), None) | (None, Some(second)) => {
-                let there = async {
-                    let recalled = recall(second, asking, &THERE).await?;
-                    sqlx::Result::Ok((recalled, noted.read(second).await?))
-                };
-                let (mut recalled, (more, noted)) = tokio::try_join!(recall(conn, asking, &HERE), there)?;
-                join(&mut recalled, more);
-                (recalled, noted)
-            }
-            (None, None) => (
-                recall(conn, asking, &EntryKind::ALL).await?,
-                noted.read(conn).await?,
-            ),
-        };
+        let (recalled, (notes, mut journal)) = around::read(conn, others, asking, noted).await?;
         let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
         let named: HashSet<Uuid> = recalled
             .values()

@@ -11,7 +11,7 @@
 //! | [`hold`] | tasks that change the same are kept apart, where the feature asks for it |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
-//! | `ask`, [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
+//! | `around`, `ask`, [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
 //! | [`meaning`], [`embed`], [`nearness`] | an outside model helps with that, where one is configured |
 //! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
@@ -81,6 +81,7 @@ pub mod submit;
 pub mod survey;
 pub mod upkeep;
 
+mod around;
 mod ask;
 mod attempts;
 mod deal;
