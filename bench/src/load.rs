@@ -5,6 +5,7 @@ use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
+use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
 use serde_json::json;
 use sqlx::PgPool;
@@ -111,7 +112,7 @@ pub async fn submit_on(
     };
     let (submitted, signals) = submit::submit(db, &submission).await?;
     bus.emit(signals).await;
-    ralph_coordinator::store::flush(db).await?;
+    store::flush(db).await?;
     match submitted {
         Submitted::Accepted { run: Some(_), .. } => Ok(()),
         other => bail!("the feature {name} was not accepted: {other:?}"),

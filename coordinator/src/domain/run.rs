@@ -128,9 +128,7 @@ impl Run {
         let elapsed_ms = i64::try_from(elapsed.whole_milliseconds()).unwrap_or(i64::MAX);
         elapsed_ms.saturating_sub(self.paused_ms)
     }
-}
 
-impl Run {
     /// The run once it has used this as well.
     #[must_use]
     pub fn after(&self, spent: Spent) -> Self {

@@ -8,7 +8,7 @@ use crate::domain::run::{Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
 use crate::domain::strategy::Strategy;
 
-/// Opens a run.
+/// Opens a run of a feature that stands. One that begins with its feature is written with it, see [`super::feature::insert`].
 pub async fn insert(
     conn: &mut PgConnection,
     id: RunId,
