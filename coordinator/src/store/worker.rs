@@ -124,7 +124,8 @@ pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
     }))
 }
 
-/// Makes an incarnation the holder of its name.
+/// Makes an incarnation the holder of its name. One that holds it says hello again when no answer came: what it was told since, to
+/// drain above all, stays.
 pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into workers
@@ -134,7 +135,8 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
          on conflict (name) do update
          set incarnation = $2, data_id = $3, pools = $4, agents = $5, slots = $6, free_slots = $6, version = $7,
              host = $8, pid = $9, accounts = $10, rules = $11, doors = case when workers.incarnation = $2 then workers.doors else '[]' end,
-             draining = false, drain_requested = false, seen_at = now(),
+             draining = workers.incarnation = $2 and workers.draining,
+             drain_requested = workers.incarnation = $2 and workers.drain_requested, seen_at = now(),
              started_at = case when workers.incarnation = $2 then workers.started_at else now() end",
         hello.worker,
         hello.incarnation.0,

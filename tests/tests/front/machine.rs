@@ -259,7 +259,12 @@ fn a_drained_worker_stays_away_until_the_next_up() {
     assert!(drained.status.success(), "{said}");
     until_blocking("the worker's end", || {
         assert!(up.try_wait().is_none(), "{}", up.output());
-        up.output().contains("worker-1 was drained")
+        let told = up.output();
+        let log = std::fs::read_to_string(machine.at("data/logs/worker-1.log"));
+        let ended = told.contains("worker-1 was drained");
+        ended
+            .then_some(())
+            .ok_or_else(|| format!("{told}\n{}", log.unwrap_or_default()))
     });
     assert!(
         !up.output().contains("starting worker-1 again"),

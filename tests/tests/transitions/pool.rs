@@ -5,8 +5,8 @@ use ralph_coordinator::flow::{claim, heartbeat, hello};
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::wire::{
     AgentRule, Assignment, ClaimAnswer, ClaimRequest, EndReason, Ended, Finished, Heartbeat, HeartbeatAnswer,
-    Hello, IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text, WRITES, Work,
-    WorkspaceOrder,
+    Hello, HelloAnswer, IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text,
+    WRITES, Work, WorkspaceOrder,
 };
 use ralph_tests::harness::World;
 
@@ -25,16 +25,24 @@ impl<'a> Pool<'a> {
 
     /// With these agents, and what they are taken for.
     pub async fn join_with(world: &'a World, agents: &[&str], rules: Vec<AgentRule>) -> Self {
-        let agents: Vec<String> = agents.iter().map(|&agent| agent.to_owned()).collect();
-        let incarnation = Incarnation::new();
+        let pool = Self {
+            world,
+            incarnation: Incarnation::new(),
+            open: agents.iter().map(|&agent| agent.to_owned()).collect(),
+        };
+        pool.say_hello(rules).await;
+        pool
+    }
+
+    pub async fn say_hello(&self, rules: Vec<AgentRule>) {
         let said = Hello {
             reads: READS.to_vec(),
             worker: "w".into(),
-            incarnation,
+            incarnation: self.incarnation,
             data_id: "d".into(),
             pools: vec!["default".into()],
             slots: 8,
-            agents: agents.clone(),
+            agents: self.open.clone(),
             accounts: Vec::new(),
             rules,
             spooled: vec![],
@@ -42,11 +50,17 @@ impl<'a> Pool<'a> {
             host: "h".into(),
             pid: 1,
         };
-        hello::hello(&world.db, &world.settings, &said).await.unwrap();
-        Self {
-            world,
-            incarnation,
-            open: agents,
+        let answer = hello::hello(&self.world.db, &self.world.settings, &said)
+            .await
+            .unwrap();
+        assert!(matches!(answer, HelloAnswer::Welcome { .. }), "{answer:?}");
+    }
+
+    /// Whether its heartbeat is answered that it is to drain.
+    pub async fn is_to_drain(&self) -> bool {
+        match self.beaten(&[], &[]).await {
+            HeartbeatAnswer::Renewed { drain, .. } => drain,
+            answer => panic!("{answer:?}"),
         }
     }
 

@@ -175,7 +175,7 @@ async fn ready<F: Future<Output = bool>>(child: &Child, answers: impl Fn() -> F)
     }
 }
 
-/// Tells what dies; it is started again by itself, but for a worker that somebody drained.
+/// Tells what dies, or did as soon as it was ready; it is started again by itself, but for a worker that somebody drained.
 async fn watch(running: &Running) {
     let mut watched = FuturesUnordered::new();
     let children = running.coordinator.iter().chain(&running.workers);
@@ -183,9 +183,8 @@ async fn watch(running: &Running) {
     let servers = running.servers.iter().flat_map(Servers::phases);
     let servers = servers.map(|(name, phases)| (name.to_owned(), phases));
     for (name, mut phases) in children.chain(servers) {
-        phases.mark_unchanged();
         watched.push(async move {
-            while phases.changed().await.is_ok() {
+            loop {
                 match &*phases.borrow_and_update() {
                     Phase::BackingOff { problem, .. } => {
                         tell(&format!("{problem}\nstarting {name} again"));
@@ -194,6 +193,9 @@ async fn watch(running: &Running) {
                         "{name} was drained and has ended; it comes back when `up` is started again"
                     )),
                     _ => {}
+                }
+                if phases.changed().await.is_err() {
+                    return;
                 }
             }
         });
