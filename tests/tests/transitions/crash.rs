@@ -76,13 +76,13 @@ enum Kept {
 async fn what_a_crash_took_back_is_done_again() {
     let world = World::start().await.unwrap();
     let scene = Scene::set(&world, ONE, &FeatureOptions::default()).await;
-    store::flush(&durable(&world).await).await.unwrap();
+    let mut db = durable(&world).await;
+    store::flush(&db).await.unwrap();
     // The session and its integration: the last two rounds bring one of them on each.
     for kept in [Kept::Nothing, Kept::Nothing, Kept::Claim, Kept::Report] {
         if scene.state(scene.tasks[0]).await == TaskState::Done {
             break;
         }
-        let db = durable(&world).await;
         let of = scene.claim().await;
         if kept == Kept::Claim {
             store::flush(&db).await.unwrap();
@@ -96,6 +96,9 @@ async fn what_a_crash_took_back_is_done_again() {
         // Its worker wasn't told that it is settled: it reports again, whatever stands of it.
         scene.done(&of).await;
         scene.holds().await;
+        // Now it is told, and never reports it again.
+        db = durable(&world).await;
+        store::flush(&db).await.unwrap();
     }
     assert_eq!(scene.state(scene.tasks[0]).await, TaskState::Done);
     let landed: i64 = sqlx::query_scalar("select count(*) from integrations where state = 'merged'")
