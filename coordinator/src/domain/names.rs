@@ -24,12 +24,30 @@ pub fn branch(feature: &str) -> String {
     format!("ralph/{feature}")
 }
 
-/// Why a feature can't have a branch on which another one of its repository lands, and what to do.
-pub fn branch_taken(branch: &str, owner: &str) -> String {
+/// The names that git can't keep a branch of beside this one, since it would be in a folder that is a file: `a` and `a/b` of `a/b/c`,
+/// the shortest first.
+pub fn above(branch: &str) -> impl Iterator<Item = &str> {
+    branch.match_indices('/').map(|(at, _)| &branch[..at])
+}
+
+/// Why a feature can't have a branch on which another one of its repository lands, or beside which git can't keep it, and what to do.
+pub fn branch_taken(branch: &str, stands: &str, owner: &str) -> String {
+    if branch != stands {
+        return format!(
+            "{}, on which the feature `{owner}` lands; choose another with --branch, or, where nobody needs `{owner}`, delete it \
+             with `feature delete {owner}`",
+            branch_beside(branch, stands)
+        );
+    }
     format!(
         "the branch `{branch}` is the one on which the feature `{owner}` lands; choose another with --branch, add tasks to \
          `{owner}` with `task create TITLE --feature {owner}`, or, where nobody needs `{owner}`, delete it with `feature delete {owner}`"
     )
+}
+
+/// That git can't keep these two branches: the name of one is the beginning of the other's.
+pub fn branch_beside(branch: &str, stands: &str) -> String {
+    format!("git can't keep a branch `{branch}` beside the branch `{stands}`")
 }
 
 /// Whether a feature may have this name.
@@ -137,6 +155,14 @@ fn slug(title: &str, keeps: impl Fn(char) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_branch_stands_below_the_beginnings_of_its_name() {
+        let above = |branch| above(branch).collect::<Vec<_>>();
+        assert_eq!(above("main"), Vec::<&str>::new());
+        assert_eq!(above("ralph/a"), ["ralph"]);
+        assert_eq!(above("a/b/c"), ["a", "a/b"]);
+    }
 
     #[test]
     fn names_are_safe_in_a_ref() {

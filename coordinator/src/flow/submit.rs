@@ -75,7 +75,7 @@ pub enum Submitted {
     },
     /// The repository has a feature of that name.
     NameTaken,
-    /// Another feature of the repository lands on the branch; says which, and what to do.
+    /// Another feature of the repository lands on the branch, or on one that can't stand beside it; says which, and what to do.
     BranchTaken(String),
 }
 
@@ -96,10 +96,10 @@ pub(super) async fn within(
 ) -> sqlx::Result<Submitted> {
     let new = &submission.feature;
     if let Some(branch) = &new.branch
-        && let Some(by) = store::branch::owner(tx, &new.repo_id, branch).await?
-        && by != new.name
+        && let Some(owned) = store::branch::owner(tx, &new.repo_id, branch, &new.name).await?
     {
-        return Ok(Submitted::BranchTaken(names::branch_taken(branch, &by)));
+        let why = names::branch_taken(branch, &owned.branch, &owned.feature);
+        return Ok(Submitted::BranchTaken(why));
     }
     let feature = submission.feature.id;
     let (mut tasks, mut edges) = rows(&submission.graph, &submission.defaults);

@@ -3,21 +3,50 @@
 
 use sqlx::PgConnection;
 
-/// The name of the feature that this branch of the repository belongs to, if there is one, whatever became of it. Who asks for the same
-/// branch after that waits until the caller's transaction ends.
-pub async fn owner(conn: &mut PgConnection, repo_id: &str, branch: &str) -> sqlx::Result<Option<String>> {
-    // By statements of their own: one that waits for the lock doesn't see what was committed meanwhile.
+use crate::domain::names;
+
+/// A branch that a feature has already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// The feature's name.
+    pub feature: String,
+    /// Its branch.
+    pub branch: String,
+}
+
+/// Which other feature of the repository than `feature` keeps it from landing on this branch, whatever became of it: its branch is the
+/// same, or git can't keep the two side by side. Who asks for such a branch after that waits until the caller's transaction ends.
+pub async fn owner(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    branch: &str,
+    feature: &str,
+) -> sqlx::Result<Option<Owned>> {
+    // By a statement of its own: one that waits for a lock doesn't see what was committed meanwhile. All lock from the first part of
+    // the name on; what is above a branch is shared by all that are in it.
+    let above: Vec<&str> = names::above(branch).collect();
     sqlx::query!(
-        "select pg_advisory_xact_lock(hashtextextended('branch:' || $1::text || ' ' || $2::text, 0))",
+        "select case when branch = $2
+                    then pg_advisory_xact_lock(hashtextextended('branch:' || branch || ' ' || $3::text, 0))
+                    else pg_advisory_xact_lock_shared(hashtextextended('branch:' || branch || ' ' || $3::text, 0)) end
+         from unnest($1::text[] || $2::text) as branch",
+        &above as &[&str],
         branch,
         repo_id,
     )
     .execute(&mut *conn)
     .await?;
-    sqlx::query_scalar!(
-        "select name from features where repo_id = $1 and branch = $2 order by id limit 1",
+    sqlx::query_as!(
+        Owned,
+        r#"select name as feature, branch as "branch!"
+           from features
+           where repo_id = $1 and name <> $3
+             and (branch = $2 or starts_with(branch, $2 || '/') or starts_with($2, branch || '/'))
+           order by branch <> $2, id
+           limit 1"#,
         repo_id,
         branch,
+        feature,
     )
     .fetch_optional(conn)
     .await

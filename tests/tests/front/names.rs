@@ -298,6 +298,25 @@ async fn a_branch_belongs_to_one_feature_of_its_repository() {
             assert!(told.contains(&words), "no {words} in: {told}");
         }
     }
+    // Nor can git keep a branch in a folder that would be a file.
+    assert_eq!(lands_on(&api, "deep", "team/ui/colours").await.0, 201);
+    assert_eq!(lands_on(&api, "beside", "team/ui/colour").await.0, 201);
+    for (branch, stands, owner) in [
+        ("team", "team/ui/colours", "deep"),
+        ("team/ui", "team/ui/colours", "deep"),
+        ("team/ui/colours/dark", "team/ui/colours", "deep"),
+        ("ralph/first/more", "ralph/first", "first"),
+    ] {
+        let (status, told) = lands_on(&api, "fifth", branch).await;
+        assert_eq!(status, 409, "{branch}: {told}");
+        for words in [
+            format!("a branch `{branch}` beside the branch `{stands}`"),
+            format!("the feature `{owner}` lands"),
+            format!("`feature delete {owner}`"),
+        ] {
+            assert!(told.contains(&words), "no {words} in: {told}");
+        }
+    }
     // As its name, it is free when the feature is deleted.
     let here = clone(&world, "ours", "git@github.com:team/ours.git");
     said(&api, &here, "feature delete second --yes");
@@ -332,6 +351,13 @@ async fn a_further_work_tree_is_the_same_repository() {
         let made: Value = serde_json::from_str(&made).unwrap();
         let identity = at(identity).display().to_string();
         assert_eq!(made["feature"]["repo_id"], *identity);
+        // The tree may be gone before the work is done.
+        let address: String = sqlx::query_scalar("select repo_address from features where name = $1")
+            .bind(tree)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+        assert_eq!(address, at(main).display().to_string());
         refused(&api, &at(tree), &create(tree), &["stands already"]);
         // Once the branch is there, it is told from one that is nobody's.
         git(&at(main), &format!("branch ralph/{tree}"));
@@ -344,6 +370,41 @@ async fn a_further_work_tree_is_the_same_repository() {
             &[&owned, &format!("feature delete {tree}")],
         );
     }
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_leaves_no_place_for_a_features_own_is_told_before_anything_is_sent() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let here = clone(&world, "here", "git@github.com:team/here.git");
+    std::fs::write(here.join("tasks.yaml"), "- {key: a, title: A}\n").unwrap();
+    let create = "feature create f --repo . --tasks tasks.yaml";
+    for line in ["add -A", "commit -q -m begin", "branch ralph"] {
+        git(&here, line);
+    }
+    refused(
+        &api,
+        &here,
+        create,
+        &[
+            "a branch `ralph/f` beside the branch `ralph`",
+            "no feature's",
+            "--branch",
+            "rename",
+        ],
+    );
+    git(&here, "branch -D -q ralph");
+    git(&here, "branch ralph/f/old");
+    refused(
+        &api,
+        &here,
+        create,
+        &["a branch `ralph/f` beside the branch `ralph/f/old`"],
+    );
+    git(&here, "branch -m ralph/f/old ralph/f-old");
+    said(&api, &here, create);
     api.stop().await;
     world.stop().await;
 }

@@ -205,8 +205,8 @@ async fn two_who_submit_at_once_do_not_get_the_same_branch() {
     };
     // The first one has looked, and isn't committed yet.
     let mut first = world.db.begin().await.unwrap();
-    let owner = store::branch::owner(&mut first, "r", "shared").await.unwrap();
-    assert_eq!(owner, None);
+    let owner = store::branch::owner(&mut first, "r", "shared", "one").await;
+    assert_eq!(owner.unwrap(), None);
     let new = submission("one").feature;
     let stored = store::feature::insert(&mut first, &new, &Locked::inserted(&new), None).await;
     assert!(stored.unwrap());

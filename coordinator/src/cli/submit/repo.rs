@@ -106,9 +106,9 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
         (None, feature) => Some(names::branch(feature)),
     };
     if let Some(branch) = &branch
-        && found.branch_exists(branch).await?
+        && let Some(stands) = found.in_the_way(branch).await?
     {
-        return Err(taken(client, feature, branch, &found).await);
+        return Err(taken(client, feature, branch, &stands, &found).await);
     }
     Ok(Some(RepoRef {
         address: found.address,
@@ -170,28 +170,48 @@ struct Found {
 }
 
 impl Found {
-    async fn branch_exists(&self, branch: &str) -> anyhow::Result<bool> {
-        let pattern = format!("refs/heads/{branch}");
-        let refs = git(None, &["ls-remote", "--", &self.address, &pattern]).await?;
-        Ok(refs
+    /// A branch that is there already: this one, else one that git can't keep beside it.
+    async fn in_the_way(&self, branch: &str) -> anyhow::Result<Option<String>> {
+        let above = names::above(branch).map(|above| format!("refs/heads/{above}"));
+        let below = format!("{branch}/");
+        let patterns = above.chain([format!("refs/heads/{branch}"), format!("refs/heads/{below}*")]);
+        let patterns: Vec<String> = patterns.collect();
+        let mut args = vec!["ls-remote", "--", &self.address];
+        args.extend(patterns.iter().map(String::as_str));
+        let refs = git(None, &args).await?;
+        let mut standing: Vec<&str> = refs
             .lines()
-            .any(|line| line.split('\t').nth(1) == Some(pattern.as_str())))
+            .filter_map(|line| line.split('\t').nth(1)?.strip_prefix("refs/heads/"))
+            .filter(|name| {
+                *name == branch
+                    || name.starts_with(&below)
+                    || names::above(branch).any(|above| above == *name)
+            })
+            .collect();
+        standing.sort_by_key(|name| *name != branch);
+        Ok(standing.first().map(|name| (*name).to_owned()))
     }
 }
 
-async fn taken(client: &Client, feature: &str, branch: &str, found: &Found) -> anyhow::Error {
+/// Why the feature can't have this branch, while `stands` is there.
+async fn taken(client: &Client, feature: &str, branch: &str, stands: &str, found: &Found) -> anyhow::Error {
     let path = format!("/features/{}?repo={}", escape(feature), escape(&found.id));
-    let stands: anyhow::Result<FeatureView> = client.get(&path).await;
-    let problem = match stands {
-        Ok(stands) if stands.repo_id == found.id && stands.branch.as_deref() == Some(branch) => format!(
+    let same: anyhow::Result<FeatureView> = client.get(&path).await;
+    let problem = match same {
+        Ok(same) if same.repo_id == found.id && same.branch.as_deref() == Some(branch) => format!(
             "the feature `{feature}` stands already ({}); look at it with `ralph-coordinator feature show {feature}`, or choose \
              another name",
-            stands.id
+            same.id
         ),
         // Whatever else goes wrong here, the branch is there.
         Err(error) if error.downcast_ref::<ApiError>().is_none() => return error,
-        Ok(_) | Err(_) => match owner(client, branch, &found.id).await {
-            Ok(Some(owner)) => names::branch_taken(branch, &owner),
+        Ok(_) | Err(_) => match owner(client, stands, &found.id).await {
+            Ok(Some(owner)) => names::branch_taken(branch, stands, &owner),
+            Ok(None) if stands != branch => format!(
+                "{}, which stands in {} and is no feature's; choose another branch with --branch, or rename that one",
+                names::branch_beside(branch, stands),
+                found.address
+            ),
             Ok(None) => format!(
                 "the branch `{branch}` exists in {} already and is no feature's; choose another name, or another branch with \
                  --branch, or, where nobody needs what is on it, delete it",
@@ -243,10 +263,16 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found>
     )
     .await
     .map_err(|_| unknown_base(&base_ref, &shown.to_string()))?;
-    let address = top
-        .to_str()
-        .with_context(|| format!("the path {shown} is not UTF-8; give the repository's address with --repo"))?
-        .to_owned();
+    // A further work tree may be gone before the work is done, what it belongs to stays.
+    let address = match main_of(&top).await {
+        Some(main) => main,
+        None => top
+            .to_str()
+            .with_context(|| {
+                format!("the path {shown} is not UTF-8; give the repository's address with --repo")
+            })?
+            .to_owned(),
+    };
     let id = identity_at(&top, &address).await;
     Ok(Found {
         id,
