@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `world` | the servers of one test, and everything that it starts on them |
 //! | `options` | how workers are started and features submitted |
+//! | `data_folder` | where the servers keep their data |
 //! | `process` | processes that are gone when the test lets go of them |
 //! | `repository` | a git repository that a feature works on |
 //! | `servers` | faults of the servers |
@@ -14,6 +15,7 @@
 //! | `verdict` | what must hold of a feature whatever happened |
 //! | `waits` | what a test waits for |
 
+mod data_folder;
 mod options;
 mod process;
 mod repository;

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::data_folder;
 use super::options::{Fault, FeatureOptions, WorkerOptions};
 use super::process::{self, Spawned};
 use super::repository::Repository;
@@ -30,7 +31,6 @@ use super::template;
 /// The servers of one test, with everything that it starts on them.
 #[derive(Debug)]
 pub struct World {
-    dir: TempDir,
     data: DataDir,
     /// The database server.
     pub postgres: Option<Postgres>,
@@ -44,6 +44,9 @@ pub struct World {
     pub settings: Settings,
     coordinators: Vec<(CancellationToken, JoinHandle<()>)>,
     waiting: Vec<Arc<Waiting>>,
+    dir: TempDir,
+    /// What the servers' data is in, if that isn't `dir`. The folders go last: once nobody writes into them.
+    _memory: Option<TempDir>,
 }
 
 /// A program of this workspace, built beside the running test.
@@ -91,11 +94,14 @@ impl World {
     pub async fn start_with(settings: Settings) -> anyhow::Result<Self> {
         // Of the coordinators in this process; shown when the test fails.
         logging::init("warn,ralph_coordinator=info", LogFormat::Text);
+        let keep = std::env::var_os("RALPH_TEST_KEEP").is_some();
         let mut dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
-        dir.disable_cleanup(std::env::var_os("RALPH_TEST_KEEP").is_some());
+        dir.disable_cleanup(keep);
         make_traversable(dir.path())?;
         std::fs::create_dir(dir.path().join("effects"))?;
-        let data = DataDir::open(&dir.path().join("data"))?;
+        let memory = if keep { None } else { data_folder::in_memory()? };
+        let servers = memory.as_ref().map_or(dir.path(), TempDir::path);
+        let data = DataDir::open(&servers.join("data"))?;
         let places = Places::from_env();
         template::lay(&data, &places).await?;
         let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
@@ -104,7 +110,6 @@ impl World {
         store::migrate(&db).await?;
         let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default()).await?;
         Ok(Self {
-            dir,
             data,
             postgres: Some(postgres),
             nats: Some(nats),
@@ -113,6 +118,8 @@ impl World {
             settings,
             coordinators: Vec::new(),
             waiting: Vec::new(),
+            dir,
+            _memory: memory,
         })
     }
 
