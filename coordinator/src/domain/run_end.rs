@@ -12,7 +12,7 @@ use super::states::{FeatureState, RunOutcome, TaskState};
 pub struct Facts<'a> {
     pub state: FeatureState,
     pub counts: Counts,
-    /// Whether a dispatch is live.
+    /// Whether a dispatch is live. While one is, nothing of what follows matters.
     pub live: bool,
     /// Whether anything waits in the queue, its time come or not.
     pub queued: bool,
@@ -285,5 +285,34 @@ mod tests {
             |run| run.started_at -= Duration::seconds(31),
             Some(RunOutcome::LimitReached),
         );
+    }
+
+    #[test]
+    fn while_a_dispatch_is_live_nothing_else_that_is_under_way_matters() {
+        let spent = Run {
+            cost_usd: 2.0,
+            ..run()
+        };
+        for run in [run(), spent] {
+            for open in [0, 1] {
+                let mut counts = Counts::default();
+                counts.add(TaskState::Done, 1);
+                counts.add(TaskState::Pending, open);
+                let decided = (0..8).map(|bits| {
+                    decide(&Facts {
+                        state: FeatureState::Running,
+                        counts,
+                        live: true,
+                        queued: bits & 1 != 0,
+                        following_up: bits & 2 != 0,
+                        integrating: bits & 4 != 0,
+                        run: &run,
+                        now: OffsetDateTime::UNIX_EPOCH,
+                    })
+                });
+                let decided: Vec<Decision> = decided.collect();
+                assert!(decided.windows(2).all(|pair| pair[0] == pair[1]), "{decided:?}");
+            }
+        }
     }
 }

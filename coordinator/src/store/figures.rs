@@ -37,19 +37,7 @@ pub struct Load {
 pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
     sqlx::query_as!(
         Load,
-        r#"with recursive pairs as (
-             (select pool, agent from ready_tasks order by pool, agent limit 1)
-             union all
-             select next.pool, next.agent
-             from pairs
-             cross join lateral (
-               select pool, agent
-               from ready_tasks
-               where (pool, agent) > (pairs.pool, pairs.agent)
-               order by pool, agent
-               limit 1
-             ) next
-           ), live as materialized (
+        r#"with recursive live as materialized (
              select d.feature_id, x.pool, count(*) as sessions, count(*) filter (where d.kind <> 'integrate') as running
              from dispatches d
              cross join lateral (select pool from task_texts where task_id = d.task_id limit 1) x
@@ -63,10 +51,27 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
              left join live on live.feature_id = f.id
              where f.state = 'running'
              group by f.id
+           ), pairs as (
+             -- From one pool and agent of a feature to its next: no entry of the queue is read twice.
+             select f.id as feature_id, first.pool, first.agent
+             from with_room f
+             cross join lateral (
+               select pool, agent from ready_tasks where feature_id = f.id order by pool, agent limit 1
+             ) first
+             union all
+             select p.feature_id, next.pool, next.agent
+             from pairs p
+             cross join lateral (
+               select pool, agent
+               from ready_tasks
+               where feature_id = p.feature_id and (pool, agent) > (p.pool, p.agent)
+               order by pool, agent
+               limit 1
+             ) next
            ), next as (
              select p.pool, least(sum(q.begins), greatest(f.room, 0)) + sum(q.follows) as startable, max(q.waits) as waits
              from with_room f
-             cross join pairs p
+             join pairs p on p.feature_id = f.id
              cross join lateral (
                select count(*) filter (where b.priority > -2147483647) as begins,
                       count(*) filter (where b.priority <= -2147483647) as follows,

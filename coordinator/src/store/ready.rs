@@ -402,76 +402,59 @@ pub struct Queued {
     pub tasks: i64,
 }
 
-/// What is ready, by pool, agent and kind, counted no further than `window` for each pool and agent. It costs a few look-ups for each of these pairs, however
-/// many tasks there are.
-pub async fn queued(conn: &mut PgConnection, window: i64) -> sqlx::Result<Vec<Queued>> {
-    sqlx::query_as!(
-        Queued,
-        r#"with recursive pairs as (
-             (select pool, agent from ready_tasks order by pool, agent limit 1)
-             union all
-             select next.pool, next.agent
-             from pairs
-             cross join lateral (
-               select pool, agent
-               from ready_tasks
-               where (pool, agent) > (pairs.pool, pairs.agent)
-               order by pool, agent
-               limit 1
-             ) next
-           )
-           select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: SessionKind", q.n as "tasks!"
-           from pairs p
-           cross join lateral (
-             select kind, count(*) as n
-             from (select kind
-                   from ready_tasks
-                   where pool = p.pool and agent = p.agent and not_before <= now()
-                   order by feature_id, priority, task_id
-                   limit $1) as bounded
-             group by kind
-           ) q
-           order by p.pool, p.agent, q.kind"#,
-        window,
-    )
-    .fetch_all(conn)
-    .await
-}
-
-/// What of a feature is queued, in the same way; whether its time has come or not, for a closed door makes it wait as well.
-pub async fn queued_of(
+/// What is queued, by pool, agent and kind, counted no further than `window` for each pool and agent: of one feature whether its time has
+/// come or not, for a closed door makes it wait as well; of all together what is ready. It costs a few look-ups for each feature, pool
+/// and agent, however many tasks there are.
+pub async fn queued(
     conn: &mut PgConnection,
-    feature: FeatureId,
+    feature: Option<FeatureId>,
     window: i64,
 ) -> sqlx::Result<Vec<Queued>> {
     sqlx::query_as!(
         Queued,
-        r#"with recursive pairs as (
-             (select pool, agent from ready_tasks order by pool, agent limit 1)
+        r#"with recursive asked as materialized (
+             select id from features where state = 'running' and $1::uuid is null
              union all
-             select next.pool, next.agent
-             from pairs
+             select $1 where $1 is not null
+           ), pairs as (
+             select f.id as feature_id, first.pool, first.agent
+             from asked f
+             cross join lateral (
+               select pool, agent from ready_tasks where feature_id = f.id order by pool, agent limit 1
+             ) first
+             union all
+             select p.feature_id, next.pool, next.agent
+             from pairs p
              cross join lateral (
                select pool, agent
                from ready_tasks
-               where (pool, agent) > (pairs.pool, pairs.agent)
+               where feature_id = p.feature_id and (pool, agent) > (p.pool, p.agent)
                order by pool, agent
                limit 1
              ) next
            )
            select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: SessionKind", q.n as "tasks!"
-           from pairs p
+           from (select distinct pool, agent from pairs) p
            cross join lateral (
              select kind, count(*) as n
-             from (select kind
-                   from ready_tasks
-                   where pool = p.pool and agent = p.agent and feature_id = $1
-                   order by priority, task_id
-                   limit $2) as bounded
+             from (
+               select one.kind
+               from pairs f
+               cross join lateral (
+                 select kind
+                 from ready_tasks
+                 where feature_id = f.feature_id and pool = f.pool and agent = f.agent
+                   and ($1 is not null or not_before <= now())
+                 order by priority, task_id
+                 limit $2
+               ) one
+               where f.pool = p.pool and f.agent = p.agent
+               limit $2
+             ) bounded
              group by kind
            ) q
            order by p.pool, p.agent, q.kind"#,
-        feature.0,
+        feature.map(|feature| feature.0),
         window,
     )
     .fetch_all(conn)
@@ -500,7 +483,7 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
 }
 
 /// What of a feature is under way or waits its turn; what is held by the paths that it changes, or because it conflicted twice, counts as
-/// queued.
+/// queued. While a dispatch is live nothing else is looked for: the rest reads `false`.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct UnderWay {
@@ -517,9 +500,8 @@ pub async fn under_way(
     features: &[Uuid],
 ) -> sqlx::Result<HashMap<FeatureId, UnderWay>> {
     let rows = sqlx::query!(
-        r#"select f.id as "id!",
-                  coalesce((select true from dispatches d where d.feature_id = f.id and d.state = 'live' limit 1), false) as "live!",
-                  coalesce(
+        r#"select f.id as "id!", live as "live!",
+                  not live and coalesce(
                     (select true from ready_tasks q where q.feature_id = f.id limit 1),
                     (select true from path_holds h join tasks t on t.id = h.task_id
                      where h.feature_id = f.id and h.released_at is null and t.state = 'pending'
@@ -530,12 +512,22 @@ pub async fn under_way(
                      limit 1),
                     false
                   ) as "queued!",
-                  coalesce((select true from ready_tasks q where q.feature_id = f.id and q.priority <= -2147483647 limit 1), false)
-                    as "following_up!",
-                  coalesce((select true from integrations i
-                            where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
-                            limit 1), false) as "integrating!"
-           from unnest($1::uuid[]) as f(id)"#,
+                  not live and coalesce(
+                    (select true from ready_tasks q where q.feature_id = f.id and q.priority <= -2147483647 limit 1),
+                    false
+                  ) as "following_up!",
+                  not live and coalesce(
+                    (select true from integrations i
+                     where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+                     limit 1),
+                    false
+                  ) as "integrating!"
+           from unnest($1::uuid[]) as f(id)
+           cross join lateral (
+             select coalesce((select true from dispatches d where d.feature_id = f.id and d.state = 'live' limit 1), false) as live
+             -- Looked for once.
+             offset 0
+           ) l"#,
         features,
     )
     .fetch_all(conn)

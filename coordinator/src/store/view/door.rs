@@ -263,7 +263,7 @@ pub(super) async fn waiting_of(
     feature: FeatureId,
     lease_ms: i64,
 ) -> sqlx::Result<Vec<WaitingView>> {
-    let queued = store::ready::queued_of(conn, feature, COUNTED).await?;
+    let queued = store::ready::queued(conn, Some(feature), COUNTED).await?;
     if queued.is_empty() {
         return Ok(Vec::new());
     }

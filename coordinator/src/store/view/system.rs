@@ -184,7 +184,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
         pools.insert(pool, Pool { slots, ready: 0 });
     }
-    let queued = store::ready::queued(conn, DEPTH_COUNTED).await?;
+    let queued = store::ready::queued(conn, None, DEPTH_COUNTED).await?;
     for one in &queued {
         // A pool that nobody serves has a backlog as well.
         let pool: &mut Pool = pools.entry(one.pool.clone()).or_default();
