@@ -35,6 +35,20 @@ impl Api {
         Ok(body.to_owned())
     }
 
+    /// The same API, asked with another token, which is made.
+    ///
+    /// # Errors
+    /// When the coordinator refuses, or the connection breaks.
+    pub async fn with_new_token(&self, name: &str) -> anyhow::Result<Self> {
+        let body = serde_json::json!({"name": name, "role": "read"}).to_string();
+        let made: serde_json::Value = serde_json::from_str(&self.ask("POST", "/tokens", &body).await?)?;
+        let token = made["token"].as_str().context("an answer without a token")?;
+        Ok(Self {
+            token: token.to_owned(),
+            ..self.clone()
+        })
+    }
+
     /// Opens a stream of events.
     ///
     /// # Errors
