@@ -12,7 +12,7 @@ use super::states::{FeatureState, RunOutcome, TaskState};
 pub struct Facts<'a> {
     pub state: FeatureState,
     pub counts: Counts,
-    /// Whether a dispatch is live. While one is, nothing of what follows matters.
+    /// Whether a dispatch is live. While one is, `queued`, `following_up` and `integrating` don't matter.
     pub live: bool,
     /// Whether anything waits in the queue, its time come or not.
     pub queued: bool,

@@ -402,9 +402,9 @@ pub struct Queued {
     pub tasks: i64,
 }
 
-/// What is queued, by pool, agent and kind, counted no further than `window` for each pool and agent: of one feature whether its time has
-/// come or not, for a closed door makes it wait as well; of all together what is ready. It costs a few look-ups for each feature, pool
-/// and agent, however many tasks there are.
+/// What is queued, by pool, agent and kind, counted no further than `window` for each pool and agent. Of one `feature` it is all that is
+/// queued, its time come or not, for a closed door makes it wait as well; without one, what is ready of all that run. It costs a few
+/// look-ups for each feature, pool and agent, however many tasks there are.
 pub async fn queued(
     conn: &mut PgConnection,
     feature: Option<FeatureId>,
