@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`address`] | what of a repository's address may be shown |
+//! | [`at_length`] | how work that takes long lets others go on |
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
 //! | [`confirmed`] | whether a person stands behind a configuration that was found |
@@ -18,6 +19,7 @@
 //! | [`logging`] | how every binary sets up its log |
 
 pub mod address;
+pub mod at_length;
 pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
+use ralph_shared::at_length::by_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
@@ -519,7 +520,8 @@ fn commit_message(assignment: &Assignment, said: &Finished) -> CommitMessage {
         task_id: &short,
         model_tiers: &[],
     };
-    let journal = sigil::parse(text, &context).journal.unwrap_or_default();
+    let sigils = by_length(text.len(), || sigil::parse(text, &context));
+    let journal = sigils.journal.unwrap_or_default();
     CommitMessage {
         subject: format!("{} (attempt {})", assignment.task_title, assignment.attempt),
         body: journal.chars().take(4_000).collect(),

@@ -9,8 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{Flock, FlockArg};
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::Assignment;
+use serde::Serialize;
 use uuid::Uuid;
 
 /// A file that is as old as its life's last heartbeat.
@@ -92,7 +94,7 @@ impl Home {
     /// # Errors
     /// When the note can't be written; the dispatch must not run then.
     pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
-        write_atomically(&self.live(assignment.dispatch), &serde_json::to_vec(assignment)?)
+        write_json(&self.live(assignment.dispatch), assignment)
     }
 
     /// Notes that this life goes on, so that the next one can tell how long what it leaves had run.
@@ -199,6 +201,14 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
         .mode(0o700)
         .create(dir)
         .with_context(|| format!("failed to make the folder {}", dir.display()))
+}
+
+/// Writes a document as [`write_atomically`] does. A report may hold megabytes, and a disk be slow: others go on meanwhile.
+///
+/// # Errors
+/// When the disk is full or the folder can't be written.
+pub fn write_json(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
+    at_length(|| write_atomically(path, &serde_json::to_vec(document)?))
 }
 
 /// Writes a file so that it is there whole or not at all, also after a crash of the machine.

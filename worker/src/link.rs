@@ -11,6 +11,7 @@ use async_nats::jetstream::{self};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use ralph_shared::at_length::by_length;
 use ralph_shared::broker;
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
@@ -240,10 +241,10 @@ impl Link {
     /// # Errors
     /// When the coordinator doesn't take a part.
     pub async fn put_text(&self, text: String) -> anyhow::Result<Text> {
-        if json_bytes(&text) <= INLINE_BYTES {
+        if by_length(text.len(), || json_bytes(&text)) <= INLINE_BYTES {
             return Ok(Text::Inline(text));
         }
-        let sha256 = sha256_hex(text.as_bytes());
+        let sha256 = by_length(text.len(), || sha256_hex(text.as_bytes()));
         for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
             let request = BlobRequest::Put {
                 sha256: sha256.clone(),
@@ -286,7 +287,7 @@ impl Link {
                 other => bail!("part {index} of a text was not given: {other:?}"),
             }
         }
-        let actual = sha256_hex(&whole);
+        let actual = by_length(whole.len(), || sha256_hex(&whole));
         if actual != *sha256 {
             bail!(TextError::WrongHash {
                 sha256: sha256.clone(),

@@ -5,6 +5,7 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use ralph_shared::at_length::{at_length, by_length};
 use ralph_shared::ids::Incarnation;
 use ralph_shared::wire::{
     Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, Report, SessionReport, Stray, Text,
@@ -27,7 +28,8 @@ const NAME_BYTES: usize = 1_000;
 /// # Errors
 /// When it can't be read, or a part of its text not be put.
 pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
-    let mut report: Report = match serde_json::from_slice(spooled) {
+    let read = by_length(spooled.len(), || serde_json::from_slice(spooled));
+    let mut report: Report = match read {
         Ok(report) => report,
         // Another release spooled it: whoever reads it judges it. Kept here it would hold its task as long as this worker lives.
         Err(_) if spooled.len() <= life.link.most_bytes() => {
@@ -182,7 +184,11 @@ fn said(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
 }
 
 /// Takes secrets out of what ended.
-pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
+pub fn redacted(redactor: &Redactor, finished: Finished) -> Finished {
+    at_length(|| without_secrets(redactor, finished))
+}
+
+fn without_secrets(redactor: &Redactor, mut finished: Finished) -> Finished {
     match &mut finished {
         Finished::Session(session) => {
             if let Ended::Workspace { message, .. }

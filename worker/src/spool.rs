@@ -11,7 +11,7 @@ use bytes::Bytes;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Report, Settlement};
 
-use crate::home::write_atomically;
+use crate::home::write_json;
 
 /// The pause between publications grows up to so many times its first length.
 const LONGEST: u32 = 16;
@@ -84,7 +84,7 @@ impl Spool {
     /// # Errors
     /// When the disk doesn't take it. It is held in memory by the caller then.
     pub fn put(&self, report: &Report) -> anyhow::Result<()> {
-        write_atomically(&self.path(report.dispatch), &serde_json::to_vec(report)?)?;
+        write_json(&self.path(report.dispatch), report)?;
         self.waiting().insert(report.dispatch, Publications::default());
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! Nothing is stored; what counts is the report. And before a session begins, what its worker found in the commit that it starts
 //! from may change its prompt.
 
+use ralph_shared::at_length::by_length;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Verdict};
 use ralph_shared::wire::{CheckRequest, Survey, Text, Work};
@@ -73,7 +74,7 @@ pub async fn check(
         task_id: &short,
         model_tiers: &tiers,
     };
-    let sigils = sigil::parse(text, &context);
+    let sigils = by_length(text.len(), || sigil::parse(text, &context));
     let verdict = sigils.verdict(kind);
     let problem = match (&sigils.task_graph, verdict) {
         (_, Verdict::Done | Verdict::Failed) => None,

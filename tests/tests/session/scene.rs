@@ -176,6 +176,18 @@ impl Running {
             .await;
     }
 
+    /// Until the session ends: most entries of the transcript that came between two turns that others had on the session's thread.
+    pub async fn most_at_once(&mut self) -> usize {
+        let mut most = 0;
+        while !self.session.is_finished() {
+            let came = self.receiver.take();
+            most = most.max(came.len());
+            self.entries.extend(came);
+            tokio::task::yield_now().await;
+        }
+        most
+    }
+
     /// What the agent said so far, as far as it was waited for.
     pub fn said(&self) -> String {
         let texts = self.entries.iter().filter_map(|entry| match &entry.update {

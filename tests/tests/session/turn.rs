@@ -84,6 +84,16 @@ async fn every_update_of_a_long_stream_is_in_the_transcript() {
 }
 
 #[tokio::test]
+async fn of_many_lines_that_are_there_each_gives_others_a_turn() {
+    let mut running = scene("@stream 5000\n@done").start();
+    let most = running.most_at_once().await;
+    let played = running.finish().await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    assert!(played.entries.len() > 4_000, "{}", played.entries.len());
+    assert!(most <= 3, "{most} entries at once");
+}
+
+#[tokio::test]
 async fn stop_reasons_are_told_as_they_came() {
     for reason in ["max_tokens", "refusal", "cancelled", "tired"] {
         let played = scene(&format!("@stop {reason}")).play().await;

@@ -10,7 +10,7 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Finished, Report};
 use uuid::Uuid;
 
-use crate::home::write_atomically;
+use crate::home::write_json;
 
 /// The notes of one data folder: reports that lack nothing but what became of the work.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Said {
     /// # Errors
     /// When the disk doesn't take it.
     pub fn note(&self, report: &Report) -> anyhow::Result<()> {
-        write_atomically(&self.path(report.dispatch), &serde_json::to_vec(report)?)
+        write_json(&self.path(report.dispatch), report)
     }
 
     /// What a session said, where it came to its end. What can't be read, of another release say, is done without.

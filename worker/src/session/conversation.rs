@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol::v1::schema::Error as RpcError;
+use ralph_shared::at_length::by_length;
 use ralph_shared::wire::{EndReason, SessionLimit, SessionLimits};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -312,7 +313,19 @@ impl<'a> Conversation<'a> {
                 Some(reason) => return Err(Stop::Told(reason)),
                 None => self.told = false,
             },
-            line = self.lines.next(), if self.output_open && room => return Ok(self.line(line, awaited)),
+            line = self.lines.next(), if self.output_open && room => {
+                let bytes = match &line {
+                    Line::Text(text) => text.len(),
+                    _ => 0,
+                };
+                let answer = by_length(bytes, || self.line(line, awaited));
+                // Lines that are there already give no reason to wait, and a flood of them would keep this thread, with the
+                // heartbeats that renew the lease.
+                if answer.is_none() {
+                    tokio::task::yield_now().await;
+                }
+                return Ok(answer);
+            }
             () = room_in(outbox), if !room => {}
             _ = self.agent.exited(), if exited.is_none() => self.last_words(),
             () = closed(probe), if self.input_open => {

@@ -31,8 +31,41 @@ pub struct Redactor(Arc<Rules>);
 struct Rules {
     /// Longest first, so that a secret that begins with another one goes whole.
     secrets: Vec<String>,
-    /// Bytes with which something secret can begin.
-    starts: [bool; 256],
+    starts: Starts,
+}
+
+/// With which two bytes something secret can begin: most text is passed over by them alone, whatever it consists of.
+struct Starts {
+    firsts: [bool; 256],
+    pairs: Box<[bool]>,
+}
+
+impl Starts {
+    /// Each text has two bytes at least.
+    fn new<'a>(secret: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut starts = Self {
+            firsts: [false; 256],
+            pairs: vec![false; 1 << 16].into(),
+        };
+        for text in secret {
+            starts.firsts[usize::from(text[0])] = true;
+            starts.pairs[Self::pair(text[0], text[1])] = true;
+        }
+        starts
+    }
+
+    fn pair(first: u8, second: u8) -> usize {
+        usize::from(u16::from_be_bytes([first, second]))
+    }
+
+    /// Whether something secret can begin at `at`; of the last byte, whether it can with anything that follows.
+    fn may(&self, bytes: &[u8], at: usize) -> bool {
+        let first = bytes[at];
+        self.firsts[usize::from(first)]
+            && bytes
+                .get(at + 1)
+                .is_none_or(|second| self.pairs[Self::pair(first, *second)])
+    }
 }
 
 impl std::fmt::Debug for Redactor {
@@ -62,11 +95,12 @@ impl Redactor {
             .collect();
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
-        let mut starts = [false; 256];
-        let prefixes = SHAPES.iter().map(|shape| shape.prefix);
-        for text in prefixes.chain(secrets.iter().map(String::as_str)).chain(["-"]) {
-            starts[usize::from(text.as_bytes()[0])] = true;
-        }
+        let prefixes = SHAPES.iter().map(|shape| shape.prefix.as_bytes());
+        let starts = Starts::new(
+            prefixes
+                .chain(secrets.iter().map(String::as_bytes))
+                .chain([PEM_BEGIN]),
+        );
         Self(Arc::new(Rules { secrets, starts }))
     }
 
@@ -204,7 +238,7 @@ impl RedactedStream {
                         self.state = State::Plain;
                     }
                 }
-                State::Plain if !self.rules.starts[usize::from(bytes[at])] => at += 1,
+                State::Plain if !self.rules.starts.may(bytes, at) => at += 1,
                 State::Plain => {
                     let before = if at > 0 { Some(bytes[at - 1]) } else { self.before };
                     match self.rules.find(&bytes[at..], before, whole) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, PermissionsExt as _};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use ralph_shared::at_length::at_length;
 use uuid::Uuid;
 
 /// What an owner needs of a folder, and of a file.
@@ -17,15 +17,6 @@ const FILE_MODE: u32 = 0o400;
 
 /// Levels of folders that are gone into. What lies deeper is moved up first: so neither a path nor a stack grows with an agent's folders.
 const DEEPEST: usize = 12;
-
-/// Goes through a whole tree, which takes long where an agent installed something large: what else this thread would have done, such as
-/// heartbeats, goes on elsewhere meanwhile. Unlike work that is handed to another thread it is never left running by who gave up.
-fn at_length<T>(walk: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(walk),
-        _ => walk(),
-    }
-}
 
 /// Deletes a folder whatever modes an agent gave to those in it, and however deep they lie. A folder that isn't there is fine.
 pub(super) fn remove_tree(folder: &Path) -> io::Result<()> {
@@ -207,23 +198,5 @@ mod tests {
         std::os::unix::fs::symlink(&kept, &folder).unwrap();
         remove_tree(&folder).unwrap();
         assert!(kept.exists() && fs::symlink_metadata(&folder).is_err());
-    }
-
-    #[test]
-    fn others_go_on_while_a_tree_is_gone_through() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .build()
-            .unwrap();
-        let (beat, beaten) = std::sync::mpsc::channel();
-        let walk = async move {
-            tokio::spawn(async move { beat.send(()) });
-            at_length(|| beaten.recv_timeout(std::time::Duration::from_secs(60)))
-        };
-        runtime.block_on(runtime.spawn(walk)).unwrap().unwrap();
-        // Where there is no other thread, it is gone through all the same.
-        let single = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert_eq!(single.block_on(async { at_length(|| 1) }), 1);
-        assert_eq!(at_length(|| 1), 1);
     }
 }

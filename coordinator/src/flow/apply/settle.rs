@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{DispatchId, FeatureId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Sigils};
@@ -64,7 +65,7 @@ fn said(settings: &Settings, place: Place, text: &str) -> Sigils {
         task_id: &place.task.short(),
         model_tiers: &settings.tiers.names(),
     };
-    sigil::parse(text, &context)
+    by_length(text.len(), || sigil::parse(text, &context))
 }
 
 /// Reads the texts of reports, which needs no lock: so the transaction that does hold some has less to do. Reports of which nothing
