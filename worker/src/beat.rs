@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures::StreamExt as _;
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Control, EndReason, Heartbeat, HeartbeatAnswer, READS};
+use tokio::task::JoinSet;
 
 use crate::faults;
 use crate::life::{Hearing, Life};
@@ -16,24 +17,34 @@ use crate::outgoing;
 use crate::reminder::Reminder;
 use crate::spool::Spool;
 
-/// Renewals go on until the process ends, drain included.
+/// Renewals go on until the process ends, drain included. Each loop is a task: what one works through must not keep another.
+/// The first that panics ends the others.
 pub async fn run(life: Arc<Life>) {
-    tokio::join!(renew(&life), publish(&life), orders(&life));
+    let mut loops = JoinSet::new();
+    loops.spawn(renew(Arc::clone(&life)));
+    loops.spawn(publish(Arc::clone(&life)));
+    loops.spawn(orders(life));
+    if let Some(Err(error)) = loops.join_next().await
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
+    }
 }
 
-/// Beside the heartbeats: a long report's text may take longer to put than a lease lasts.
-async fn publish(life: &Life) {
+/// Beside the heartbeats: a long report's text may take longer to put than a lease lasts, and a disk to be written to.
+async fn publish(life: Arc<Life>) {
     loop {
-        publish_spooled(life).await;
+        at_length(|| life.home.note_alive());
+        publish_spooled(&life).await;
         let pause = life.times().heartbeat;
         tokio::time::sleep(pause.min(Duration::from_secs(1))).await;
     }
 }
 
-async fn renew(life: &Life) {
+async fn renew(life: Arc<Life>) {
     let mut silence = Reminder::default();
     loop {
-        beat(life, &mut silence).await;
+        beat(&life, &mut silence).await;
         let times = life.times();
         if times.heard.elapsed() > times.dark_limit {
             life.end_all(EndReason::OutOfContact);
@@ -61,13 +72,16 @@ pub async fn publish_spooled(life: &Life) {
     // Before the session's own report it would be taken for that.
     let reported = life.spool.dispatches();
     let mut late = life.late.due(Instant::now(), again);
-    late.retain(|(dispatch, _)| !reported.contains(dispatch));
+    late.retain(|dispatch| !reported.contains(dispatch));
     publish_from(life, &life.late, late).await;
 }
 
 /// Publishes these reports of a spool; `false` when the broker takes none now.
-async fn publish_from(life: &Life, spool: &Spool, due: Vec<(DispatchId, Bytes)>) -> bool {
-    for (dispatch, spooled) in due {
+async fn publish_from(life: &Life, spool: &Spool, due: Vec<DispatchId>) -> bool {
+    for dispatch in due {
+        let Some(spooled) = spool.read(dispatch) else {
+            continue;
+        };
         let body = match outgoing::message(life, &spooled).await {
             Ok(body) => body,
             // What keeps one report must not keep the others.
@@ -93,7 +107,6 @@ async fn publish_from(life: &Life, spool: &Spool, due: Vec<(DispatchId, Bytes)>)
 
 async fn beat(life: &Life, silence: &mut Reminder) {
     faults::point("beat");
-    life.home.note_alive();
     let beat = Heartbeat {
         reads: READS.to_vec(),
         worker: life.config.name.clone(),
@@ -154,7 +167,7 @@ async fn beat(life: &Life, silence: &mut Reminder) {
 }
 
 /// Orders that come sooner than the next heartbeat's answer.
-async fn orders(life: &Life) {
+async fn orders(life: Arc<Life>) {
     loop {
         match life.link.control(&life.config.name).await {
             Ok(mut orders) => {

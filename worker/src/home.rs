@@ -124,7 +124,7 @@ impl Home {
     /// Notes of all that runs now that its worker was told to stop.
     pub fn note_drain(&self) {
         let running = noted_live(&self.dir).join("\n");
-        if let Err(error) = write_atomically(&self.drain_note(), running.as_bytes()) {
+        if let Err(error) = at_length(|| write_atomically(&self.drain_note(), running.as_bytes())) {
             tracing::warn!(error = format!("{error:#}"), "can't note what the drain ends");
         }
     }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Report, Settlement};
 
@@ -101,22 +103,24 @@ impl Spool {
 
     /// Reports to publish now: new ones, and those whose publication has led to nothing for as long as `again`, which grows
     /// with each.
-    pub fn due(&self, now: Instant, again: Duration) -> Vec<(DispatchId, Bytes)> {
-        let due: Vec<DispatchId> = self
-            .waiting()
-            .iter()
-            .filter(|(_, published)| published.due(now, again))
-            .map(|(dispatch, _)| *dispatch)
-            .collect();
-        due.into_iter()
-            .filter_map(|dispatch| match fs::read(self.path(dispatch)) {
-                Ok(bytes) => Some((dispatch, Bytes::from(bytes))),
-                Err(error) => {
-                    tracing::error!(%dispatch, %error, "a spooled report can't be read");
-                    None
-                }
-            })
-            .collect()
+    pub fn due(&self, now: Instant, again: Duration) -> Vec<DispatchId> {
+        let waiting = self.waiting();
+        let due = waiting.iter().filter(|(_, published)| published.due(now, again));
+        due.map(|(dispatch, _)| *dispatch).collect()
+    }
+
+    /// A report that waits; `None` when it was settled meanwhile, or the disk doesn't give it.
+    pub fn read(&self, dispatch: DispatchId) -> Option<Bytes> {
+        match at_length(|| fs::read(self.path(dispatch))) {
+            Ok(bytes) => Some(bytes.into()),
+            Err(error) if error.kind() == ErrorKind::NotFound && !self.waiting().contains_key(&dispatch) => {
+                None
+            }
+            Err(error) => {
+                tracing::error!(%dispatch, %error, "a spooled report can't be read");
+                None
+            }
+        }
     }
 
     /// Notes that the broker has a report.
@@ -130,16 +134,16 @@ impl Spool {
     /// Takes a settled report out. One that nobody knows is kept aside for a person to look at.
     pub fn settle(&self, dispatch: DispatchId, settlement: Settlement) {
         let path = self.path(dispatch);
-        let gone = match settlement {
+        let gone = at_length(|| match settlement {
             Settlement::Applied | Settlement::Superseded => fs::remove_file(&path),
             Settlement::UnknownDispatch | Settlement::Unknown => fs::rename(
                 &path,
                 self.dir.join("refused").join(format!("{}.json", dispatch.0)),
             ),
-        };
+        });
         // It may be told twice: at once, and with a heartbeat that was under way.
         if let Err(error) = gone
-            && error.kind() != std::io::ErrorKind::NotFound
+            && error.kind() != ErrorKind::NotFound
         {
             tracing::warn!(%dispatch, %error, "a settled report could not be taken from the spool");
         }
@@ -192,7 +196,10 @@ mod tests {
         let now = Instant::now();
         let due = spool.due(now, AGAIN);
         assert_eq!(due.len(), 2);
-        assert_eq!(serde_json::from_slice::<Report>(&due[0].1).unwrap(), first);
+        assert_eq!(
+            serde_json::from_slice::<Report>(&spool.read(due[0]).unwrap()).unwrap(),
+            first
+        );
         spool.published(first.dispatch, now);
         assert_eq!(spool.due(now, AGAIN).len(), 1);
         assert_eq!(spool.due(now + AGAIN, AGAIN).len(), 2);
@@ -203,7 +210,7 @@ mod tests {
         assert_eq!(spool.due(now + LONGEST * AGAIN, AGAIN).len(), 2);
         spool.settle(first.dispatch, Settlement::Applied);
         spool.settle(second.dispatch, Settlement::UnknownDispatch);
-        assert!(spool.is_empty());
+        assert!(spool.is_empty() && spool.read(first.dispatch).is_none());
         let refused = dir
             .path()
             .join("s/refused")

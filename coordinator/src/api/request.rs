@@ -3,6 +3,7 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use bytes::Bytes;
+use ralph_shared::at_length::by_length;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -52,6 +53,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Question<T> {
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    by_length(bytes.len(), || read_whole(bytes))
+}
+
+fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) {
         b"{}"
     } else {

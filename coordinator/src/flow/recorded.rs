@@ -6,6 +6,7 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use flate2::read::GzDecoder;
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::TranscriptEntry;
 use sqlx::{PgConnection, PgPool};
@@ -46,14 +47,16 @@ pub async fn kept(
     let Some(body) = store::transcript::read(conn, dispatch).await? else {
         return Ok(BTreeMap::new());
     };
-    let mut lines = Vec::new();
-    // A body that breaks off is shown as far as it goes.
-    let _ = GzDecoder::new(body.as_slice())
-        .take(MAX_KEPT_BYTES)
-        .read_to_end(&mut lines);
-    Ok(lines
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<TranscriptEntry>(line).ok())
-        .map(|entry| (entry.seq, entry))
-        .collect())
+    Ok(at_length(|| {
+        let mut lines = Vec::new();
+        // A body that breaks off is shown as far as it goes.
+        let _ = GzDecoder::new(body.as_slice())
+            .take(MAX_KEPT_BYTES)
+            .read_to_end(&mut lines);
+        let lines = lines.split(|byte| *byte == b'\n');
+        lines
+            .filter_map(|line| serde_json::from_slice::<TranscriptEntry>(line).ok())
+            .map(|entry| (entry.seq, entry))
+            .collect()
+    }))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,8 @@ pub(super) async fn within(
         return Ok(Submitted::BranchTaken(why));
     }
     let feature = submission.feature.id;
-    let (mut tasks, mut edges) = rows(&submission.graph, &submission.defaults);
+    let bytes = submission.graph.nodes.len() * size_of::<NewTask>();
+    let (mut tasks, mut edges) = by_length(bytes, || rows(&submission.graph, &submission.defaults));
     let texts = &submission.feature;
     let given = Given::new(
         &texts.description,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use tokio_util::sync::CancellationToken;
 
@@ -52,12 +53,14 @@ async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
         .transcript(dispatch, Excerpt::new(HEAD_BYTES, TAIL_BYTES))
         .await?;
     let entries = kept.len();
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    for entry in kept.into_values() {
-        serde_json::to_writer(&mut gzip, &entry)?;
-        gzip.write_all(b"\n")?;
-    }
-    let body = gzip.finish()?;
+    let body = at_length(|| {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        for entry in kept.into_values() {
+            serde_json::to_writer(&mut gzip, &entry)?;
+            gzip.write_all(b"\n")?;
+        }
+        gzip.finish()
+    })?;
     let mut conn = deps.db.acquire().await?;
     let entries = i32::try_from(entries).unwrap_or(i32::MAX);
     store::transcript::keep(&mut conn, dispatch, &body, entries).await?;

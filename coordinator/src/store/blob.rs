@@ -1,5 +1,6 @@
 //! Texts in parts (DESIGN 3).
 
+use ralph_shared::at_length::{at_length, by_length};
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{MAX_TEXT_BYTES, PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
@@ -35,7 +36,7 @@ pub async fn put_text(
     text: &str,
     prompt_of: Option<DispatchId>,
 ) -> sqlx::Result<String> {
-    let sha256 = sha256_hex(text.as_bytes());
+    let sha256 = by_length(text.len(), || sha256_hex(text.as_bytes()));
     for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
         let index = i32::try_from(index).unwrap_or(i32::MAX);
         put(conn, &sha256, index, part, prompt_of).await?;
@@ -89,17 +90,21 @@ pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<
             sha256: sha256.to_owned(),
         }));
     }
+    Ok(at_length(|| whole(&parts, sha256)))
+}
+
+/// The text that these are the parts of, if they are.
+fn whole(parts: &[Vec<u8>], sha256: &str) -> Result<String, TextError> {
     let whole = parts.concat();
     let actual = sha256_hex(&whole);
-    Ok(if actual == sha256 {
-        let valid = String::from_utf8(whole);
-        Ok(valid.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-    } else {
-        Err(TextError::WrongHash {
+    if actual != sha256 {
+        return Err(TextError::WrongHash {
             sha256: sha256.to_owned(),
             actual,
-        })
-    })
+        });
+    }
+    let valid = String::from_utf8(whole);
+    Ok(valid.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// Forgets texts older than `hours`, at most 1,000 parts a call; returns how many.

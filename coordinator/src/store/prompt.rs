@@ -8,6 +8,7 @@ use std::io::{BufWriter, Read as _};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use ralph_shared::at_length::{at_length, by_length};
 use ralph_shared::ids::DispatchId;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -64,12 +65,18 @@ pub type Prompts = BTreeMap<Uuid, Sent>;
 
 /// Stores rows of prompts; asked again, what was stored first stays.
 pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sqlx::Result<()> {
+    let bytes = rows
+        .values()
+        .flat_map(Prompts::values)
+        .map(|sent| sent.body.len())
+        .sum();
+    let packed: Vec<Vec<u8>> = by_length(bytes, || rows.values().map(pack).collect());
     sqlx::query!(
         "insert into prompts (id, packed)
          select * from unnest($1::uuid[], $2::bytea[])
          on conflict do nothing",
         &rows.keys().copied().collect::<Vec<_>>(),
-        &rows.values().map(pack).collect::<Vec<_>>(),
+        &packed,
     )
     .execute(conn)
     .await?;
@@ -91,16 +98,11 @@ pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId, anew: Option<
     .fetch_optional(&mut *conn)
     .await?;
     if let Some(row) = row
-        && let Some(mut prompts) = unpack(&row.packed)
-        && prompts.remove(&dispatch.0).is_some()
+        && let Some(packed) = at_length(|| packed_without(dispatch, &row.packed))
     {
-        sqlx::query!(
-            "update prompts set packed = $2 where id = $1",
-            row.id,
-            pack(&prompts)
-        )
-        .execute(&mut *conn)
-        .await?;
+        sqlx::query!("update prompts set packed = $2 where id = $1", row.id, packed)
+            .execute(&mut *conn)
+            .await?;
     }
     sqlx::query!(
         "with uses as (
@@ -142,7 +144,17 @@ async fn sent(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Opt
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.iter().find_map(|packed| unpack(packed)?.remove(&dispatch.0)))
+    Ok(at_length(|| {
+        let mut rows = rows.iter();
+        rows.find_map(|packed| unpack(packed)?.remove(&dispatch.0))
+    }))
+}
+
+/// A row without what this dispatch was sent; `None` where it has nothing of it.
+fn packed_without(dispatch: DispatchId, packed: &[u8]) -> Option<Vec<u8>> {
+    let mut prompts = unpack(packed)?;
+    prompts.remove(&dispatch.0)?;
+    Some(pack(&prompts))
 }
 
 fn pack(prompts: &Prompts) -> Vec<u8> {

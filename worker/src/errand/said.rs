@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Finished, Report};
 use uuid::Uuid;
@@ -46,8 +47,10 @@ impl Said {
 
     /// What a session said, where it came to its end. What can't be read, of another release say, is done without.
     pub fn of(&self, dispatch: DispatchId) -> Option<Report> {
-        let bytes = fs::read(self.path(dispatch)).ok()?;
-        let read = serde_json::from_slice(&bytes);
+        let read = at_length(|| {
+            let bytes = fs::read(self.path(dispatch)).ok()?;
+            Some(serde_json::from_slice(&bytes))
+        })?;
         let report: Report = read
             .inspect_err(|error| tracing::warn!(%dispatch, %error, "what a session said can't be read"))
             .ok()?;

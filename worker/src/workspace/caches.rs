@@ -15,6 +15,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{GitOrder, sha256_hex};
 
 use super::commands::{self, CommandFailure, Room};
@@ -118,7 +119,7 @@ pub(super) async fn set_up(
 ) -> Result<Option<CommandFailure>, WorkspaceError> {
     let mut filled = Vec::new();
     for rule in &room.settings.caches {
-        let Some(entry) = entry(rule, room.tree) else {
+        let Some(entry) = at_length(|| entry(rule, room.tree)) else {
             continue;
         };
         if let Some(found) = shelf.find(&entry)

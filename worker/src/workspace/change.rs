@@ -1,5 +1,6 @@
 //! What a task's work changed in all, against where it left the feature's branch: what a verifier judges (SPEC 5).
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::Change;
 
 use super::error::GitError;
@@ -42,7 +43,7 @@ pub(super) async fn change(
         .output()
         .await?
         .stdout;
-    let Found { tests, more, unread } = weakened(&printed);
+    let Found { tests, more, unread } = at_length(|| weakened(&printed));
     let cut = printed.len() > TOLD_BYTES;
     let told = &printed[..printed.len().min(TOLD_BYTES)];
     // A line is told whole or not at all.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ignore::WalkBuilder;
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{CONTEXT_DIR, DirOrder, Snapshot};
 
 use super::dir_lock::{DirLock, Taken};
@@ -47,7 +48,7 @@ impl Workspaces {
         let path = self.allowed(order)?;
         let mut told = false;
         let lock = loop {
-            match DirLock::take(&path, self.data(), dispatch)? {
+            match at_length(|| DirLock::take(&path, self.data(), dispatch))? {
                 Taken::Ours(lock) => break lock,
                 Taken::Left(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
                 Taken::Busy => {
@@ -134,8 +135,10 @@ impl OpenDir {
             tracing::warn!(path = %self.path.display(), "too many files to tell which changed");
             return Vec::new();
         };
-        let changed = before.differences(&after);
-        changed.map(|path| path.to_string_lossy().into_owned()).collect()
+        at_length(move || {
+            let changed = before.differences(&after);
+            changed.map(|path| path.to_string_lossy().into_owned()).collect()
+        })
     }
 
     pub(super) async fn describe(&self, snapshot: &mut Snapshot) {

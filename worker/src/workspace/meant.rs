@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::CONTEXT_DIR;
 
 use super::error::GitError;
@@ -38,11 +39,14 @@ pub(super) async fn add(git: &Git) -> Result<(), GitError> {
             return Ok(());
         }
     };
-    let names = listed.split(|byte| *byte == 0).filter(|name| is_in(tree, name));
-    let names: Vec<OsString> = names
-        .take(MOST)
-        .map(|name| OsString::from_vec(name.to_vec()))
-        .collect();
+    // Each is looked for on the disk.
+    let names: Vec<OsString> = at_length(|| {
+        let names = listed.split(|byte| *byte == 0).filter(|name| is_in(tree, name));
+        names
+            .take(MOST)
+            .map(|name| OsString::from_vec(name.to_vec()))
+            .collect()
+    });
     if names.is_empty() {
         return Ok(());
     }

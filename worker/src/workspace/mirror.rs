@@ -9,6 +9,8 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use ralph_shared::at_length::at_length;
+
 use super::address;
 use super::error::{GitError, WorkspaceError};
 use super::git::{Git, REMOTE};
@@ -345,8 +347,11 @@ pub(super) fn clean(mirror: &Path) -> Result<(), WorkspaceError> {
     } else {
         Duration::ZERO
     };
-    gitdir::remove_halves(&objects, older);
-    gitdir::remove_stale_locks(mirror).map_err(WorkspaceError::io("clean", mirror))
+    let cleaned = at_length(|| {
+        gitdir::remove_halves(&objects, older);
+        gitdir::remove_stale_locks(mirror)
+    });
+    cleaned.map_err(WorkspaceError::io("clean", mirror))
 }
 
 /// What a git that was killed has begun to write goes at once, since whoever writes has the mirror's lock; but after so long in a partial

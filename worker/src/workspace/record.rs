@@ -14,6 +14,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use serde::{Deserialize, Serialize};
 
@@ -169,7 +170,7 @@ impl Folders {
         let path = self.file();
         let bytes = serde_json::to_vec_pretty(record)
             .map_err(|error| WorkspaceError::io("write", &path)(error.into()))?;
-        home::replace(&path, &bytes).map_err(WorkspaceError::io("write", &path))
+        at_length(|| home::replace(&path, &bytes)).map_err(WorkspaceError::io("write", &path))
     }
 
     /// Deletes the folders, the record first: what is left half-way without one is deleted by the next life, and nobody takes it for

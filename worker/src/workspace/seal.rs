@@ -18,6 +18,7 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use ralph_shared::at_length::at_length;
 use uuid::Uuid;
 
 use super::error::WorkspaceError;
@@ -44,7 +45,8 @@ pub(super) fn seal(folders: &Folders) -> Result<(), WorkspaceError> {
         return Ok(());
     }
     record::make_private(&new)?;
-    move_entries(&tree, &new).map_err(WorkspaceError::io("take out of its session's reach", &tree))?;
+    at_length(|| move_entries(&tree, &new))
+        .map_err(WorkspaceError::io("take out of its session's reach", &tree))?;
     faults::point("snapshot.emptied");
     fs::rename(&tree, &old).map_err(WorkspaceError::io("move", &tree))?;
     faults::point("snapshot.between_trees");

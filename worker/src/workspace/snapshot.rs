@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::Snapshot;
 
 use super::error::{GitError, WorkspaceError};
@@ -165,8 +166,11 @@ fn clean(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
     let submodules = submodules::of(folders)?;
     let dirs = submodules.iter().map(|submodule| submodule.dir.as_path());
     for dir in [git.dir()].into_iter().chain(dirs.filter(|dir| dir.exists())) {
-        gitdir::remove_halves(&dir.join("objects"), Duration::ZERO);
-        gitdir::remove_stale_locks(dir).map_err(WorkspaceError::io("clean", dir))?;
+        let cleaned = at_length(|| {
+            gitdir::remove_halves(&dir.join("objects"), Duration::ZERO);
+            gitdir::remove_stale_locks(dir)
+        });
+        cleaned.map_err(WorkspaceError::io("clean", dir))?;
     }
     Ok(())
 }

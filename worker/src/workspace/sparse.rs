@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use ralph_shared::at_length::at_length;
+
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::meant;
@@ -39,12 +41,14 @@ pub(super) async fn restore(git: &Git, start: &str) -> Result<(), GitError> {
             return Ok(());
         }
     };
-    let marks = Marks::read(&listed);
-    let kept = gone
-        .iter()
-        .filter(|(_, path)| marks.has(path) && is_off(tree, path));
-    let input = kept.flat_map(|(ids, path)| [ids, &b"\t"[..], path, b"\0"].concat());
-    let input: Vec<u8> = input.collect();
+    let input: Vec<u8> = at_length(|| {
+        let marks = Marks::read(&listed);
+        let kept = gone
+            .iter()
+            .filter(|(_, path)| marks.has(path) && is_off(tree, path));
+        kept.flat_map(|(ids, path)| [ids, &b"\t"[..], path, b"\0"].concat())
+            .collect()
+    });
     if !input.is_empty() {
         let restored = git.run("update-index").args(["-z", "--index-info"]);
         restored.input(input).output().await?;

@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{Stray, stray_refs};
 
 use super::address;
@@ -170,7 +171,7 @@ async fn push_found(
     linked: &[(Linked, String)],
 ) -> Result<Vec<Stray>, WorkspaceError> {
     let dir = folders.strays();
-    take_over(git, attempt.start, folders, &dir)
+    at_length(|| take_over(git, attempt.start, folders, &dir))
         .map_err(WorkspaceError::io("take over objects into", &dir))?;
     let aside = git.at(dir);
     let head = named.head.as_deref();

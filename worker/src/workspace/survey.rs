@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ralph_shared::at_length::by_length;
 use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
 
 use super::address;
@@ -184,19 +185,7 @@ async fn look(git: &Git, paths: &[String], survey: &mut Survey) -> Result<(), Gi
         .output()
         .await?;
     let asked: HashSet<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
-    let mut found: HashSet<&[u8]> = HashSet::new();
-    for file in listed.stdout.split(|byte| *byte == 0) {
-        let mut note = |part: &[u8]| {
-            if let Some(path) = asked.get(part) {
-                found.insert(path);
-            }
-        };
-        note(file);
-        for (at, _) in file.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
-            note(&file[..at]);
-            note(&file[at + 1..]);
-        }
-    }
+    let found = by_length(listed.stdout.len(), || present(&listed.stdout, &asked));
     for path in paths {
         if found.contains(path.as_bytes()) {
             survey.present.push(path.clone());
@@ -205,6 +194,20 @@ async fn look(git: &Git, paths: &[String], survey: &mut Survey) -> Result<(), Gi
         }
     }
     Ok(())
+}
+
+/// Which of the asked paths are there: as a file, as a folder, or as the end of a file's path.
+fn present<'a>(files: &[u8], asked: &HashSet<&'a [u8]>) -> HashSet<&'a [u8]> {
+    let mut found = HashSet::new();
+    for file in files.split(|byte| *byte == 0) {
+        let mut note = |part: &[u8]| found.extend(asked.get(part).copied());
+        note(file);
+        for (at, _) in file.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            note(&file[..at]);
+            note(&file[at + 1..]);
+        }
+    }
+    found
 }
 
 async fn knowledge_tree(git: &Git, head: &str) -> Result<Option<String>, GitError> {
