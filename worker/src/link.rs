@@ -244,7 +244,7 @@ impl Link {
         if by_length(text.len(), || json_bytes(&text)) <= INLINE_BYTES {
             return Ok(Text::Inline(text));
         }
-        let sha256 = by_length(text.len(), || sha256_hex(text.as_bytes()));
+        let sha256 = sha256_hex(text.as_bytes());
         for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
             let request = BlobRequest::Put {
                 sha256: sha256.clone(),
@@ -287,7 +287,7 @@ impl Link {
                 other => bail!("part {index} of a text was not given: {other:?}"),
             }
         }
-        let actual = by_length(whole.len(), || sha256_hex(&whole));
+        let actual = sha256_hex(&whole);
         if actual != *sha256 {
             bail!(TextError::WrongHash {
                 sha256: sha256.clone(),

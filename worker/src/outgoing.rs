@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use ralph_shared::at_length::{at_length, by_length};
+use ralph_shared::at_length::by_length;
 use ralph_shared::ids::Incarnation;
 use ralph_shared::wire::{
     Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, Report, SessionReport, Stray, Text,
@@ -184,11 +184,7 @@ fn said(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
 }
 
 /// Takes secrets out of what ended.
-pub fn redacted(redactor: &Redactor, finished: Finished) -> Finished {
-    at_length(|| without_secrets(redactor, finished))
-}
-
-fn without_secrets(redactor: &Redactor, mut finished: Finished) -> Finished {
+pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
     match &mut finished {
         Finished::Session(session) => {
             if let Ended::Workspace { message, .. }

@@ -1,6 +1,6 @@
 //! Texts in parts (DESIGN 3).
 
-use ralph_shared::at_length::{at_length, by_length};
+use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{MAX_TEXT_BYTES, PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
@@ -36,7 +36,7 @@ pub async fn put_text(
     text: &str,
     prompt_of: Option<DispatchId>,
 ) -> sqlx::Result<String> {
-    let sha256 = by_length(text.len(), || sha256_hex(text.as_bytes()));
+    let sha256 = sha256_hex(text.as_bytes());
     for (index, part) in text.as_bytes().chunks(PART_BYTES).enumerate() {
         let index = i32::try_from(index).unwrap_or(i32::MAX);
         put(conn, &sha256, index, part, prompt_of).await?;

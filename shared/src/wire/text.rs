@@ -1,6 +1,7 @@
 //! Long texts on the wire: inline while they are short, else the hash of parts that were put before the message that
 //! names them (DESIGN 3).
 
+use crate::at_length::by_length;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -72,7 +73,7 @@ pub enum TextError {
 
 /// SHA-256 as lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
+    by_length(bytes.len(), || Sha256::digest(bytes))
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()

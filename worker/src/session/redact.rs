@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use ralph_shared::at_length::by_length;
 use ralph_shared::wire::Change;
 use serde_json::Value;
 
-use super::secrets::{Class, SHAPES, Shape};
+use super::secrets::{Class, SHAPES, Shape, Starts};
 
 /// What stands where a secret stood.
 pub const REDACTED: &str = "[redacted]";
@@ -32,40 +33,6 @@ struct Rules {
     /// Longest first, so that a secret that begins with another one goes whole.
     secrets: Vec<String>,
     starts: Starts,
-}
-
-/// With which two bytes something secret can begin: most text is passed over by them alone, whatever it consists of.
-struct Starts {
-    firsts: [bool; 256],
-    pairs: Box<[bool]>,
-}
-
-impl Starts {
-    /// Each text has two bytes at least.
-    fn new<'a>(secret: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut starts = Self {
-            firsts: [false; 256],
-            pairs: vec![false; 1 << 16].into(),
-        };
-        for text in secret {
-            starts.firsts[usize::from(text[0])] = true;
-            starts.pairs[Self::pair(text[0], text[1])] = true;
-        }
-        starts
-    }
-
-    fn pair(first: u8, second: u8) -> usize {
-        usize::from(u16::from_be_bytes([first, second]))
-    }
-
-    /// Whether something secret can begin at `at`; of the last byte, whether it can with anything that follows.
-    fn may(&self, bytes: &[u8], at: usize) -> bool {
-        let first = bytes[at];
-        self.firsts[usize::from(first)]
-            && bytes
-                .get(at + 1)
-                .is_none_or(|second| self.pairs[Self::pair(first, *second)])
-    }
 }
 
 impl std::fmt::Debug for Redactor {
@@ -127,12 +94,14 @@ impl Redactor {
         change
     }
 
-    /// A whole text.
+    /// A whole text, which may be as long as all that a session put out.
     pub fn text(&self, text: &str) -> String {
-        let mut stream = self.stream();
-        let mut out = stream.push(text);
-        out.push_str(&stream.finish());
-        out
+        by_length(text.len(), || {
+            let mut stream = self.stream();
+            let mut out = stream.push(text);
+            out.push_str(&stream.finish());
+            out
+        })
     }
 
     /// All texts of a JSON value; keys hold nothing secret.

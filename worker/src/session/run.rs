@@ -50,7 +50,7 @@ pub async fn run_checked(
 ) -> SessionEnd {
     let mut record = Record::new(transcript.clone(), &spec.agent.name);
     let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
-    summed_up(record, ended, stderr_tail).await
+    summed_up(record, ended, stderr_tail)
 }
 
 /// As [`run`], with a person who prompts turn after turn; the specification's own prompt is not used. It ends when they
@@ -63,18 +63,18 @@ pub async fn converse(
 ) -> SessionEnd {
     let mut record = Record::new(transcript, &spec.agent.name);
     let (ended, stderr_tail) = hold(&spec, Aim::Talk(&mut person), &mut record, end).await;
-    summed_up(record, ended, stderr_tail).await
+    summed_up(record, ended, stderr_tail)
 }
 
 /// What a session leaves behind.
-async fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEnd {
+fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
     let ended = redact_end(redactor, ended);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
     let text = |text: &String| redactor.text(text);
-    let said = redact_long(redactor, std::mem::take(&mut record.text)).await;
+    let said = redactor.text(&std::mem::take(&mut record.text));
     SessionEnd {
         ended,
         text: said,
@@ -339,14 +339,6 @@ fn servers(spec: &SessionSpec) -> impl Iterator<Item = String> {
 fn second_handle(stdin: &pipe::Sender) -> std::io::Result<pipe::Sender> {
     use std::os::fd::AsFd;
     pipe::Sender::from_owned_fd(stdin.as_fd().try_clone_to_owned()?)
-}
-
-/// A text that may be as long as a session's whole output, without holding up the runtime.
-async fn redact_long(redactor: &Redactor, text: String) -> String {
-    let redactor = redactor.clone();
-    let redacted = blocking(move || redactor.text(&text)).await;
-    // Never text that was not redacted.
-    redacted.unwrap_or_default()
 }
 
 fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {

@@ -103,6 +103,40 @@ pub const SHAPES: &[Shape] = &[
     shape("bearer ", Class::Token, 16),
 ];
 
+/// With which two bytes something secret can begin: most text is passed over by them alone, whatever it consists of.
+pub struct Starts {
+    firsts: [bool; 256],
+    pairs: Box<[bool]>,
+}
+
+impl Starts {
+    /// Each text has two bytes at least.
+    pub fn new<'a>(secret: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut starts = Self {
+            firsts: [false; 256],
+            pairs: vec![false; 1 << 16].into(),
+        };
+        for text in secret {
+            starts.firsts[usize::from(text[0])] = true;
+            starts.pairs[Self::pair(text[0], text[1])] = true;
+        }
+        starts
+    }
+
+    fn pair(first: u8, second: u8) -> usize {
+        usize::from(u16::from_be_bytes([first, second]))
+    }
+
+    /// Whether something secret can begin at `at`; of the last byte, whether it can with anything that follows.
+    pub fn may(&self, bytes: &[u8], at: usize) -> bool {
+        let first = bytes[at];
+        self.firsts[usize::from(first)]
+            && bytes
+                .get(at + 1)
+                .is_none_or(|second| self.pairs[Self::pair(first, *second)])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
-use ralph_shared::at_length::by_length;
 use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::Value;
 
@@ -118,9 +117,7 @@ async fn work(
     };
     let record = conversation.record();
     record.settle();
-    let said = by_length(record.text.len(), || {
-        record.transcript.redactor().text(&record.text)
-    });
+    let said = record.transcript.redactor().text(&record.text);
     let looked = match conversation.meanwhile(check.look(said)).await {
         Err(stop @ Stop::Told(_)) => return Err(stop.into()),
         // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
