@@ -133,10 +133,15 @@ pub fn policy(wanted: &Wanted<'_>) -> Policy {
     } else {
         read.push(wanted.cwd.to_owned());
     }
-    Policy {
-        read: kept(read, wanted.user_home),
-        write: kept(write, wanted.user_home),
-    }
+    let write = kept(write, wanted.user_home);
+    let mut read = kept(read, wanted.user_home);
+    // Whoever may write a folder may write what lies in it: a mount that is read-only would take that back.
+    let writable: Vec<PathBuf> = write.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    read.retain(|path| {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        !writable.iter().any(|folder| real.starts_with(folder))
+    });
+    Policy { read, write }
 }
 
 /// Whether a path lies where every agent may read, since tools live there.
@@ -286,6 +291,17 @@ mod tests {
             ]
         );
         assert_eq!(below(&decided.write), ["login", "w/cwd", "w/home", "w/tmp"]);
+        let within = [home.join("w/tmp/log")];
+        std::fs::create_dir_all(home.join("w/tmp")).unwrap();
+        std::fs::write(&within[0], "").unwrap();
+        let both = policy(&Wanted {
+            read: &within,
+            ..wanted
+        });
+        assert!(
+            !below(&both.read).contains(&"w/tmp/log".to_owned()),
+            "it may be written"
+        );
         assert!(decided.read.contains(&"/usr".into()) && !decided.read.contains(&"/".into()));
         assert!(!decided.read.contains(&"/etc/shadow".into()) && !decided.read.contains(&"/etc".into()));
         let devices = decided.read.iter().chain(&decided.write);
