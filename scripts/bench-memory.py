@@ -30,6 +30,7 @@ class Coordinator:
             url, model = map(json.dumps, embeddings)
             pathlib.Path(self.folder, '.ralph.toml').write_text(
                 f'[memory.embeddings]\nurl = {url}\nmodel = {model}\ntimeout_ms = 10000\n')
+            self.env['RALPH_CONFIG'] = self.folder + '/.ralph.toml'
         self.log = open(self.folder + '/log', 'wb')
         self.process = subprocess.Popen([PROGRAM, 'up', '--workers', '0'], cwd=self.folder, env=self.env, stdout=self.log,
                                         stderr=self.log)

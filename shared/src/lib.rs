@@ -6,7 +6,6 @@
 //! | [`at_length`] | how work that takes long lets others go on |
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
-//! | [`confirmed`] | whether a person stands behind a configuration that was found |
 //! | [`document`] | how what commands print for programs says what it is |
 //! | [`faults`] | points at which a test may kill or stop a process |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
@@ -15,6 +14,7 @@
 //! | [`nearest`] | files that are found by walking up, and whose they have to be |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
+//! | [`trust`] | whether a person agreed to a configuration that was found |
 //! | [`wire`] | the messages, one file a message |
 //! | [`logging`] | how every binary sets up its log |
 
@@ -23,7 +23,6 @@ pub mod at_length;
 pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;
-pub mod confirmed;
 pub mod document;
 pub mod faults;
 pub mod ids;
@@ -35,4 +34,5 @@ pub mod requires;
 pub mod sigil;
 pub mod subjects;
 pub mod tls;
+pub mod trust;
 pub mod wire;

@@ -1,10 +1,13 @@
 //! `config`: what is set, and where.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args};
+use clap::{ArgMatches, Args, Subcommand};
+use ralph_shared::trust::Consents;
 
 use super::args::{Globals, command};
 use super::output;
@@ -23,8 +26,12 @@ use crate::store::view::Page;
 #[command(after_help = "Examples:
   ralph-coordinator config
   ralph-coordinator config limits agent.command --output wide
-  ralph-coordinator config --max-cost 5 --output json")]
+  ralph-coordinator config --max-cost 5 --output json
+  ralph-coordinator config trust")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: Option<ConfigCommand>,
     /// Only these keys, or those of these tables
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
@@ -51,12 +58,77 @@ pub struct ConfigArgs {
     run: RunFlags,
 }
 
+/// What is done with the configuration besides printing it.
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    Trust(TrustArgs),
+}
+
+/// Agree to what a configuration file says, as it is now
+///
+/// A `.ralph.toml` names programs to run and what confines them, and an agent may have written it. So Ralph obeys one that it finds
+/// here or in a folder above only after you trusted exactly this content. A file that RALPH_CONFIG names needs no further consent.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator config trust
+  ralph-coordinator config trust ~/my-project/.ralph.toml
+  ralph-coordinator config trust --revoke")]
+struct TrustArgs {
+    /// The file [default: .ralph.toml here or in a folder above]
+    file: Option<PathBuf>,
+    /// Take your consent back
+    #[arg(long)]
+    revoke: bool,
+}
+
+fn trust(args: TrustArgs) -> anyhow::Result<ExitCode> {
+    let Some(path) = args.file.map_or_else(Config::locate, |file| Ok(Some(file)))? else {
+        return Err(
+            Usage("there is no .ralph.toml here or in a folder above; name the file".to_owned()).into(),
+        );
+    };
+    let path = std::path::absolute(&path).with_context(|| format!("failed to resolve {}", path.display()))?;
+    let text = Config::text(&path)?;
+    let consents = Consents::of_user();
+    if args.revoke {
+        let word = match consents
+            .revoke(&path, &text)
+            .context("failed to remove your consent")?
+        {
+            true => "is no longer trusted",
+            false => "was not trusted",
+        };
+        eprintln!("{} {word}", path.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    Config::read(&path)?;
+    consents
+        .grant(&path, &text)
+        .context("failed to keep your consent")?;
+    eprintln!(
+        "{} is trusted as it is now; trust it again after each change",
+        path.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Prints it.
 pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode> {
+    if let Some(ConfigCommand::Trust(args)) = args.command {
+        return trust(args);
+    }
     let path = Config::locate()?;
     let table = path.as_deref().map(read_table).transpose()?;
-    // Says what is wrong with it, and warns of what nobody reads.
-    Config::find()?;
+    if let Some(path) = &path {
+        // Says what is wrong with it, and warns of what nobody reads.
+        Config::read(path)?;
+        if !is_trusted(path)? {
+            eprintln!(
+                "note: {0} is not trusted, so its values are not in force: `ralph-coordinator config trust {0}`",
+                path.display()
+            );
+        }
+    }
     let matches = command().get_matches();
     let matches = matches.subcommand_matches("config");
     let file = path.as_deref().zip(table.as_ref());
@@ -79,6 +151,11 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     let page = Page::whole(items);
     output::show(globals, &page, |wide| show(&page.items, wide)).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this file is obeyed.
+pub(super) fn is_trusted(path: &Path) -> anyhow::Result<bool> {
+    Ok(Config::is_named() || Consents::of_user().has(path, &Config::text(path)?))
 }
 
 /// What this command's flags, or variables, say of a key.

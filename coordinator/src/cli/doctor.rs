@@ -267,7 +267,19 @@ fn config() -> Finding {
         // What can be read may still be refused when a coordinator starts.
         Ok(Some(path)) => {
             match Config::read(&path).and_then(|config| config.settings()?.with_environment()) {
-                Ok(_) => readable(&path),
+                Ok(_) if super::config::is_trusted(&path).unwrap_or(false) => readable(&path),
+                Ok(_) => Finding::other(
+                    "configuration",
+                    Status::Missing,
+                    format!(
+                        "{} is not trusted: nothing that it says is in force, and `up` and `submit` refuse it",
+                        path.display()
+                    ),
+                    format!(
+                        "read it, then `ralph-coordinator config trust {}`",
+                        path.display()
+                    ),
+                ),
                 Err(error) => Finding::other(
                     "configuration",
                     Status::Missing,

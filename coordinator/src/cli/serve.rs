@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use ralph_shared::confirmed;
 use ralph_shared::subjects::Subjects;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -71,15 +70,6 @@ pub struct MigrateArgs {
 /// Runs a coordinator until SIGTERM or Ctrl+C.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Config::find()?.settings()?.with_environment()?;
-    let notifies = settings
-        .notify
-        .as_ref()
-        .is_some_and(|notify| !notify.command.is_empty());
-    if let Some(file) = Config::locate()?.filter(|_| notifies)
-        && let Some(task) = confirmed::last_changed_by(&file)
-    {
-        bail!("{}", confirmed::unconfirmed(&file, &task));
-    }
     let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let url = database_url()?;

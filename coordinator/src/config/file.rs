@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ralph_shared::nearest::nearest;
+use ralph_shared::trust::{self, Consents};
 use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
 
@@ -240,24 +241,44 @@ pub struct Limits {
 }
 
 impl Config {
-    /// Reads the nearest file at or above the current folder; without one, the defaults.
+    /// Reads the file that `RALPH_CONFIG` names, else the nearest one at or above the current folder; without one, the defaults.
     ///
     /// # Errors
-    /// When there is a file that can't be read.
+    /// When there is a file that can't be read, or one that nobody named and a person never agreed to.
     pub fn find() -> anyhow::Result<Self> {
-        match Self::locate()? {
-            Some(path) => Self::read(&path),
-            None => Ok(Self::default()),
+        let Some(path) = Self::locate()? else {
+            return Ok(Self::default());
+        };
+        let text = Self::text(&path)?;
+        if !Self::is_named() {
+            Consents::of_user().require(&path, &text)?;
         }
+        Self::read_text(&path, &text)
     }
 
-    /// The nearest file at or above the current folder.
+    /// The file that `RALPH_CONFIG` names, else the nearest one at or above the current folder.
     ///
     /// # Errors
     /// When there is no current folder, or the file is another user's.
     pub fn locate() -> anyhow::Result<Option<PathBuf>> {
+        if let Some(named) = named() {
+            return Ok(Some(named));
+        }
         let here = std::env::current_dir().context("failed to find the current folder")?;
         Ok(nearest(&here, NAME)?)
+    }
+
+    /// Whether the user named the file, which is consent to what it says.
+    pub fn is_named() -> bool {
+        named().is_some()
+    }
+
+    /// A file's text.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn text(path: &Path) -> anyhow::Result<String> {
+        trust::read(path).with_context(|| format!("failed to read {}", path.display()))
     }
 
     /// Reads a file and warns of keys that nobody reads.
@@ -265,10 +286,12 @@ impl Config {
     /// # Errors
     /// When it can't be read, or isn't what it should be.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        Self::read_text(path, &Self::text(path)?)
+    }
+
+    fn read_text(path: &Path, text: &str) -> anyhow::Result<Self> {
         let (config, unknown) =
-            Self::parse(&text).with_context(|| format!("{} can't be used", path.display()))?;
+            Self::parse(text).with_context(|| format!("{} can't be used", path.display()))?;
         for key in unknown {
             warn(path, &key);
         }
@@ -320,6 +343,12 @@ impl Config {
     }
 }
 
+/// The file that the user names.
+fn named() -> Option<PathBuf> {
+    let named = std::env::var_os("RALPH_CONFIG").filter(|name| !name.is_empty());
+    named.map(PathBuf::from)
+}
+
 /// What a variable says, else the file. A variable that is empty counts as one that isn't set.
 pub(super) fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
     let variable = variable.filter(|text| !text.is_empty());
@@ -331,8 +360,8 @@ pub(super) fn chosen(variable: Option<String>, file: Option<&str>) -> Option<Str
 /// # Errors
 /// When it can't be read, or is no TOML.
 pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-    text.parse()
+    Config::text(path)?
+        .parse()
         .with_context(|| format!("{} can't be used", path.display()))
 }
 

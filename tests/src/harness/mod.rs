@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `world` | the servers of one test, and everything that it starts on them |
 //! | `options` | how workers are started and features submitted |
+//! | `configuration` | a `.ralph.toml` that a person trusts |
 //! | `data_folder` | where the servers keep their data |
 //! | `process` | processes that are gone when the test lets go of them |
 //! | `repository` | a git repository that a feature works on |
@@ -15,6 +16,7 @@
 //! | `verdict` | what must hold of a feature whatever happened |
 //! | `waits` | what a test waits for |
 
+mod configuration;
 mod data_folder;
 mod options;
 mod process;
@@ -27,6 +29,7 @@ mod verdict;
 mod waits;
 mod world;
 
+pub use configuration::configure;
 pub use options::{Fault, FeatureOptions, WorkerOptions};
 pub use process::Spawned;
 pub use repository::Repository;

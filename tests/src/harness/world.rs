@@ -160,6 +160,7 @@ impl World {
         command
             .args(["serve", "--listen", listen])
             .current_dir(self.dir.path())
+            .envs(self.configuration())
             .env("DATABASE_URL", postgres.url())
             .env("NATS_URL", nats.url_for(Role::Coordinator))
             .env("RALPH_DB_CONNECTIONS", "10")
@@ -253,10 +254,17 @@ impl World {
             .arg("--data")
             .arg(&folder)
             .current_dir(self.dir.path())
+            .envs(self.configuration())
             .env("NATS_URL", nats.url_for(Role::Worker))
             .env("RALPH_EFFECTS_LOG", self.effects())
             .envs(&options.env);
         Spawned::start(&mut command, &self.dir.path().join(format!("{data}.log")))
+    }
+
+    /// The `.ralph.toml` of this world, if there is one: programs obey it, since it is named.
+    fn configuration(&self) -> Option<(&'static str, PathBuf)> {
+        let file = self.dir.path().join(".ralph.toml");
+        file.exists().then_some(("RALPH_CONFIG", file))
     }
 
     /// Submits a graph and starts its run.

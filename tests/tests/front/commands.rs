@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ralph_tests::harness::binary;
+use ralph_tests::harness::{binary, configure};
 
 fn ralph(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(binary("ralph-coordinator"));
@@ -252,13 +252,13 @@ fn a_limit_of_the_file_that_is_none_is_told_before_anything_else() {
         ("max_time = 'soon'", "max_time", "write 90s, 15m, 24h"),
         ("max_cost = -1.5", "max_cost", "0 for no limit"),
     ] {
-        std::fs::write(&file, format!("[limits]\n{limit}\n")).unwrap();
+        configure(root.path(), &format!("[limits]\n{limit}\n"));
         let place = format!("{}: `[limits] {key}`", file.canonicalize().unwrap().display());
         for command in [&dry_run, &submit, &task] {
             check(root.path(), command, 2, &[&place, to_do]);
         }
     }
-    std::fs::write(&file, "[limits]\nmax_parallel = 0\n").unwrap();
+    configure(root.path(), "[limits]\nmax_parallel = 0\n");
     for command in [&dry_run, &submit] {
         check(
             root.path(),
@@ -307,7 +307,7 @@ fn a_merge_into_what_is_checked_out_here_is_warned_of() {
     assert!(said.contains("=refuse there refuses the merge"), "{said}");
 
     assert!(!told(&["doctor"]).contains(follows));
-    std::fs::write(at.join(".ralph.toml"), "[workspace]\nmerge = 'squash'\n").unwrap();
+    configure(at, "[workspace]\nmerge = 'squash'\n");
     assert!(told(&["doctor"]).contains(follows));
     assert!(dry_run(&[]).contains("refuses the merge"));
 }
@@ -315,11 +315,10 @@ fn a_merge_into_what_is_checked_out_here_is_warned_of() {
 #[test]
 fn what_is_configured_is_told_with_where_it_comes_from() {
     let root = tempfile::tempdir().unwrap();
-    std::fs::write(
-        root.path().join(".ralph.toml"),
+    configure(
+        root.path(),
         "[limits]\nmax_cost = 7.5\nidle_time = '3m'\n[notify]\nurl = 'https://x/hidden-part'\n[agents.fast]\ncommand = 'fast'\n",
-    )
-    .unwrap();
+    );
     let config = |args: &[&str]| {
         let mut command = Command::new(binary("ralph-coordinator"));
         command

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 
-use ralph_tests::harness::binary;
+use ralph_tests::harness::{binary, configure};
 
 /// Nobody listens there.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -108,4 +108,166 @@ fn configuration_of_another_user_above_is_not_obeyed() {
     let named = ["doctor", "--sandbox", "none", "--config", file.to_str().unwrap()];
     let used = said(root.path(), "ralph-worker", &named, None);
     assert!(!used.contains("is another user's"), "{used}");
+}
+
+/// Runs git in a folder as a person would.
+fn git(folder: &Path, args: &[&str]) {
+    let names = ["-c", "user.name=P", "-c", "user.email=p@example.org"];
+    let status = Command::new("git")
+        .args(names)
+        .arg("-C")
+        .arg(folder)
+        .args(args)
+        .status();
+    assert!(status.unwrap().success(), "git {args:?}");
+}
+
+/// Every way by which an agent's file has come to lie where programs look for their configuration.
+#[test]
+fn a_configuration_that_nobody_agreed_to_is_not_obeyed() {
+    const AGENTS: &str =
+        "[agent]\ncommand = 'their-program'\n[workspace]\nsandbox = 'none'\n[verify]\ncommands = ['true']\n";
+    type Layout = fn(&Path);
+    let commit = |folder: &Path, message: &str| {
+        git(folder, &["add", "--all"]);
+        git(folder, &["commit", "-q", "-m", message]);
+    };
+    let layouts: [(&str, Layout); 7] = [
+        ("a folder without git", |_| {}),
+        ("a commit of a task", |root| {
+            git(root, &["init", "-q"]);
+            git(root, &["add", ".ralph.toml"]);
+            git(root, &["commit", "-q", "-m", "Do it\n\nRalph-Task: t-1"]);
+        }),
+        ("a squash merge, whose body ends otherwise", |root| {
+            git(root, &["init", "-q"]);
+            git(root, &["add", ".ralph.toml"]);
+            let body = "Feature (#7)\n\n* Do it\n\nRalph-Task: t-1\n\n---------\n\nCo-authored-by: P <p@example.org>";
+            git(root, &["commit", "-q", "-m", body]);
+        }),
+        ("a file that a person renamed", |root| {
+            git(root, &["init", "-q"]);
+            fs::rename(root.join(".ralph.toml"), root.join("example.toml")).unwrap();
+            git(root, &["add", "example.toml"]);
+            git(root, &["commit", "-q", "-m", "Example\n\nRalph-Task: t-1"]);
+            git(root, &["mv", "example.toml", ".ralph.toml"]);
+            git(root, &["commit", "-q", "-m", "Rename it"]);
+        }),
+        ("a link to a file of a task", |root| {
+            fs::rename(root.join(".ralph.toml"), root.join("example.toml")).unwrap();
+            std::os::unix::fs::symlink("example.toml", root.join(".ralph.toml")).unwrap();
+        }),
+        ("a person's commit that changes its mode alone", |root| {
+            git(root, &["init", "-q"]);
+            git(root, &["add", ".ralph.toml"]);
+            git(root, &["commit", "-q", "-m", "Do it\n\nRalph-Task: t-1"]);
+            fs::set_permissions(root.join(".ralph.toml"), Permissions::from_mode(0o755)).unwrap();
+            git(root, &["commit", "-q", "-a", "-m", "Change its mode"]);
+        }),
+        ("a file that git ignores", |root| {
+            git(root, &["init", "-q"]);
+            fs::write(root.join(".gitignore"), ".ralph.toml\n").unwrap();
+        }),
+    ];
+    let commands: [(&str, &[&str]); 5] = [
+        ("ralph-worker", &["run", "--nats", "nats://127.0.0.1:9"]),
+        ("ralph-worker", &["doctor"]),
+        ("ralph-worker", &["chat", "."]),
+        ("ralph-coordinator", &["serve"]),
+        (
+            "ralph-coordinator",
+            &[
+                "submit",
+                "feature",
+                "x",
+                "--description",
+                "x",
+                "--no-repo",
+                "--url",
+                NOWHERE,
+                "--token",
+                "t",
+            ],
+        ),
+    ];
+    for (layout, arrange) in layouts {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(".ralph.toml");
+        fs::write(&file, AGENTS).unwrap();
+        arrange(root.path());
+        for (program, args) in commands {
+            let refused = said(root.path(), program, args, None);
+            assert!(
+                refused.contains("config trust") && !refused.contains("their-program"),
+                "{layout}: {program} {args:?}: {refused}"
+            );
+        }
+        let doctor = said(root.path(), "ralph-coordinator", &["doctor"], None);
+        assert!(doctor.contains("is not trusted"), "{layout}: {doctor}");
+    }
+    // What a person agreed to holds until it changes.
+    let root = tempfile::tempdir().unwrap();
+    git(root.path(), &["init", "-q"]);
+    configure(root.path(), AGENTS);
+    commit(root.path(), "Configure");
+    let obeyed = said(root.path(), "ralph-worker", &["doctor"], None);
+    assert!(obeyed.contains("their-program"), "{obeyed}");
+    fs::write(
+        root.path().join(".ralph.toml"),
+        AGENTS.replace("their", "another"),
+    )
+    .unwrap();
+    let refused = said(root.path(), "ralph-worker", &["doctor"], None);
+    assert!(refused.contains("config trust"), "{refused}");
+}
+
+#[test]
+fn consent_is_given_and_taken_back() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join(".ralph.toml"), "[agent]\ncommand = 'mine'\n").unwrap();
+    let config = |args: &[&str]| {
+        let mut command = Command::new(binary("ralph-coordinator"));
+        command
+            .arg("config")
+            .args(args)
+            .current_dir(root.path())
+            .env("HOME", root.path())
+            .env_remove("XDG_STATE_HOME");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8([output.stderr, output.stdout].concat()).unwrap()
+    };
+    let obeyed = || !said(root.path(), "ralph-worker", &["doctor"], None).contains("config trust");
+    assert!(config(&["agent.command"]).contains("is not trusted") && !obeyed());
+    assert!(config(&["trust"]).contains("is trusted as it is now") && obeyed());
+    assert!(!config(&["agent.command"]).contains("is not trusted"));
+    assert!(config(&["trust", "--revoke"]).contains("no longer trusted") && !obeyed());
+}
+
+#[test]
+fn a_data_folder_that_a_commit_brought_is_not_started() {
+    let root = tempfile::tempdir().unwrap();
+    git(root.path(), &["init", "-q"]);
+    let postgres = root.path().join(".ralph/postgres");
+    fs::create_dir_all(&postgres).unwrap();
+    fs::create_dir_all(root.path().join(".ralph/knowledge")).unwrap();
+    fs::write(
+        postgres.join("postgresql.conf"),
+        "archive_command = 'their-program'\n",
+    )
+    .unwrap();
+    fs::write(root.path().join(".ralph/knowledge/a.md"), "a\n").unwrap();
+    git(root.path(), &["add", "--force", "--all"]);
+    git(root.path(), &["commit", "-q", "-m", "Do it"]);
+    let data = root.path().join(".ralph");
+    let refused = said(
+        root.path(),
+        "ralph-coordinator",
+        &["up", "--data", data.to_str().unwrap()],
+        None,
+    );
+    assert!(
+        refused.contains("git tracks postgres/postgresql.conf"),
+        "{refused}"
+    );
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use ralph_coordinator::config::KEYS;
 use ralph_coordinator::embedded::{DataDir, Published};
-use ralph_tests::harness::binary;
+use ralph_tests::harness::{binary, configure};
 use serde_json::Value;
 
 fn config(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Value, String) {
@@ -14,6 +14,7 @@ fn config(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Value, S
         .args(args)
         .current_dir(folder)
         .env("HOME", folder)
+        .env_remove("XDG_STATE_HOME")
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -28,6 +29,7 @@ fn doctor(folder: &Path, check: &str, variables: &[(&str, &str)]) -> Vec<Value> 
         .args(["doctor", "--output", "json"])
         .current_dir(folder)
         .env("HOME", folder)
+        .env_remove("XDG_STATE_HOME")
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -95,7 +97,7 @@ fn a_variable_that_is_empty_is_not_set() {
 fn a_table_that_does_nothing_says_so_once() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[sandbox]\nkind = \"none\"\n[limits]\nmax_cots = 1\n";
-    std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+    configure(folder.path(), text);
     let (_, said) = config(folder.path(), &[], &[]);
     let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
     assert_eq!(
@@ -113,7 +115,7 @@ fn a_table_that_does_nothing_says_so_once() {
 fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[limits]\nmax_csot = 3\n[verfy]\ncommands = [\"true\"]\n";
-    std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+    configure(folder.path(), text);
     let (_, said) = config(folder.path(), &[], &[]);
     for meant in ["did you mean `max_cost`?", "did you mean `verify`?"] {
         assert!(said.contains(meant), "{said}");
@@ -133,7 +135,7 @@ fn a_key_that_nobody_reads_is_told_with_what_was_meant() {
 fn an_agent_whose_program_is_missing_is_told_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[agents.judge]\ncommand = \"/bin/sh -c true\"\n";
-    std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+    configure(folder.path(), text);
     let found = doctor(folder.path(), "agent", &[("RALPH_AGENT", "no-such-agent --acp")]);
     assert_eq!(found.len(), 2, "{found:?}");
     let told = found[0]["found"].as_str().unwrap();

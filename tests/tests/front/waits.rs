@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use ralph_tests::harness::{Terminal, binary};
+use ralph_tests::harness::{Terminal, binary, configure};
 use serde_json::{Value, json};
 
 use crate::caller::ADMIN;
@@ -16,6 +16,7 @@ fn command(stage: &Stage, folder: &Path, args: &[&str]) -> Command {
         .current_dir(folder)
         .env_remove("PAGER")
         .env("HOME", folder)
+        .env_remove("XDG_STATE_HOME")
         .env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap())
         .env("RALPH_URL", &stage.api.url)
         .env("RALPH_TOKEN", ADMIN);
@@ -225,7 +226,7 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
     );
     assert_eq!(states("stops").await, ["failed", "pending"]);
     // The file says it as well, and a flag wins over it.
-    file(".ralph.toml", "[execution]\nreview = false\n");
+    configure(folder.path(), "[execution]\nreview = false\n");
     check(&submit("by-file", ""), 1, "failed for good");
     check(&submit("by-flag", "--no-review=no"), 4, "for a person");
     // A further run is like the last one.

@@ -139,6 +139,7 @@ impl Place {
             .current_dir(&self.project)
             .env("PATH", format!("{}:{path}", programs.display()))
             .env("RALPH_BACKOFF", "0s")
+            .env("RALPH_CONFIG", self.root.path().join(".ralph.toml"))
             .env("RALPH_DATA", self.root.path().join("data"))
             .env_remove("DATABASE_URL")
             .env_remove("NATS_URL");

@@ -19,6 +19,7 @@ async fn the_doctor_knows_both() {
     let output = Command::new(binary("ralph-worker"))
         .args(["doctor", "--output", "json"])
         .current_dir(folder.path())
+        .env("RALPH_CONFIG", folder.path().join(".ralph.toml"))
         .env_remove("NATS_URL")
         .output()
         .unwrap();

@@ -31,6 +31,7 @@ async fn a_feature_is_built_by_two_agents_from_the_command_line() {
         command
             .args(arguments)
             .current_dir(folder.path())
+            .env("RALPH_CONFIG", folder.path().join(".ralph.toml"))
             .stdin(Stdio::null())
             .kill_on_drop(true);
         for name in [

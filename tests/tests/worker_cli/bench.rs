@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use ralph_tests::harness::binary;
+use ralph_tests::harness::{binary, configure};
 use tempfile::TempDir;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
@@ -18,7 +18,7 @@ impl Bench {
     pub fn new(configuration: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = configuration.replace("{agent}", AGENT);
-        std::fs::write(folder.path().join(".ralph.toml"), text).unwrap();
+        configure(folder.path(), &text);
         Self { folder }
     }
 
@@ -33,6 +33,7 @@ impl Bench {
             .args(arguments)
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
+            .env_remove("XDG_STATE_HOME")
             .env_remove("NATS_URL");
         command
     }

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
-use ralph_shared::confirmed;
+use anyhow::Context as _;
 use ralph_shared::nearest::nearest;
+use ralph_shared::trust::{self, Consents};
 use serde::Deserialize;
 
 /// Agents and commands run with the worker's rights, so they are nobody else's to name.
 const NAME_IT: &str =
     "the configuration that was found can't be used (--config FILE names one that is, whoever owns it)";
-
-/// Tables that say what runs on this machine, and what confines it.
-const OURS: [&str; 3] = ["agent", "agents", "workspace"];
 
 /// The tables that a worker reads; the others are somebody else's.
 #[derive(Debug, Default, Deserialize)]
@@ -194,27 +191,20 @@ impl File {
     /// Reads the given file, or the first `.ralph.toml` here or in a folder above; without one everything is default.
     ///
     /// # Errors
-    /// When it can't be read, with its line; when one that nobody named is another user's or an agent's work.
+    /// When it can't be read, with its line; when one that nobody named is another user's, or a person never agreed to it.
     pub fn read(given: Option<&Path>) -> anyhow::Result<Self> {
         match given {
             Some(path) => Self::parse(path, &text(path)?),
             None => match found()? {
-                Some(path) => Self::read_found(&path),
+                Some(path) => Self::read_found(&path, &Consents::of_user()),
                 None => Ok(Self::default()),
             },
         }
     }
 
-    fn read_found(path: &Path) -> anyhow::Result<Self> {
+    fn read_found(path: &Path, consents: &Consents) -> anyhow::Result<Self> {
         let text = text(path)?;
-        let table: toml::Table = toml::from_str(&text).unwrap_or_default();
-        let is_ours = OURS.iter().any(|name| table.contains_key(*name));
-        if let Some(task) = confirmed::last_changed_by(path).filter(|_| is_ours) {
-            bail!(
-                "{}; or name it with --config",
-                confirmed::unconfirmed(path, &task)
-            );
-        }
+        consents.require(path, &text)?;
         Self::parse(path, &text)
     }
 
@@ -232,7 +222,7 @@ fn found() -> anyhow::Result<Option<PathBuf>> {
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
+    trust::read(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
 /// Folders of which whoever may write one could say what this machine's configuration is: where it is looked for, and where it lies.
@@ -255,42 +245,24 @@ pub fn places(given: Option<&Path>) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     #[test]
-    fn a_file_that_an_agent_changed_last_is_refused_until_a_person_did() {
+    fn a_file_that_was_found_is_obeyed_once_a_person_agreed_to_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".ralph.toml");
-        let git = |args: &[&str]| {
-            let names = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
-            let mut git = Command::new("git");
-            git.args(names).arg("-C").arg(folder.path()).args(args);
-            let output = git.output().unwrap();
-            assert!(output.status.success(), "{args:?}");
-        };
-        let commit = |text: &str, message: &str| {
-            std::fs::write(&path, text).unwrap();
-            git(&["add", ".ralph.toml"]);
-            git(&["commit", "-q", "-m", message]);
-        };
-        let agents = "Do it\n\nRalph-Attempt: 1\nRalph-Task: t-1";
-        git(&["init", "-q"]);
-        commit("[models]\ntiers = []\n", agents);
-        // Nothing of it is read here.
-        assert!(File::read_found(&path).is_ok());
-        commit("[agent]\ncommand = \"x\"\n", agents);
-        git(&["commit", "-q", "--allow-empty", "-m", "Another"]);
-        let error = File::read_found(&path).unwrap_err().to_string();
+        let consents = Consents::in_folder(folder.path().join("consents"));
+        let text = "[agent]\ncommand = \"x\"\n";
+        std::fs::write(&path, text).unwrap();
+        let error = File::read_found(&path, &consents).unwrap_err().to_string();
         assert!(
-            error.contains("task t-1") && error.contains("--config"),
+            error.contains("config trust") && error.contains("RALPH_CONFIG"),
             "{error}"
         );
-        assert!(File::read(Some(&path)).is_ok());
-        commit("[agent]\ncommand = \"y\"\n", "I looked at it");
-        let read = File::read_found(&path).unwrap();
-        assert_eq!(read.agent.unwrap().command.as_deref(), Some("y"));
+        assert!(File::read(Some(&path)).is_ok(), "a person named it");
+        consents.grant(&path, text).unwrap();
+        let read = File::read_found(&path, &consents).unwrap();
+        assert_eq!(read.agent.unwrap().command.as_deref(), Some("x"));
     }
 
     #[test]

@@ -20,7 +20,9 @@ use crate::cli::agents;
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::endpoint::Endpoint;
+use crate::cli::git::git;
 use crate::cli::output;
+use crate::config::Config;
 use crate::embedded::datadir::{DEFAULT_NAME, write_private};
 use crate::embedded::{DataDir, Phase, Published};
 use crate::store::view::{Page, WorkerStatus, WorkerView};
@@ -39,6 +41,9 @@ pub async fn up(globals: &Globals, args: UpArgs) -> anyhow::Result<ExitCode> {
         .data
         .clone()
         .unwrap_or_else(|| PathBuf::from(DEFAULT_NAME));
+    // Asks once, at the terminal, before the children would refuse the file.
+    Config::find()?;
+    refuse_tracked(&folder).await?;
     let data = DataDir::open(&folder)?;
     // What a killed `up` left would lead commands astray.
     data.unpublish();
@@ -60,6 +65,23 @@ pub async fn up(globals: &Globals, args: UpArgs) -> anyhow::Result<ExitCode> {
     data.unpublish();
     running.stop(&mut signals).await;
     code
+}
+
+/// Refuses a data folder of which git tracks files: they came with a commit, an agent's perhaps, and its servers would run by them.
+async fn refuse_tracked(folder: &Path) -> anyhow::Result<()> {
+    let listed = git(
+        Some(folder),
+        &["ls-files", "--", ".", ":!knowledge", ":!features", ":!.gitignore"],
+    )
+    .await;
+    match listed.ok().as_deref().and_then(|files| files.lines().next()) {
+        None => Ok(()),
+        Some(file) => bail!(
+            "{} is the data folder of `up`, but git tracks {file} in it: a commit brought that, and what it says would be run. Take it \
+             out of the repository (git rm -r --cached), or keep the data elsewhere (--data FOLDER)",
+            folder.display()
+        ),
+    }
 }
 
 async fn start(

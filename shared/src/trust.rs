@@ -1,0 +1,267 @@
+//! A configuration that a program finds by itself is obeyed only after a person agreed to exactly this content.
+//!
+//! `.ralph.toml` names programs to run, what confines them and where data goes. In a repository an agent may have written it,
+//! since its work lands there. History doesn't tell: squash merges, renames, links and folders without git hide who wrote a
+//! file. So consent is kept by content, outside of every repository: one empty file for each path and content.
+//! A file that the user names (`--config`, `RALPH_CONFIG`) needs no further consent.
+
+use std::fs;
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+/// Longest configuration file. Bytes.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// Lines of a file that are shown before the question whether to trust it.
+const SHOWN_LINES: usize = 60;
+
+/// Nobody has agreed to what a file says.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{path} is new, or has changed since you trusted it. It says what runs on this machine and what confines it, and an agent may have \
+     written it. Read it, then trust it with `ralph-coordinator config trust {path}`, or name it with RALPH_CONFIG"
+)]
+pub struct Untrusted {
+    path: String,
+}
+
+/// Where consent is kept.
+#[derive(Debug, Clone)]
+pub struct Consents {
+    folder: Option<PathBuf>,
+}
+
+impl Consents {
+    /// This user's: below `XDG_STATE_HOME`, else `~/.local/state`. Without either, nothing can be trusted.
+    pub fn of_user() -> Self {
+        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        let state = state.filter(|path| path.is_absolute());
+        let folder = state.or_else(|| Some(std::env::home_dir()?.join(".local/state")));
+        Self {
+            folder: folder.map(|folder| folder.join("ralph/trusted")),
+        }
+    }
+
+    /// Those that are kept in this folder.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: Some(folder.into()),
+        }
+    }
+
+    /// Whether a person agreed to this content of this file. A file in which no key is set says nothing to agree to.
+    pub fn has(&self, file: &Path, text: &str) -> bool {
+        says_nothing(text) || self.consent(file, text).is_some_and(|consent| consent.exists())
+    }
+
+    /// Notes that a person agrees.
+    ///
+    /// # Errors
+    /// When there is no folder for it, or it can't be written.
+    pub fn grant(&self, file: &Path, text: &str) -> io::Result<()> {
+        let consent = self.consent(file, text).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "there is no home folder to keep it in: set XDG_STATE_HOME",
+            )
+        })?;
+        if let Some(folder) = consent.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(consent, "")
+    }
+
+    /// Takes the consent back. Whether there was one.
+    ///
+    /// # Errors
+    /// When it can't be removed.
+    pub fn revoke(&self, file: &Path, text: &str) -> io::Result<bool> {
+        match self.consent(file, text).map(fs::remove_file) {
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            removed => Ok(matches!(removed, Some(Ok(())))),
+        }
+    }
+
+    /// Goes on if a person agreed to this content, or does so now at the terminal.
+    ///
+    /// # Errors
+    /// When nobody agreed.
+    pub fn require(&self, file: &Path, text: &str) -> Result<(), Untrusted> {
+        if self.has(file, text) {
+            return Ok(());
+        }
+        let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
+        if asks && agrees(file, text) {
+            match self.grant(file, text) {
+                Ok(()) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "your consent could not be kept; you will be asked again")
+                }
+            }
+            return Ok(());
+        }
+        Err(Untrusted {
+            path: file.display().to_string(),
+        })
+    }
+
+    fn consent(&self, file: &Path, text: &str) -> Option<PathBuf> {
+        // The name stays as it was found: a link that leads elsewhere tomorrow is another content.
+        let folder = file.parent()?.canonicalize().ok()?;
+        let mut hash = Sha256::new();
+        hash.update(folder.join(file.file_name()?).as_os_str().as_encoded_bytes());
+        hash.update([0]);
+        hash.update(text);
+        let name: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(self.folder.as_ref()?.join(name))
+    }
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// When it can't be read, is longer than [`MAX_BYTES`], or is no text.
+pub fn read(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(file)?
+        .take(MAX_BYTES + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        let error = format!(
+            "{} is larger than {} KiB: that is no configuration",
+            file.display(),
+            MAX_BYTES / 1024
+        );
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
+    }
+    Ok(text)
+}
+
+/// Whether no key is set, as in a file that `init` wrote: comments and headings of tables alone.
+fn says_nothing(text: &str) -> bool {
+    let is_heading = |line: &str| line.starts_with('[') && !line.contains('=');
+    text.lines()
+        .map(str::trim_start)
+        .all(|line| line.is_empty() || line.starts_with('#') || is_heading(line))
+}
+
+/// Shows a file at the terminal and asks.
+fn agrees(file: &Path, text: &str) -> bool {
+    let mut err = io::stderr().lock();
+    let mut asked = vec![format!(
+        "{} is new, or has changed since you trusted it. It says what runs on this machine:\n",
+        file.display()
+    )];
+    asked.extend(shown(text));
+    asked.push("\nDo you trust it? [y/N] ".to_owned());
+    if err
+        .write_all(asked.join("\n").as_bytes())
+        .and_then(|()| err.flush())
+        .is_err()
+    {
+        return false;
+    }
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+/// The lines that say something; control characters of whoever wrote them do nothing to the terminal.
+fn shown(text: &str) -> Vec<String> {
+    let says: Vec<&str> = text.lines().filter(|line| !says_nothing(line)).collect();
+    let visible = |line: &str| line.replace(|c: char| c.is_control() || is_invisible(c), "\u{fffd}");
+    let mut shown: Vec<String> = says
+        .iter()
+        .take(SHOWN_LINES)
+        .map(|line| format!("    {}", visible(line)))
+        .collect();
+    if says.len() > SHOWN_LINES {
+        shown.push(format!(
+            "    … and {} more lines: read the file first",
+            says.len() - SHOWN_LINES
+        ));
+    }
+    shown
+}
+
+/// Characters that turn the direction of text or take no room, so that a line looks like another.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A folder of this test's own, which is empty.
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("ralph-trust-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        path.canonicalize().unwrap()
+    }
+
+    #[test]
+    fn consent_is_to_one_content_of_one_file() {
+        let root = folder("content");
+        let (file, other) = (root.join("a.toml"), root.join("b.toml"));
+        let consents = Consents::in_folder(root.join("consents"));
+        assert!(!consents.has(&file, "x = 1"));
+        consents.grant(&file, "x = 1").unwrap();
+        assert!(consents.has(&file, "x = 1"));
+        assert!(!consents.has(&file, "x = 2"), "it has changed");
+        assert!(!consents.has(&other, "x = 1"), "it lies elsewhere");
+        assert!(consents.revoke(&file, "x = 1").unwrap());
+        assert!(!consents.has(&file, "x = 1") && !consents.revoke(&file, "x = 1").unwrap());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_link_to_a_trusted_file_is_not_trusted() {
+        let root = folder("link");
+        fs::create_dir(root.join("sub")).unwrap();
+        let file = root.join("a.toml");
+        fs::write(&file, "x = 1").unwrap();
+        let link = root.join("sub/a.toml");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let consents = Consents::in_folder(root.join("consents"));
+        consents.grant(&file, "x = 1").unwrap();
+        assert!(!consents.has(&link, "x = 1"));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_keys_needs_no_consent() {
+        let consents = Consents { folder: None };
+        let file = Path::new("/a.toml");
+        for nothing in ["", "# [agent]\n\n  # command = \"x\"\n", "[agent]\n# x = 1\n"] {
+            assert!(consents.has(file, nothing), "{nothing}");
+        }
+        for something in ["x = 1 # y", "[agent]\ncommand = \"x\"", "x = [\n1]", "[a] x = 1"] {
+            assert!(!consents.has(file, something), "{something}");
+        }
+        assert!(consents.grant(file, "x = 1").is_err());
+    }
+
+    #[test]
+    fn what_is_shown_does_nothing_to_the_terminal() {
+        let text =
+            "# why\ncommand = \"a\u{1b}[2Kb\u{202e}c\u{200b}\"\n".to_owned() + &"x = 1\n".repeat(SHOWN_LINES);
+        let shown = shown(&text);
+        assert_eq!(shown[0], "    command = \"a\u{fffd}[2Kb\u{fffd}c\u{fffd}\"");
+        assert_eq!(
+            shown.last().unwrap(),
+            "    … and 1 more lines: read the file first"
+        );
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_not_read() {
+        let endless = read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(endless.contains("larger than 1024 KiB"), "{endless}");
+        assert!(read(Path::new("/no/such")).is_err());
+    }
+}
