@@ -26,7 +26,7 @@ use super::{
   ralph-coordinator logs t-9f2c --follow                            see what an agent does
 
 Exit codes: 0 done, 1 failed, 2 wrong usage; with --wait also 3 a limit was reached, 4 a person is needed, 5 nothing to run,
-130 interrupted."
+6 accepted but it can't be watched, 130 interrupted."
 )]
 pub struct Cli {
     /// What holds for all commands.

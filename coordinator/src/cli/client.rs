@@ -23,6 +23,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// lapses after 15 seconds.
 const RESEND_WITHIN: Duration = Duration::from_secs(45);
 const RESEND_PAUSE: Duration = Duration::from_millis(300);
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The problem of a request whose first sending is being served.
 const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
 /// The problem of a name that features of several repositories have.
@@ -31,7 +32,9 @@ const AMBIGUOUS: &str = "urn:ralph:problem:ambiguous";
 const CONFLICT: u16 = 409;
 /// The status of a request that came too soon after others; it was not served.
 const TOO_MANY: u16 = 429;
-/// Such a request is sent again for so long, each time when the answer says.
+/// Statuses of a coordinator that can't serve now, or of a proxy that doesn't reach it: the request may have been served.
+const UNAVAILABLE: [u16; 3] = [502, 503, 504];
+/// Such requests are sent again for so long, each time when the answer says.
 const SLOW_WITHIN: Duration = Duration::from_secs(60);
 /// What is waited where the answer doesn't say, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
@@ -94,6 +97,12 @@ impl Lost {
         if let Some(ApiError(problem)) = error.downcast_ref::<ApiError>() {
             return (problem.kind == IN_FLIGHT).then_some(Self::Answer);
         }
+        if error
+            .downcast_ref::<serde_json::Error>()
+            .is_some_and(serde_json::Error::is_eof)
+        {
+            return Some(Self::Answer);
+        }
         let error = error.downcast_ref::<reqwest::Error>()?;
         if error.is_connect() {
             return Some(Self::Coordinator);
@@ -138,9 +147,9 @@ impl Client {
         })
     }
 
-    /// Reads.
+    /// Reads. A request whose answer got lost is sent again.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.answer(self.request(Method::GET, path).timeout(ANSWER_WITHIN))
+        self.resent(self.request(Method::GET, path).timeout(ANSWER_WITHIN))
             .await
     }
 
@@ -181,8 +190,13 @@ impl Client {
         let request = self
             .request(Method::POST, path)
             .timeout(ANSWER_WITHIN)
-            .header("idempotency-key", key)
+            .header(IDEMPOTENCY_KEY, key)
             .json(body);
+        self.resent(request).await
+    }
+
+    /// Sends a request that is served once however often it is sent, again and again until it is answered whole.
+    async fn resent<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
         let mut broken_since = None;
         loop {
             let again = request.try_clone().context("the request can't be sent")?;
@@ -235,7 +249,8 @@ impl Client {
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", id);
         }
-        Ok(EventStream::new(self.send(request).await?))
+        // Whoever follows a stream says that the coordinator is away, and asks again.
+        Ok(EventStream::new(self.send(request, &[]).await?))
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -244,7 +259,7 @@ impl Client {
     }
 
     async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
-        let response = self.send(request).await?;
+        let response = self.send(request, &UNAVAILABLE).await?;
         let bytes = response
             .bytes()
             .await
@@ -257,14 +272,15 @@ impl Client {
         })
     }
 
-    /// Sends it, not sooner than the coordinator wants; with the repository that we are in where a name in it needs that, and only
+    /// Sends it, not sooner than the coordinator wants, and again while it answers one of `waited_out`; with the repository that we are in where a name in it needs that, and only
     /// then: a list would be one of that repository alone.
-    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+    async fn send(&self, request: RequestBuilder, waited_out: &[u16]) -> anyhow::Result<Response> {
         let mut waited = Duration::ZERO;
         let mut here: Option<&str> = None;
         loop {
             let again = request.try_clone().context("the request can't be sent")?;
             let mut again = again.build().context("the request can't be sent")?;
+            let repeatable = *again.method() == Method::GET || again.headers().contains_key(IDEMPOTENCY_KEY);
             let says_where = again.url().query_pairs().any(|(name, _)| name == "repo");
             if let Some(repo) = here {
                 again.url_mut().query_pairs_mut().append_pair("repo", repo);
@@ -275,7 +291,9 @@ impl Client {
             if status.is_success() {
                 return Ok(response);
             }
-            if status.as_u16() != TOO_MANY || waited >= SLOW_WITHIN {
+            let transient =
+                status.as_u16() == TOO_MANY || repeatable && waited_out.contains(&status.as_u16());
+            if !transient || waited >= SLOW_WITHIN {
                 let refused = self.refusal(response).await;
                 if refused.0.kind == AMBIGUOUS && here.is_none() && !says_where {
                     here = self.here.get_or_init(submit::here).await.as_deref();

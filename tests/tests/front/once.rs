@@ -469,3 +469,85 @@ async fn a_command_whose_answer_got_lost_asks_again_and_makes_one_task() {
     api.stop().await;
     world.stop().await;
 }
+
+/// Answers the first request whose line begins with `begin` with this answer; passes everything else to `to`.
+async fn answer_first(listener: TcpListener, to: String, begin: &'static str, answer: &'static str) {
+    let mut answered = false;
+    while let Ok((mut client, _)) = listener.accept().await {
+        let mut head = vec![0; 8192];
+        let read = client.peek(&mut head).await.unwrap();
+        let is_it = String::from_utf8_lossy(&head[..read]).starts_with(begin);
+        if is_it && !std::mem::replace(&mut answered, true) {
+            let _ = client.read(&mut head).await;
+            client.write_all(answer.as_bytes()).await.unwrap();
+            client.shutdown().await.unwrap();
+            continue;
+        }
+        let mut server = TcpStream::connect(&to).await.unwrap();
+        tokio::spawn(async move {
+            // One request a connection, so that each is looked at.
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_coordinator_that_cannot_serve_for_a_moment_is_asked_again() {
+    const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    const GATEWAY: &str =
+        "HTTP/1.1 502 Bad Gateway\r\nretry-after: 0\r\ncontent-length: 5\r\nconnection: close\r\n\r\n<html";
+    const BROKEN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 500\r\nconnection: close\r\n\r\n{\"items\": [";
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    for (n, (begin, answer)) in [
+        ("POST /api/v1/features", UNAVAILABLE),
+        ("POST /api/v1/features", GATEWAY),
+        ("GET /api/v1/features", UNAVAILABLE),
+        ("GET /api/v1/features", BROKEN),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let to = api.url.replace("http://", "");
+        let proxy = tokio::spawn(answer_first(listener, to, begin, answer));
+        let name = format!("f{n}");
+        let created = Command::new(binary("ralph-coordinator"))
+            .args([
+                "submit",
+                "feature",
+                &name,
+                "--description",
+                "x",
+                "--no-repo",
+                "--draft",
+            ])
+            .args(["--url", &url, "--token", ADMIN])
+            .current_dir(world.dir())
+            .output()
+            .await
+            .unwrap();
+        assert!(
+            created.status.success(),
+            "{begin}: {}",
+            String::from_utf8_lossy(&created.stderr)
+        );
+        let shown = Command::new(binary("ralph-coordinator"))
+            .args(["feature", "show", &name, "--url", &url, "--token", ADMIN])
+            .current_dir(world.dir())
+            .output()
+            .await
+            .unwrap();
+        assert!(
+            shown.status.success(),
+            "{begin}: {}",
+            String::from_utf8_lossy(&shown.stderr)
+        );
+        proxy.abort();
+    }
+    let (_, features) = api.get("/features").await;
+    assert_eq!(features["items"].as_array().unwrap().len(), 4, "{features}");
+    api.stop().await;
+    world.stop().await;
+}

@@ -67,8 +67,11 @@ impl Screen {
     }
 }
 
+/// Exit code of a command whose request was accepted, but which can't watch what comes of it.
+const UNWATCHED: u8 = 6;
+
 /// Waits for the end of the run in which what was just asked for is done; where it waits for one to be started, nothing is
-/// waited for.
+/// waited for. Without an answer to that question it ends with [`UNWATCHED`]: the work goes on.
 ///
 /// # Errors
 /// As [`wait`].
@@ -78,9 +81,18 @@ pub async fn begun(
     format: Format,
     interrupts: Interrupts,
 ) -> anyhow::Result<ExitCode> {
-    let progress: Progress = client
+    let asked = client
         .get(&format!("/features/{}/progress", escape(feature)))
-        .await?;
+        .await;
+    let progress: Progress = match asked {
+        Err(error) if !ApiError::refuses(&error) => {
+            eprintln!(
+                "{error:#}\naccepted, and it goes on, but can't be watched now: `ralph-coordinator feature wait {feature}` watches it"
+            );
+            return Ok(ExitCode::from(UNWATCHED));
+        }
+        asked => asked?,
+    };
     if progress.feature.needs_run {
         return ended::waits(&progress, format);
     }
