@@ -68,7 +68,7 @@ mkdir -p "$new/worker/git"
 cat >"$new/worker/.ralph.toml" <<'END'
 # Agents of the workers, who see this folder as /etc/ralph. What is named here must be in their image.
 #[agent]
-#command = "claude-agent-acp"
+#preset = "claude"
 END
 cat >"$new/worker/git/config" <<'END'
 # git's configuration in workers. Put the files that are named here beside it, readable by all: the folder is closed further up.

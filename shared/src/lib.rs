@@ -12,6 +12,7 @@
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`machine`] | which machine this is |
 //! | [`nearest`] | files that are found by walking up, and whose they have to be |
+//! | [`presets`] | what is known of agents by name: how each is started, installed and logged in |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
 //! | [`trust`] | whether a person agreed to a configuration that was found |
@@ -30,6 +31,7 @@ pub mod kind;
 pub mod logging;
 pub mod machine;
 pub mod nearest;
+pub mod presets;
 pub mod requires;
 pub mod sigil;
 pub mod subjects;

@@ -1,8 +1,5 @@
 //! What the programs ask of a machine, so that a check before the start refuses what would be refused later.
 
-/// The agent's command where nobody configures one.
-pub const DEFAULT_AGENT_COMMAND: &str = "claude-agent-acp";
-
 /// The oldest release of git, major and minor, that workers work with: `merge-tree --write-tree`, and pushes with an explicit
 /// old head (SPEC 9.2).
 pub const OLDEST_GIT: (u32, u32) = (2, 38);

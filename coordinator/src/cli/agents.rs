@@ -1,5 +1,5 @@
-//! The agents that workers started here would start, as far as a flag and the `.ralph.toml` here tell it, and whether their
-//! programs are on this machine. Whether an agent answers, only a worker can say: `ralph-worker doctor`.
+//! The agents that workers started here would start, as far as a flag and the `.ralph.toml` here tell it, whether their programs are
+//! on this machine, and whether they are logged in. Whether an agent answers, only a worker can say: `ralph-worker doctor`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,30 +7,46 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_shared::requires::DEFAULT_AGENT_COMMAND;
+use ralph_shared::presets::{Preset, resolve};
 use ralph_shared::wire::DEFAULT_AGENT;
 
 use crate::config::{Config, read_table};
 
 /// Begins a value that stands in a file.
 const FILE: &str = "file:";
-/// The package of npm that has the default agent's program.
-const DEFAULT_PACKAGE: &str = "@agentclientprotocol/claude-agent-acp";
 
 /// A configured agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     /// Its name.
     pub name: String,
+    /// The preset that it was configured by.
+    pub preset: Option<&'static Preset>,
     /// The program that its command begins with.
     pub program: String,
     /// Where that is; `None` where it isn't on this machine.
     pub found: Option<PathBuf>,
+    /// Whether a login was found, or none is looked for.
+    pub logged_in: bool,
 }
 
 impl Agent {
-    /// What is missing, where its program is.
-    pub fn missing(&self) -> String {
+    /// What is missing, and what to do about it.
+    pub fn trouble(&self) -> Option<(String, String)> {
+        let Self { name, program, .. } = self;
+        if self.found.is_none() {
+            return Some((self.missing(), self.advice()));
+        }
+        let preset = self.preset.filter(|_| !self.logged_in)?;
+        let title = preset.title;
+        let problem = format!("no login of {title} was found for the agent `{name}` ({program})");
+        Some((
+            problem,
+            format!("log in: {}; `ralph-worker doctor` says more", preset.login),
+        ))
+    }
+
+    fn missing(&self) -> String {
         let Self { name, program, .. } = self;
         let place = if program.contains('/') {
             "is no program on this machine"
@@ -40,73 +56,88 @@ impl Agent {
         format!("`{program}` {place}: workers here can't start the agent `{name}`")
     }
 
-    /// What to do about it.
-    pub fn advice(&self) -> String {
-        let Self { name, program, .. } = self;
-        let how = if program == DEFAULT_AGENT_COMMAND {
-            format!(" (`npm install --global {DEFAULT_PACKAGE}`)")
-        } else {
-            String::new()
-        };
+    fn advice(&self) -> String {
+        let name = &self.name;
+        let how = self
+            .preset
+            .map(|preset| format!(" ({})", preset.how_to_install()));
+        let how = how.unwrap_or_default();
         let other = if name == DEFAULT_AGENT {
-            "`up --agent CMD`, or `command` of [agent] in .ralph.toml".to_owned()
+            "`up --agent AGENT`, or `preset` or `command` of [agent] in .ralph.toml".to_owned()
         } else {
-            format!("`command` of [agents.{name}] in .ralph.toml")
+            format!("`preset` or `command` of [agents.{name}] in .ralph.toml")
         };
-        format!("install it{how}, or name another program with {other}; `ralph-worker doctor` says more")
+        format!("install it{how}, or name another one with {other}; `ralph-worker doctor` says more")
     }
 }
 
-/// The agents of workers that are started here; `command` is what `--agent` says. What can't be read is left out: a worker says
-/// what is wrong with it.
-pub fn configured(command: Option<&str>) -> Vec<Agent> {
+/// The agents of workers that are started here; `flag` is what `--agent` says. What can't be read is left out: a worker says what is
+/// wrong with it.
+pub fn configured(flag: Option<&str>) -> Vec<Agent> {
     let file = Config::locate().ok().flatten();
     let table = file.and_then(|path| read_table(&path).ok()).unwrap_or_default();
-    of(&table, command, &env::var_os("PATH").unwrap_or_default())
+    of(&table, flag, &env::var_os("PATH").unwrap_or_default())
 }
 
-fn of(file: &toml::Table, command: Option<&str>, path: &OsStr) -> Vec<Agent> {
-    let default = file.get("agent").and_then(toml::Value::as_table);
-    let said = default.and_then(command_of);
-    let command = command.or(said).unwrap_or(DEFAULT_AGENT_COMMAND);
-    let mut agents: Vec<Agent> = agent(DEFAULT_AGENT, command, default, path).into_iter().collect();
+fn of(file: &toml::Table, flag: Option<&str>, path: &OsStr) -> Vec<Agent> {
+    let none = toml::Table::new();
+    let default = file.get("agent").and_then(toml::Value::as_table).unwrap_or(&none);
+    let mut agents: Vec<Agent> = agent(DEFAULT_AGENT, flag, default, path).into_iter().collect();
     let named = file.get("agents").and_then(toml::Value::as_table);
     for (name, table) in named.into_iter().flatten() {
-        let table = table.as_table();
-        if let Some(command) = table.and_then(command_of) {
-            agents.extend(agent(name, command, table, path));
+        if let Some(table) = table.as_table() {
+            agents.extend(agent(name, None, table, path));
         }
     }
     agents
 }
 
-fn command_of(table: &toml::Table) -> Option<&str> {
-    table.get("command")?.as_str()
-}
-
-/// An agent with this command, unless the command or the agent's own PATH can't be read here.
-fn agent(name: &str, command: &str, table: Option<&toml::Table>, path: &OsStr) -> Option<Agent> {
-    let program = shell_words::split(command).ok()?.into_iter().next()?;
-    let own = table.and_then(|table| table.get("env")?.get("PATH")?.as_str());
+/// An agent, unless its command or its own PATH can't be read here.
+fn agent(name: &str, flag: Option<&str>, table: &toml::Table, path: &OsStr) -> Option<Agent> {
+    let text = |key: &str| table.get(key)?.as_str();
+    let (preset, command) = resolve(name, [flag, text("preset"), text("command")]).ok()?;
+    let program = shell_words::split(&command).ok()?.into_iter().next()?;
+    let env = table.get("env").and_then(toml::Value::as_table);
+    let own = env.and_then(|env| env.get("PATH")?.as_str());
     if own.is_some_and(|own| own.starts_with(FILE)) {
         return None;
     }
+    let is_set = |name: &str| {
+        let passed = list(table, "pass_env").is_none_or(|passed| passed.iter().any(|passed| passed == name));
+        let is_set = env::var_os(name).is_some_and(|value| !value.is_empty());
+        env.is_some_and(|env| env.contains_key(name)) || passed && is_set
+    };
+    let logged_in = |preset: &Preset| {
+        let files = list(table, "files");
+        let files = files.unwrap_or_else(|| preset.files.iter().map(|&file| file.to_owned()).collect());
+        preset.has_login(is_set, files.iter().map(|file| expanded(file)))
+    };
     Some(Agent {
         name: name.to_owned(),
+        preset,
         found: find(&program, own.map_or(path, OsStr::new)),
         program,
+        logged_in: preset.is_none_or(logged_in),
     })
+}
+
+/// A key's list of texts.
+fn list(table: &toml::Table, key: &str) -> Option<Vec<String>> {
+    let list = table.get(key)?.as_array()?;
+    let texts = list.iter().filter_map(|text| text.as_str().map(str::to_owned));
+    Some(texts.collect())
+}
+
+/// A path; `~/` is the user's home.
+fn expanded(path: &str) -> PathBuf {
+    let home = path.strip_prefix("~/").zip(env::home_dir());
+    home.map_or_else(|| PathBuf::from(path), |(rest, home)| home.join(rest))
 }
 
 /// A program as a worker finds it that is started in this folder.
 fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
-    if let Some(rest) = program.strip_prefix("~/") {
-        return env::home_dir()
-            .map(|home| home.join(rest))
-            .filter(|file| is_program(file));
-    }
     if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|file| is_program(file));
+        return Some(expanded(program)).filter(|file| is_program(file));
     }
     env::split_paths(path)
         .map(|folder| folder.join(program))
@@ -120,6 +151,8 @@ fn is_program(file: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use ralph_shared::presets::DEFAULT_PRESET;
 
     use super::*;
     use crate::config::{KEYS, Unset};
@@ -139,7 +172,14 @@ mod tests {
 
     #[test]
     fn the_program_of_each_agent_is_looked_for() {
-        check("", None, &[("default", DEFAULT_AGENT_COMMAND, false)]);
+        check("", None, &[("default", "claude-agent-acp", false)]);
+        check("", Some("gemini"), &[("default", "gemini", false)]);
+        let presets = "[agent]\npreset = 'codex'\n[agents.qwen]\nmode = 'x'\n[agents.a]\npreset = 'b'";
+        check(
+            presets,
+            None,
+            &[("default", "codex-acp", false), ("qwen", "qwen", false)],
+        );
         check("", Some("here --acp"), &[("default", "here", true)]);
         let file = "[agent]\ncommand = 'plain'\n[agents.a]\ncommand = '/bin/sh -c x'\n[agents.b]\ncommand = \"'a b' c\"\n\
                     [agents.c]\ncommand = 'sh'\nenv = { PATH = '/bin' }\n[agents.d]\ncommand = \"'\"\n[agents.e]\nmode = 'x'";
@@ -153,23 +193,47 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_with_what_to_do() {
-        let agent = |name: &str, program: &str| Agent {
-            name: name.to_owned(),
-            program: program.to_owned(),
-            found: None,
+        let check = |name: &str, table: &str, expected: [&str; 2]| {
+            let table: toml::Table = table.parse().unwrap();
+            let agent = agent(name, None, &table, OsStr::new("/bin")).unwrap();
+            let (problem, advice) = agent.trouble().unwrap();
+            assert!(
+                problem.contains(expected[0]) && advice.contains(expected[1]),
+                "{problem}; {advice}"
+            );
         };
-        let default = agent(DEFAULT_AGENT, DEFAULT_AGENT_COMMAND);
-        assert!(default.missing().contains("isn't on the PATH"));
-        assert!(default.advice().contains("npm install") && default.advice().contains("--agent CMD"));
-        let named = agent("fast", "/opt/fast");
-        assert!(named.missing().contains("`/opt/fast` is no program"));
-        assert!(named.advice().contains("[agents.fast]") && !named.advice().contains("npm"));
+        check(
+            DEFAULT_AGENT,
+            "",
+            ["`claude-agent-acp` isn't on the PATH", "npm install"],
+        );
+        check(DEFAULT_AGENT, "", ["default", "`up --agent AGENT`"]);
+        check(
+            "fast",
+            "command = '/opt/fast'",
+            ["`/opt/fast` is no program", "[agents.fast]"],
+        );
+        let without = "command = 'sh'\npass_env = []\nfiles = []";
+        check(
+            "gemini",
+            &format!("preset = 'gemini'\n{without}"),
+            ["no login of Gemini CLI", "set GEMINI_API_KEY"],
+        );
+        let ready = |table: &str| {
+            let table: toml::Table = format!("{without}\n{table}").parse().unwrap();
+            agent("a", None, &table, OsStr::new("/bin")).unwrap().trouble()
+        };
+        assert_eq!(ready(""), None);
+        assert_eq!(
+            ready("preset = 'claude'\nenv = { ANTHROPIC_API_KEY = 'file:x' }"),
+            None
+        );
     }
 
     #[test]
     fn the_default_is_the_one_that_is_told() {
-        let key = KEYS.iter().find(|key| key.name == "agent.command").unwrap();
-        let quoted = format!("'{DEFAULT_AGENT_COMMAND}'");
+        let key = KEYS.iter().find(|key| key.name == "agent.preset").unwrap();
+        let quoted = format!("'{DEFAULT_PRESET}'");
         assert!(matches!(key.default, Unset::Toml(text) if text == quoted));
     }
 }

@@ -148,9 +148,12 @@ fn agent_programs(globals: &Globals) -> Vec<Finding> {
     let agents = agents::configured(command.as_deref());
     agents
         .iter()
-        .map(|agent| match &agent.found {
-            Some(place) => Finding::ok(check, format!("{}: {}", agent.name, place.display())),
-            None => Finding::other(check, Status::Note, agent.missing(), agent.advice()),
+        .map(|agent| match agent.trouble() {
+            None => {
+                let place = agent.found.as_deref().unwrap_or(Path::new(&agent.program));
+                Finding::ok(check, format!("{}: {}", agent.name, place.display()))
+            }
+            Some((problem, advice)) => Finding::other(check, Status::Note, problem, advice),
         })
         .collect()
 }

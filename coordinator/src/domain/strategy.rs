@@ -41,6 +41,13 @@ impl Tiers {
         self.0.iter().map(|tier| tier.name.clone()).collect()
     }
 
+    /// Whether this is a tier whose names nobody configured.
+    pub fn names_by_default(&self, name: &str) -> bool {
+        let default = Self::default();
+        self.get(name)
+            .is_some_and(|tier| tier.names.is_empty() || Some(tier) == default.get(name))
+    }
+
     /// A tier by its name.
     pub fn get(&self, name: &str) -> Option<&Tier> {
         self.0.iter().find(|tier| tier.name == name)

@@ -75,6 +75,7 @@ fn model_choice(settings: &Settings, choice: &Choice) -> ModelChoice {
     ModelChoice {
         tier: choice.model.clone(),
         names,
+        by_default: settings.tiers.names_by_default(&choice.model),
     }
 }
 

@@ -95,6 +95,9 @@ pub struct ModelChoice {
     pub tier: String,
     /// Names to look for among the agent's models, best first.
     pub names: Vec<String>,
+    /// Whether nobody configured these names: then a worker that knows better ones for an agent looks for those first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
 }
 
 /// What a session may write (SPEC 5).

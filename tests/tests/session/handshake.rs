@@ -1,9 +1,12 @@
 //! Agents that fail at the door.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use agent_client_protocol::v1::schema::{McpServer, McpServerHttp, McpServerStdio};
 
 use ralph_shared::wire::{Door, Ended, SessionLimit};
-use ralph_worker::session::{Check, Resume};
+use ralph_worker::session::{AgentCommand, Check, ClientMethods, Resume};
 use serde_json::Value;
 
 use super::scene::{Scene, scene, shell, turn};
@@ -122,13 +125,55 @@ async fn a_slow_handshake_is_none_that_hangs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_hangs_ends_at_its_own_limit() {
-    let hanging = scene("").arguments(&["--handshake", "hang"]);
+    let mut hanging = scene("").arguments(&["--handshake", "hang"]);
+    hanging.spec.agent.start_limit = Some(Duration::from_secs(3));
     let (silent, message) = door(hanging).await;
     assert_eq!(silent, Door::Silent);
     assert!(
-        message.contains("`initialize`") && message.contains("30 s"),
+        message.contains("`initialize`")
+            && message.contains("within 9 s")
+            && message.contains("`start_seconds`"),
         "{message}"
     );
+}
+
+/// Its first start takes longer than its limit, and begins anew where it is cut short.
+#[tokio::test]
+async fn an_agent_gets_more_time_for_its_first_start() {
+    let limit = Duration::from_secs(4);
+    let cache = tempfile::tempdir().unwrap();
+    let mut first = scene("@say hi");
+    let scripted = first.spec.agent.argv.remove(0);
+    let wait = limit.as_secs() + 2;
+    let fetch = format!("[ -e $CACHE/whole ] || sleep {wait}; touch $CACHE/whole; exec $0");
+    let agent = AgentCommand {
+        argv: ["sh", "-c", &fetch, &scripted].map(str::to_owned).to_vec(),
+        env: BTreeMap::from([("CACHE".to_owned(), cache.path().display().to_string())]),
+        start_limit: Some(limit),
+        ..first.spec.agent.clone()
+    };
+    first.spec.agent = agent.clone();
+    let played = first.play().await;
+    assert_eq!(played.end.ended, turn("end_turn"), "{}", played.transcript());
+    let mut second = scene("@say hi");
+    second.spec.agent = agent;
+    assert_eq!(second.play().await.end.ended, turn("end_turn"));
+}
+
+#[tokio::test]
+async fn an_agent_is_offered_what_its_configuration_says() {
+    let mut stage = shell("read -r l; echo \"$l\" > asked; cat > /dev/null");
+    stage.spec.agent.offered = ClientMethods {
+        files: false,
+        terminals: false,
+    };
+    let played = stage.limits(|limits| limits.session_ms = 1_000).play().await;
+    let asked = std::fs::read_to_string(played.path("asked")).unwrap();
+    let asked: Value = serde_json::from_str(&asked).unwrap();
+    let offered = &asked["params"]["clientCapabilities"];
+    assert_ne!(offered["terminal"], true, "{asked}");
+    assert_ne!(offered["fs"]["readTextFile"], true, "{asked}");
+    assert_ne!(offered["fs"]["writeTextFile"], true, "{asked}");
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ fn with_login(script: &str, login: &str) -> (Scene, tempfile::TempDir) {
     stage.spec.agent.files = vec![LoginFile {
         original: user.path().join(PLACE),
         place: PLACE.into(),
+        optional: false,
     }];
     (stage, user)
 }

@@ -126,6 +126,7 @@ impl Scene {
         self.spec.model = Some(ModelChoice {
             tier: tier.to_owned(),
             names: vec![format!("not-offered-{tier}")],
+            by_default: false,
         });
         self
     }

@@ -7,9 +7,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ralph_tests::harness::Terminal;
 
-use super::bench::Bench;
+use super::bench::{AGENT, Bench};
 
-const CONFIGURATION: &str = "[agent]\ncommand = \"{agent}\"\n[agents.gone]\ncommand = \"no-such-agent\"\n";
+const CONFIGURATION: &str = "[agent]\ncommand = \"{agent} --keep-sessions\"\n[agents.gone]\ncommand = \"no-such-agent\"\n\
+                             [agents.plain]\ncommand = \"{agent}\"\n";
 
 /// A prompt for the scripted agent, as it is typed: all lines but the last end with a backslash.
 fn prompt(directives: &[&str]) -> String {
@@ -43,7 +44,7 @@ fn prompts_from_a_pipe_are_answered_turn_after_turn() {
     let (one, two) = (shown.find("\none\n"), shown.find("\ntwo\n"));
     assert!(one.is_some() && one < two, "{shown}");
     assert!(shown.contains("▸ "), "{shown}");
-    assert!(shown.contains("to go on: ralph-worker chat --resume "), "{shown}");
+    assert!(shown.contains("to go on: ralph-worker chat "), "{shown}");
     assert_eq!(
         std::fs::read_to_string(bench.path("project/a.txt")).unwrap(),
         "x\n"
@@ -99,18 +100,58 @@ fn an_agent_that_cannot_start_is_told_with_what_helps() {
     );
     let unknown = chat(&bench, &["--name", "nobody"]).output().unwrap();
     let words = String::from_utf8(unknown.stderr).unwrap();
-    assert!(words.contains("only default, gone"), "{words}");
+    assert!(words.contains("only default, gone, plain"), "{words}");
+}
+
+#[test]
+fn the_command_that_goes_on_with_a_session_does() {
+    let bench = Bench::new("");
+    let named = "[agents.keeper]\ncommand = \"{agent} --keep-sessions\"\n".replace("{agent}", AGENT);
+    std::fs::write(bench.path("other.toml"), named).unwrap();
+    let flags = ["--name", "keeper", "--config", "other.toml"];
+    let (_, shown) = piped(&bench, &flags, &prompt(&["@say one"]));
+    let (_, line) = shown.rsplit_once("to go on: ralph-worker ").expect(&shown);
+    assert!(
+        line.starts_with("chat project --name keeper --config other.toml --resume "),
+        "{line}"
+    );
+    let arguments = shell_words::split(line.trim()).unwrap();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut child = bench
+        .worker(&arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = prompt(&["@say two"]);
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && shown.contains("\ntwo\n"), "{shown}");
+    assert!(!shown.contains("can't be resumed"), "{shown}");
+    // Whose folder is gone afterwards is told nothing.
+    let (_, shown) = piped(
+        &bench,
+        &[&flags[..], &["--once"]].concat(),
+        &prompt(&["@say one"]),
+    );
+    assert!(!shown.contains("to go on: "), "{shown}");
 }
 
 #[test]
 fn an_earlier_session_that_the_agent_cannot_resume_is_said() {
     let bench = Bench::new(CONFIGURATION);
-    let (status, shown) = piped(&bench, &["--resume", "s-1"], &prompt(&["@say new"]));
+    let (status, shown) = piped(
+        &bench,
+        &["--name", "plain", "--resume", "s-1"],
+        &prompt(&["@say new"]),
+    );
     assert!(status.success(), "{shown}");
     assert!(
         shown.contains("s-1 can't be resumed") && shown.contains("\nnew\n"),
         "{shown}"
     );
+    assert!(!shown.contains("to go on: "), "{shown}");
 }
 
 #[test]

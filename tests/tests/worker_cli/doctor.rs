@@ -1,11 +1,14 @@
 //! `ralph-worker doctor`.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
+use ralph_shared::presets::PRESETS;
 use serde_json::Value;
 
-use super::bench::Bench;
+use super::bench::{AGENT, Bench};
 
 fn examined(bench: &Bench, arguments: &[&str]) -> (Option<i32>, Value) {
     let output = bench.output(&[&["doctor", "-o", "json"], arguments].concat());
@@ -75,6 +78,67 @@ fn each_agent_is_told_apart_with_what_to_do() {
     check("future", "version 999", "update the agent");
     check("fallen", "no node here", "by hand");
     assert_eq!(found(&findings["agents"], "default")["status"], "ok");
+}
+
+#[test]
+fn an_agent_by_its_presets_name_is_started_logged_in_or_told_how() {
+    let bench = Bench::new(
+        "[agent]\nenv = { PATH = \"{bin}\" }\n[agents.gemini]\nenv = { PATH = \"{bin}\" }\n\
+         [agents.judge]\npreset = \"codex\"\nenv = { PATH = \"/usr/bin:/bin\" }\n",
+    );
+    let config = bench.path(".ralph.toml");
+    let bin = bench.path("bin");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = text.replace("{bin}", &format!("{}:/usr/bin:/bin", bin.display()));
+    std::fs::write(config, text).unwrap();
+    std::fs::create_dir(&bin).unwrap();
+    for name in ["claude-agent-acp", "gemini"] {
+        let path = bin.join(name);
+        // Arguments of the preset's are none of the scripted agent's.
+        std::fs::write(&path, format!("#!/bin/sh\nexec {AGENT}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let examined = |variable: (&str, &str)| {
+        let mut doctor = bench.worker(&["doctor", "-o", "json", "--sandbox-read", AGENT]);
+        for preset in PRESETS {
+            for key in preset.keys {
+                doctor.env_remove(key);
+            }
+        }
+        doctor.env("RALPH_CONFIG", bench.path(".ralph.toml"));
+        let output = doctor.env(variable.0, variable.1).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let check = |findings: &Value, name: &str, status: &str, words: &str| {
+        let agent = found(&findings["agents"], name);
+        assert_eq!(agent["status"], status, "{agent}");
+        assert!(agent.to_string().contains(words), "{words}: {agent}");
+    };
+    let none = examined(("X", ""));
+    check(
+        &none,
+        "default",
+        "warning",
+        "no login was found: Claude Code: run `claude-agent-acp --cli`",
+    );
+    check(&none, "default", "warning", "\"preset\":\"claude\"");
+    check(&none, "gemini", "warning", "set GEMINI_API_KEY");
+    check(&none, "gemini", "warning", "\"command\":\"gemini --acp\"");
+    check(
+        &none,
+        "judge",
+        "missing",
+        "npm install --global @agentclientprotocol/codex-acp",
+    );
+    check(&none, "judge", "missing", "agent-full-access");
+    let key = examined(("CLAUDE_CODE_OAUTH_TOKEN", "token"));
+    check(&key, "default", "ok", "");
+    check(&key, "gemini", "warning", "");
+    std::fs::create_dir(bench.path(".gemini")).unwrap();
+    std::fs::write(bench.path(".gemini/oauth_creds.json"), "{}").unwrap();
+    let file = examined(("X", ""));
+    check(&file, "gemini", "ok", "");
+    check(&file, "default", "warning", "");
 }
 
 #[test]

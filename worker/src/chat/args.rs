@@ -52,6 +52,9 @@ pub struct ChatArgs {
     /// Go on with an earlier session, where the agent can
     #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,
+    /// Don't say how to go on: the folder is gone then
+    #[arg(long, hide = true)]
+    pub once: bool,
     /// The agent's private HOME, kept for --resume [default: below $XDG_DATA_HOME/ralph/chat]
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
@@ -113,6 +116,7 @@ impl ChatArgs {
             model: self.model.as_ref().map(|model| ModelChoice {
                 tier: model.clone(),
                 names: Vec::new(),
+                by_default: true,
             }),
             access: if self.read_only {
                 Access::ReadOnly

@@ -65,6 +65,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         interrupt: signal(SignalKind::interrupt())?,
         mark: spec.dispatch.clone(),
         session: None,
+        once: args.once,
         instructions,
     };
     let folder = spec.cwd.display().to_string();
@@ -101,8 +102,10 @@ struct Table {
     interrupt: Signal,
     /// What the session's processes are marked with.
     mark: String,
-    /// The agent's id of the session, once there is one.
+    /// The agent's id of the session, once there is one that it can go on with.
     session: Option<String>,
+    /// Whether nobody will.
+    once: bool,
     /// What the agent is told before the person says anything.
     instructions: Option<String>,
 }
@@ -143,7 +146,7 @@ impl Table {
                     if let Some(trouble) = turn.trouble {
                         self.screen.say(Tone::Bad, &trouble);
                     }
-                    self.session = Some(turn.session);
+                    self.session = turn.can_resume.then_some(turn.session);
                     return Over::Turn;
                 }
                 entries = self.receiver.next_batch() => match entries {
@@ -246,8 +249,10 @@ impl Table {
     /// Says how it ended.
     fn leave(&mut self, ended: &Ended) -> ExitCode {
         self.screen.close();
-        if let Some(session) = &self.session {
-            let how = format!("to go on: ralph-worker chat --resume {session}");
+        if let Some(session) = self.session.as_ref().filter(|_| !self.once) {
+            let given = std::env::args_os().skip(1);
+            let given = given.map(|argument| argument.to_string_lossy().into_owned());
+            let how = format!("to go on: ralph-worker {}", again(given, session));
             self.screen.say(Tone::Dim, &how);
         }
         match ended {
@@ -261,5 +266,53 @@ impl Table {
                 ExitCode::FAILURE
             }
         }
+    }
+}
+
+/// The arguments that go on with a session: those that were given, but for what is said at its beginning.
+fn again(given: impl IntoIterator<Item = String>, session: &str) -> String {
+    const LEFT_OUT: [&str; 2] = ["--resume", "--instructions"];
+    let mut given = given.into_iter();
+    let mut arguments = Vec::new();
+    while let Some(argument) = given.next() {
+        let flag = argument.split('=').next().unwrap_or_default();
+        match LEFT_OUT.contains(&flag) {
+            // Its value follows.
+            true if flag == argument => drop(given.next()),
+            true => {}
+            false => arguments.push(argument),
+        }
+    }
+    let resume = ["--resume".to_owned(), session.to_owned()];
+    shell_words::join(arguments.into_iter().chain(resume))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_goes_on_needs_the_flags_that_were_given() {
+        let check = |given: &[&str], expected: &str| {
+            assert_eq!(
+                again(given.iter().map(|&argument| argument.to_owned()), "s 1"),
+                expected
+            );
+        };
+        check(&["chat"], "chat --resume 's 1'");
+        check(
+            &[
+                "chat",
+                "my dir",
+                "--name",
+                "gemini",
+                "--config=x.toml",
+                "--instructions",
+                "i.md",
+                "--yes",
+                "--resume=s0",
+            ],
+            "chat 'my dir' --name gemini '--config=x.toml' --yes --resume 's 1'",
+        );
     }
 }

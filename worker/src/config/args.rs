@@ -9,8 +9,9 @@ use crate::sandbox::{Network, SandboxMode};
 /// Flags of every command that starts agents.
 #[derive(Debug, Clone, Default, Args)]
 pub struct MachineArgs {
-    /// Command of the agent, split as a shell would [default: `[agent] command` of .ralph.toml, else claude-agent-acp]
-    #[arg(long, env = "RALPH_AGENT", value_name = "CMD")]
+    /// The agent: a preset's name (claude, codex, gemini, opencode, …) or a command, split as a shell would [default: `[agent]` of
+    /// .ralph.toml, else claude]
+    #[arg(long, env = "RALPH_AGENT", value_name = "AGENT")]
     pub agent: Option<String>,
     /// Variable of this environment that agents get as well; may be given several times
     #[arg(

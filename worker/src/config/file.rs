@@ -95,19 +95,28 @@ pub struct CacheTable {
 /// `[agent]` or `[agents.NAME]`.
 #[derive(Debug, Default, Deserialize)]
 pub struct AgentTable {
-    /// Program and arguments, as a shell would split them.
+    /// The preset that says what the other keys don't.
+    pub preset: Option<String>,
+    /// Program and arguments, as a shell would split them; or a preset's name.
     pub command: Option<String>,
     /// Variables that the agent gets; `file:PATH` for a value that stands in a file.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Names of the worker's variables that it gets.
-    #[serde(default)]
-    pub pass_env: Vec<String>,
+    pub pass_env: Option<Vec<String>>,
     /// Logins in the user's home, as `~/…`.
-    #[serde(default)]
-    pub files: Vec<PathBuf>,
+    pub files: Option<Vec<PathBuf>>,
     /// The mode that it works in.
     pub mode: Option<String>,
+    /// Names of its models by tier, best first.
+    #[serde(default)]
+    pub models: BTreeMap<String, Vec<String>>,
+    /// Whether it is offered to read and write files through the protocol.
+    pub client_files: Option<bool>,
+    /// Whether it is offered to run commands through the protocol.
+    pub client_terminals: Option<bool>,
+    /// Longest time from its start to a session that is ready, but for its first start. Seconds.
+    pub start_seconds: Option<u64>,
     /// The account at a provider that it uses.
     pub account: Option<String>,
     /// What it is taken for.

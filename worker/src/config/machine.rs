@@ -1,23 +1,18 @@
 //! This machine's agents, and what confines them.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
-use agent_client_protocol::v1::schema::ToolKind;
 use anyhow::{Context as _, bail};
-use ralph_shared::requires::DEFAULT_AGENT_COMMAND;
 use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
+use super::agent::agent;
 use super::args::MachineArgs;
-use super::file::{AgentTable, File, PermissionAnswer, PermissionTable, WorkspaceTable, places};
-use super::mcp::mcp_server;
+use super::file::{File, WorkspaceTable, places};
 use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
-use crate::session::{AgentCommand, LoginFile, Pattern, Rule};
+use crate::session::AgentCommand;
 use crate::workspace::{CacheRule, History, KEEP_FILES_DAYS, is_author};
-
-/// Longest name of an account.
-const ACCOUNT_BYTES: usize = 100;
 
 /// Begins a value that stands in a file.
 const FILE: &str = "file:";
@@ -120,14 +115,11 @@ impl Machine {
                     "[agents.{DEFAULT_AGENT}] is not read: the agent that is taken by default is written as [agent]"
                 );
             }
-            agents.insert(name.clone(), agent(&name, table)?);
+            agents.insert(name.clone(), agent(&name, None, table)?);
         }
-        let mut default = file.agent.unwrap_or_default();
-        default.command = args
-            .agent
-            .or(default.command)
-            .or_else(|| Some(DEFAULT_AGENT_COMMAND.to_owned()));
-        agents.insert(DEFAULT_AGENT.to_owned(), agent(DEFAULT_AGENT, default)?);
+        let default = file.agent.unwrap_or_default();
+        let default = agent(DEFAULT_AGENT, args.agent.as_deref(), default)?;
+        agents.insert(DEFAULT_AGENT.to_owned(), default);
         for agent in agents.values_mut() {
             agent.pass_env.extend(args.pass_env.iter().cloned());
         }
@@ -195,102 +187,6 @@ pub(super) fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<V
         .collect()
 }
 
-fn agent(name: &str, table: AgentTable) -> anyhow::Result<AgentCommand> {
-    for key in table.unknown.keys() {
-        tracing::warn!(
-            agent = name,
-            key,
-            "a key of the configuration is not known and ignored"
-        );
-    }
-    let Some(command) = table.command else {
-        bail!("agent `{name}` has no command: add `command = \"…\"` to [agents.{name}]");
-    };
-    let mut secrets = Vec::new();
-    let mcp_servers = table
-        .mcp
-        .into_iter()
-        .map(|(server, table)| {
-            mcp_server(&server, table, &mut secrets)
-                .with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
-        })
-        .collect::<anyhow::Result<_>>()?;
-    let mut argv = split(&format!("agent `{name}`"), &command)?;
-    if argv[0].contains('/') {
-        // A session runs in a folder of its own.
-        let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
-        argv[0] = program[0].display().to_string();
-    }
-    let permissions = table
-        .permissions
-        .into_iter()
-        .map(|table| rule(table).with_context(|| format!("in `permissions` of agent `{name}`")))
-        .collect::<anyhow::Result<_>>()?;
-    Ok(AgentCommand {
-        name: name.to_owned(),
-        account: account(name, table.account)?,
-        argv,
-        env: values(table.env, &mut secrets)
-            .with_context(|| format!("in the environment of agent `{name}`"))?,
-        pass_env: table.pass_env,
-        files: logins(table.files).with_context(|| format!("in `files` of agent `{name}`"))?,
-        mode: table.mode,
-        permissions,
-        mcp_servers,
-        secrets,
-    })
-}
-
-/// The account that an agent uses: its own, where none is named.
-fn account(agent: &str, given: Option<String>) -> anyhow::Result<String> {
-    let Some(account) = given else {
-        return Ok(agent.to_owned());
-    };
-    let is_name = !account.trim().is_empty() && !account.chars().any(char::is_control);
-    if !is_name || account.len() > ACCOUNT_BYTES {
-        bail!("`account` of agent `{agent}` names no account: use up to {ACCOUNT_BYTES} visible characters");
-    }
-    Ok(account)
-}
-
-fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
-    const KINDS: &str = "read, edit, delete, move, search, execute, think, fetch, switch_mode, other";
-    let kind = |word: String| -> anyhow::Result<ToolKind> {
-        let known = KINDS.split(", ").any(|known| known == word);
-        let kind = serde_json::from_value(word.as_str().into());
-        kind.ok()
-            .filter(|_| known)
-            .with_context(|| format!("`{word}` is no kind of tool: expected one of {KINDS}"))
-    };
-    Ok(Rule {
-        kinds: table.kinds.into_iter().map(kind).collect::<anyhow::Result<_>>()?,
-        paths: table.paths.iter().map(|path| Pattern::new(path)).collect(),
-        allow: table.answer == PermissionAnswer::Allow,
-    })
-}
-
-/// Logins, which lie at the same place below the user's home and below the agent's.
-fn logins(files: Vec<PathBuf>) -> anyhow::Result<Vec<LoginFile>> {
-    let Some(home) = std::env::home_dir().filter(|_| !files.is_empty()) else {
-        return Ok(Vec::new());
-    };
-    let file = |original: PathBuf| {
-        let place = original.strip_prefix(&home).map(Path::to_owned);
-        let plain = |place: &PathBuf| {
-            let mut parts = place.components();
-            parts.clone().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
-        };
-        match place.ok().filter(plain) {
-            Some(place) => Ok(LoginFile { original, place }),
-            None => bail!(
-                "{} does not lie in the home of the worker's user: write `~/…`",
-                original.display()
-            ),
-        }
-    };
-    absolute(files.into_iter())?.into_iter().map(file).collect()
-}
-
 pub(super) fn split(whose: &str, command: &str) -> anyhow::Result<Vec<String>> {
     let argv = shell_words::split(command)
         .with_context(|| format!("the command of {whose} has an unclosed quote: {command}"))?;
@@ -329,7 +225,12 @@ fn value(text: String) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use agent_client_protocol::v1::schema::ToolKind;
+
     use super::*;
+    use crate::session::Pattern;
 
     fn load(file: &str) -> anyhow::Result<Machine> {
         let folder = tempfile::tempdir().unwrap();
@@ -375,7 +276,7 @@ mod tests {
     #[test]
     fn the_default_agent_is_there_without_being_named() {
         let machine = load("[agent]\npass_env = [\"KEY\"]\n[agents.other]\ncommand = \"x\"").unwrap();
-        assert_eq!(machine.agents[DEFAULT_AGENT].argv, [DEFAULT_AGENT_COMMAND]);
+        assert_eq!(machine.agents[DEFAULT_AGENT].argv, ["claude-agent-acp"]);
         assert_eq!(machine.agents[DEFAULT_AGENT].pass_env, ["KEY"]);
         assert_eq!(machine.agents["other"].argv, ["x"]);
     }

@@ -2,16 +2,11 @@
 
 use ralph_shared::wire::{Door, Ended};
 
-use crate::config::DEFAULT_AGENT;
 use crate::session::{AgentCommand, Introduction};
 
 /// Advice in one or two sentences.
 pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, confined: bool) -> String {
-    let table = if agent.name == DEFAULT_AGENT {
-        "[agent]".to_owned()
-    } else {
-        format!("[agents.{}]", agent.name)
-    };
+    let table = agent.table();
     let by_hand = shell_words::join(&agent.argv);
     let sandbox = if confined {
         "; if it only fails in the sandbox (compare `--sandbox none`), name what it lacks with `sandbox_read` or \
@@ -21,9 +16,15 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
     };
     match ended {
         Ended::Door { door, .. } => match door {
-            Door::NotFound => format!(
-                "install it for the worker's user, or give its whole path as `command` of {table} or with --agent{sandbox}"
-            ),
+            Door::NotFound => {
+                let how = agent
+                    .preset
+                    .map(|preset| format!(" ({})", preset.how_to_install()));
+                format!(
+                    "install it for the worker's user{}, or give its whole path as `command` of {table} or with --agent{sandbox}",
+                    how.unwrap_or_default()
+                )
+            }
             Door::Authentication => {
                 let ways: Vec<&str> = introduction
                     .logins
@@ -35,10 +36,13 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
                 } else {
                     format!(" It offers: {}.", ways.join(", "))
                 };
-                format!(
-                    "log in with the agent on this machine and name its login in `files` of {table}, or pass a key on \
-                     with `pass_env`.{ways}"
-                )
+                match agent.preset {
+                    Some(preset) => format!("log in: {}.{ways}", preset.login),
+                    None => format!(
+                        "log in with the agent on this machine and name its login in `files` of {table}, or pass a key on \
+                         with `pass_env`.{ways}"
+                    ),
+                }
             }
             Door::RateLimit | Door::Overload => {
                 "the agent works, its provider refuses for now: try again later, or use another account"
@@ -47,9 +51,12 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
             Door::Version => {
                 "update the agent, or this worker: they have no version of the protocol in common".to_owned()
             }
+            Door::Silent if introduction.protocol_version.is_some() => {
+                format!("give it more time with `start_seconds` of {table}{sandbox}")
+            }
             Door::Silent => format!(
-                "make sure that `{by_hand}` speaks ACP on its standard input and output: many agents need an argument \
-                 for that (`acp`, `--acp`, `--experimental-acp`){sandbox}"
+                "give it more time with `start_seconds` of {table}; or make sure that `{by_hand}` speaks ACP on its standard \
+                 input and output: many agents need an argument for that (`acp`, `--acp`){sandbox}"
             ),
             Door::ExitsAtOnce | Door::Unknown => {
                 format!("run `{by_hand}` by hand and see what it says{sandbox}")
@@ -62,7 +69,10 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
 
 #[cfg(test)]
 mod tests {
+    use ralph_shared::presets::Preset;
+
     use super::*;
+    use crate::config::DEFAULT_AGENT;
     use crate::session::Choice;
 
     #[test]
@@ -70,6 +80,7 @@ mod tests {
         let check = |name: &str, door: Door, confined: bool, expected: &[&str]| {
             let agent = AgentCommand {
                 name: name.to_owned(),
+                preset: Preset::find(name),
                 argv: vec!["an agent".to_owned(), "--acp".to_owned()],
                 ..AgentCommand::default()
             };
@@ -98,8 +109,25 @@ mod tests {
             false,
             &["log in", "`files`", "Browser"],
         );
+        check(
+            "gemini",
+            Door::NotFound,
+            false,
+            &["`npm install --global @google/gemini-cli`"],
+        );
+        check(
+            "gemini",
+            Door::Authentication,
+            false,
+            &["set GEMINI_API_KEY", "Browser"],
+        );
         check("x", Door::Version, false, &["update"]);
-        check("x", Door::Silent, true, &["`'an agent' --acp`", "`acp`"]);
+        check(
+            "x",
+            Door::Silent,
+            true,
+            &["`start_seconds` of [agents.x]", "`'an agent' --acp`", "`acp`"],
+        );
         check("x", Door::ExitsAtOnce, true, &["`'an agent' --acp`", "by hand"]);
         check("x", Door::RateLimit, false, &["later"]);
     }

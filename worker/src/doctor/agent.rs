@@ -32,23 +32,32 @@ pub async fn examine(
     } = shake(agent, sandbox, end).await;
     let effective = effective(sandbox.mode, &sandbox.network, means(), bubblewrap().is_some());
     let confined = effective.is_ok_and(|effective| effective != Effective::Open);
+    let advice = match &trouble {
+        Some(trouble) => Some(advice(agent, &introduction, trouble, confined)),
+        // Some agents open a session without a login, and fail at the first prompt.
+        None => agent.log_in().map(|how| format!("no login was found: {how}")),
+    };
     AgentFinding {
         name: agent.name.clone(),
         command: shell_words::join(&agent.argv),
         taken_for,
-        status: if trouble.is_some() {
-            Status::Missing
-        } else {
-            Status::Ok
+        status: match (&trouble, &advice) {
+            (Some(_), _) => Status::Missing,
+            (None, Some(_)) => Status::Warning,
+            (None, None) => Status::Ok,
         },
+        preset: agent.preset.map(|preset| preset.name),
         seconds: began.elapsed().as_secs_f64(),
         problem: trouble.as_ref().map(words),
-        advice: trouble
-            .as_ref()
-            .map(|trouble| advice(agent, &introduction, trouble, confined)),
+        advice,
         introduction,
-        notes,
+        notes: preset_note(agent).into_iter().chain(notes).collect(),
     }
+}
+
+/// What the users of a preset should know.
+fn preset_note(agent: &AgentCommand) -> Option<String> {
+    agent.preset?.note.map(str::to_owned)
 }
 
 async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Option<EndReason>>) -> Greeting {

@@ -32,7 +32,7 @@ pub enum Output {
     Json,
 }
 
-/// Looks at everything that work needs. Each agent takes up to half a minute; they are started one after the other,
+/// Looks at everything that work needs. Each agent takes as long as it starts; they are started one after the other,
 /// since each takes hundreds of megabytes. A reason in `end` ends them in order.
 ///
 /// # Errors

@@ -52,6 +52,9 @@ pub struct Part {
 pub struct AgentFinding {
     /// Its name in the configuration.
     pub name: String,
+    /// The preset that it was configured by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<&'static str>,
     /// Its command line, quoted for a shell.
     pub command: String,
     /// What it is taken for where nobody names an agent; `None` where it has to be named.

@@ -140,6 +140,7 @@ mod tests {
         };
         let good = AgentFinding {
             name: "default".to_owned(),
+            preset: None,
             command: "agent acp".to_owned(),
             taken_for: Some("whatever names no agent".to_owned()),
             status: Status::Ok,

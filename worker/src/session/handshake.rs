@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::conversation::{Answer, Bounds, Conversation, Stop};
 use super::door;
 use super::introduction::Capabilities;
-use super::limits::HANDSHAKE_LIMIT;
 use super::offer::{Chosen, Offer};
 use super::spec::{Resume, SessionSpec};
+use super::start_time::Start;
 use super::transcript::bounded;
 
 /// Longest message of an agent in a report. Bytes.
@@ -45,33 +45,35 @@ pub(super) struct Opened {
 /// Leads an agent to a session that is ready for its prompt. What it said of itself stands in the record, however far it
 /// came.
 pub(super) async fn shake(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Opened, Break> {
-    let bounds = Bounds::Session(Some(conversation.started() + HANDSHAKE_LIMIT));
-    initialize(spec, conversation, bounds).await?;
-    let (session, answer) = open(spec, conversation, bounds).await?;
+    let start = &Start::of(spec, conversation);
+    initialize(spec, conversation, start).await?;
+    let (session, answer) = open(spec, conversation, start).await?;
     let record = conversation.record();
     let (models, modes) = record.offered(Offer::models(&answer), Offer::modes(&answer));
     record.session_began(&session);
-    set_mode(spec, conversation, bounds, &session, &modes).await?;
-    let model = set_model(spec, conversation, bounds, &session, &models).await?;
+    set_mode(spec, conversation, start, &session, &modes).await?;
+    let model = set_model(spec, conversation, start, &session, &models).await?;
+    start.succeeded();
     Ok(Opened { session, model })
 }
 
 async fn initialize(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
-    bounds: Bounds,
+    start: &Start<'_>,
 ) -> Result<(), Break> {
+    let offered = spec.agent.offered;
     let files = FileSystemCapabilities::new()
-        .read_text_file(true)
-        .write_text_file(spec.access == Access::Workspace);
+        .read_text_file(offered.files)
+        .write_text_file(offered.files && spec.access == Access::Workspace);
     let request = InitializeRequest::new(ProtocolVersion::V1)
         .client_capabilities(
             ClientCapabilities::new()
                 .fs(files)
-                .terminal(spec.access != Access::ReadOnly),
+                .terminal(offered.terminals && spec.access != Access::ReadOnly),
         )
         .client_info(Implementation::new("ralph-worker", env!("CARGO_PKG_VERSION")));
-    let answer = ask(conversation, "initialize", &request, bounds)
+    let answer = ask(conversation, "initialize", &request, start)
         .await?
         .map_err(|error| match refused("`initialize`", &error) {
             Ended::Protocol { message }
@@ -106,7 +108,7 @@ async fn initialize(
 async fn open(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
-    bounds: Bounds,
+    start: &Start<'_>,
 ) -> Result<(String, Value), Break> {
     let capabilities = conversation.record().introduction.capabilities;
     let (servers, unusable) = servers(&spec.agent.mcp_servers, capabilities);
@@ -115,7 +117,7 @@ async fn open(
         conversation.record().transcript.note(note);
     }
     if let Some(Resume { session, or_new }) = &spec.resume {
-        if let Some(answer) = resume(spec, conversation, bounds, session, servers.clone()).await? {
+        if let Some(answer) = resume(spec, conversation, start, session, servers.clone()).await? {
             conversation.record().session_resumed();
             return Ok((session.clone(), answer));
         }
@@ -129,15 +131,15 @@ async fn open(
     let request = NewSessionRequest::new(&spec.cwd)
         .mcp_servers(servers)
         .meta(spec.meta());
-    let mut answer = ask(conversation, "session/new", &request, bounds).await?;
+    let mut answer = ask(conversation, "session/new", &request, start).await?;
     if let Err(error) = &answer
         && let Ended::Door {
             door: Door::Authentication,
             ..
         } = refused("`session/new`", error)
-        && log_in(conversation, bounds).await?
+        && log_in(spec, conversation, start).await?
     {
-        answer = ask(conversation, "session/new", &request, bounds).await?;
+        answer = ask(conversation, "session/new", &request, start).await?;
     }
     let answer = answer.map_err(|error| Break::Ended(at_door(refused("`session/new`", &error))))?;
     match answer.get("sessionId").and_then(Value::as_str) {
@@ -169,7 +171,7 @@ fn servers(configured: &[McpServer], capabilities: Capabilities) -> (Vec<McpServ
 async fn resume(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
-    bounds: Bounds,
+    start: &Start<'_>,
     earlier: &str,
     servers: Vec<McpServer>,
 ) -> Result<Option<Value>, Break> {
@@ -187,7 +189,7 @@ async fn resume(
         params.entry("mcpServers").or_insert_with(|| json!([]));
     }
     conversation.replay_begins();
-    let answer = ask(conversation, method, &params, bounds).await;
+    let answer = ask(conversation, method, &params, start).await;
     conversation.replay_ends();
     match answer? {
         Ok(answer) => Ok(Some(answer)),
@@ -199,11 +201,24 @@ async fn resume(
     }
 }
 
-/// Offers an agent that asks for a login the key in its environment, once. Whether it took it.
-async fn log_in(conversation: &mut Conversation<'_>, bounds: Bounds) -> Result<bool, Break> {
-    for method in conversation.record().introduction.unattended_logins() {
+/// Offers an agent that asks for a login the one that was copied into its home, and the key in its environment, once each. Whether
+/// it took one.
+async fn log_in(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+) -> Result<bool, Break> {
+    let copied = spec
+        .agent
+        .files
+        .iter()
+        .any(|file| spec.home.join(&file.place).is_file());
+    let by_file = spec.agent.preset.and_then(|preset| preset.file_login);
+    let by_file = by_file.filter(|_| copied).map(str::to_owned);
+    let by_key = conversation.record().introduction.unattended_logins();
+    for method in by_file.into_iter().chain(by_key) {
         let login = json!({ "methodId": method });
-        if ask(conversation, "authenticate", &login, bounds).await?.is_ok() {
+        if ask(conversation, "authenticate", &login, start).await?.is_ok() {
             return Ok(true);
         }
     }
@@ -214,7 +229,7 @@ async fn log_in(conversation: &mut Conversation<'_>, bounds: Bounds) -> Result<b
 async fn set_mode(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
-    bounds: Bounds,
+    start: &Start<'_>,
     session: &str,
     offer: &Offer,
 ) -> Result<(), Break> {
@@ -230,7 +245,7 @@ async fn set_mode(
         }
         Chosen::Set(request) => request,
     };
-    match ask(conversation, request.method, &request.params, bounds).await? {
+    match ask(conversation, request.method, &request.params, start).await? {
         Ok(answer) => {
             let set = Offer::modes(&answer).current().map(str::to_owned);
             let set = really_set(conversation, "mode", set, request.choice);
@@ -249,7 +264,7 @@ async fn set_mode(
 async fn set_model(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
-    bounds: Bounds,
+    start: &Start<'_>,
     session: &str,
     offer: &Offer,
 ) -> Result<Option<String>, Break> {
@@ -257,7 +272,8 @@ async fn set_model(
     let Some(choice) = &spec.model else {
         return Ok(current);
     };
-    let request = match offer.choose_model(session, choice) {
+    let names = spec.agent.model_names(choice);
+    let request = match offer.choose(session, names.into_iter()) {
         Chosen::InUse(model) => return Ok(Some(model)),
         Chosen::NotOffered => {
             let note = format!(
@@ -270,7 +286,7 @@ async fn set_model(
         Chosen::Set(request) => request,
     };
     let before = conversation.record().agent.model.take();
-    match ask(conversation, request.method, &request.params, bounds).await? {
+    match ask(conversation, request.method, &request.params, start).await? {
         Ok(answer) => {
             // What an update said meanwhile, where the answer says nothing.
             let updated = conversation.record().agent.model.take();
@@ -306,16 +322,13 @@ async fn ask(
     conversation: &mut Conversation<'_>,
     method: &str,
     params: &impl Serialize,
-    bounds: Bounds,
+    start: &Start<'_>,
 ) -> Result<Answer, Break> {
+    let bounds = Bounds::Session(Some(start.until));
     match conversation.call(method, params, bounds).await {
         Err(Stop::Due) => Err(Break::Ended(Ended::Door {
             door: Door::Silent,
-            message: format!(
-                "the agent did not answer `{method}` within {} s of its start: does its command speak ACP on its \
-                 standard input and output?",
-                HANDSHAKE_LIMIT.as_secs()
-            ),
+            message: start.too_slow(method, &conversation.record().introduction),
         })),
         other => Ok(other?),
     }

@@ -4,9 +4,6 @@ use std::time::{Duration, Instant};
 
 use ralph_shared::wire::{SessionLimit, SessionLimits};
 
-/// Longest time from the agent's start to a session that is ready for its prompt. Real agents take up to 12 s.
-pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
-
 /// Most that an agent may tell again of a session that it loads. It is read and forgotten. Bytes.
 pub const REPLAY_LIMIT_BYTES: u64 = 256 * 1024 * 1024;
 

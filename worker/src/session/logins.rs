@@ -33,6 +33,8 @@ pub struct LoginFile {
     pub original: PathBuf,
     /// Where the agent looks for it, below its `HOME`.
     pub place: PathBuf,
+    /// Whether it may be missing without a word.
+    pub optional: bool,
 }
 
 /// The logins of one session.
@@ -66,6 +68,7 @@ impl Logins {
         let mut missing = Vec::new();
         for file in files {
             match read_original(&file.original) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && file.optional => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     missing.push(format!("the login {} is not there", file.original.display()));
                 }

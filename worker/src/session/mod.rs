@@ -10,6 +10,7 @@
 //! | [`spec`] | what a session is given, and what it leaves |
 //! | [`mod@run`] | start, conversation, cleaning up |
 //! | [`handshake`] | from the agent's start to a session that is ready for its prompt |
+//! | [`start_time`] | how long an agent may take until then |
 //! | [`story`] | what is said to the agent in which order, and how it is ended |
 //! | [`talk`], [`person`] | the same with a person who says something, turn after turn |
 //! | [`conversation`] | the event loop: one step, one event |
@@ -53,6 +54,7 @@ mod resume;
 mod run;
 mod secrets;
 mod spec;
+mod start_time;
 mod story;
 mod tail;
 mod talk;
@@ -65,7 +67,6 @@ pub use agent::start_no_more;
 pub use check::Check;
 pub use introduction::{Capabilities, Introduction, SessionOffer};
 pub use leftovers::{MARK, kill_leftovers};
-pub use limits::HANDSHAKE_LIMIT;
 pub use logins::{LOGIN_BYTES, LoginFile, login_secrets};
 pub use offer::Choice;
 pub use pattern::Pattern;
@@ -75,5 +76,5 @@ pub use redact::{REDACTED, RedactedStream, Redactor};
 pub use redacted_tail::RedactedTail;
 pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use secrets::{own_secrets, secret_values};
-pub use spec::{AgentCommand, Resume, SessionEnd, SessionSpec, TRACEPARENT};
+pub use spec::{AgentCommand, ClientMethods, Resume, START_LIMIT, SessionEnd, SessionSpec, TRACEPARENT};
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -3,7 +3,6 @@
 use agent_client_protocol::v1::schema::{
     SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOptions,
 };
-use ralph_shared::wire::ModelChoice;
 use serde_json::{Value, json};
 
 /// What an agent offers of one sort in its answer to `session/new`.
@@ -140,14 +139,6 @@ impl Offer {
             })
     }
 
-    /// Looks for a model by its names, best first, then by its tier.
-    pub fn choose_model(&self, session: &str, model: &ModelChoice) -> Chosen {
-        self.choose(
-            session,
-            model.names.iter().chain([&model.tier]).map(String::as_str),
-        )
-    }
-
     /// Looks for a choice by its names, best first, in any case: one that is called so, else one whose id or name holds
     /// it.
     pub fn choose<'a>(&self, session: &str, names: impl Iterator<Item = &'a str>) -> Chosen {
@@ -235,11 +226,7 @@ mod tests {
     }
 
     fn check(offer: &Offer, tier: &str, names: &[&str], expected: &str) {
-        let choice = ModelChoice {
-            tier: tier.into(),
-            names: names.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        let got = match offer.choose_model("s", &choice) {
+        let got = match offer.choose("s", names.iter().copied().chain([tier])) {
             Chosen::InUse(model) => format!("in use {model}"),
             Chosen::Set(request) => format!("{} {}", request.method, request.params),
             Chosen::NotOffered => "none".to_owned(),

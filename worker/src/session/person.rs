@@ -19,6 +19,8 @@ pub enum Said {
 pub struct Turn {
     /// The agent's id of the session.
     pub session: String,
+    /// Whether the agent can go on with it later.
+    pub can_resume: bool,
     /// How the turn ended, in words, when it did not end as turns do.
     pub trouble: Option<String>,
 }

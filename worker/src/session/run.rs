@@ -101,7 +101,7 @@ pub struct Greeting {
 }
 
 /// Starts the agent, opens a session and ends it, without a prompt, so without cost. It is started as [`run`] starts it
-/// and bounded by [`super::HANDSHAKE_LIMIT`]; no process of it is left.
+/// and bounded by its `start_limit`; no process of it is left.
 pub async fn greet(
     spec: SessionSpec,
     redactor: Redactor,

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{McpServer, Meta};
-use ralph_shared::wire::{Access, AgentInfo, Ended, ModelChoice, SessionLimits, Usage};
+use ralph_shared::presets::Preset;
+use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, SessionLimits, Usage};
 
 use super::logins::LoginFile;
 use super::permissions::Rule;
@@ -16,6 +18,8 @@ use crate::sandbox::Sandbox;
 pub struct AgentCommand {
     /// Its name among the worker's agents.
     pub name: String,
+    /// The preset that it was configured by.
+    pub preset: Option<&'static Preset>,
     /// The account at a provider that it uses: whatever uses it waits when that limits the rate (SPEC 7.3).
     pub account: String,
     /// Program and arguments; never empty.
@@ -28,6 +32,13 @@ pub struct AgentCommand {
     pub files: Vec<LoginFile>,
     /// The mode that it is to work in, by id or name; its own default when `None`.
     pub mode: Option<String>,
+    /// Names of its models by tier, best first, as the configuration gives them.
+    pub models: BTreeMap<String, Vec<String>>,
+    /// What of the protocol's optional methods it is offered.
+    pub offered: ClientMethods,
+    /// Longest time from its start to a session that is ready for its prompt, but for the first start; [`START_LIMIT`] when
+    /// `None`.
+    pub start_limit: Option<Duration>,
     /// What it may do besides what the session may write; of several rules the first that fits decides.
     pub permissions: Vec<Rule>,
     /// MCP servers that it is to use, as far as it can.
@@ -36,7 +47,67 @@ pub struct AgentCommand {
     pub secrets: Vec<String>,
 }
 
+/// Longest time from an agent's start to a session that is ready for its prompt, where the configuration says nothing.
+pub const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Methods of the protocol that a client may leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientMethods {
+    /// Reading and writing files.
+    pub files: bool,
+    /// Running commands.
+    pub terminals: bool,
+}
+
+impl Default for ClientMethods {
+    fn default() -> Self {
+        Self {
+            files: true,
+            terminals: true,
+        }
+    }
+}
+
 impl AgentCommand {
+    /// The table of `.ralph.toml` that configures it.
+    pub fn table(&self) -> String {
+        if self.name == DEFAULT_AGENT {
+            "[agent]".to_owned()
+        } else {
+            format!("[agents.{}]", self.name)
+        }
+    }
+
+    /// What to do where its preset finds no login on this machine: neither a variable nor a file.
+    pub fn log_in(&self) -> Option<String> {
+        let is_set = |name: &str| {
+            self.env.contains_key(name)
+                || self.pass_env.iter().any(|passed| passed == name)
+                    && std::env::var_os(name).is_some_and(|value| !value.is_empty())
+        };
+        let preset = self.preset?;
+        let files = self.files.iter().map(|file| file.original.clone());
+        (!preset.has_login(is_set, files)).then(|| format!("{}: {}", preset.title, preset.login))
+    }
+
+    /// Names to look for among its models, best first. What somebody configured goes before what the preset knows, on the worker
+    /// before on the coordinator.
+    pub fn model_names<'a>(&'a self, choice: &'a ModelChoice) -> Vec<&'a str> {
+        let own = self.models.get(&choice.tier).into_iter().flatten();
+        let preset = self
+            .preset
+            .map_or(&[][..], |preset| preset.models_of(&choice.tier));
+        let preset = preset.iter().copied();
+        let sent = choice.names.iter().chain([&choice.tier]).map(String::as_str);
+        let mut names: Vec<&str> = own.map(String::as_str).collect();
+        if choice.by_default {
+            names.extend(preset.chain(sent));
+        } else {
+            names.extend(sent.chain(preset));
+        }
+        names
+    }
+
     /// Everything that is to be taken out of what its sessions say, but for what stands in its logins.
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = secret_values(self.env.clone());
@@ -126,4 +197,39 @@ pub struct SessionEnd {
     pub stderr_tail: String,
     /// What it asked of a person, and nobody was there.
     pub questions: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configured_name_of_a_model_goes_before_the_presets() {
+        let check = |preset: &str, own: &[&str], by_default: bool, expected: &[&str]| {
+            let mut agent = AgentCommand {
+                preset: Preset::find(preset),
+                ..AgentCommand::default()
+            };
+            if !own.is_empty() {
+                let own = own.iter().map(|name| (*name).to_owned()).collect();
+                agent.models.insert("opus".to_owned(), own);
+            }
+            let choice = ModelChoice {
+                tier: "opus".to_owned(),
+                names: vec!["sent".to_owned()],
+                by_default,
+            };
+            assert_eq!(
+                agent.model_names(&choice),
+                expected,
+                "{preset} {own:?} {by_default}"
+            );
+        };
+        check("", &[], false, &["sent", "opus"]);
+        check("", &[], true, &["sent", "opus"]);
+        check("gemini", &[], false, &["sent", "opus", "-pro"]);
+        check("gemini", &[], true, &["-pro", "sent", "opus"]);
+        check("gemini", &["own"], true, &["own", "-pro", "sent", "opus"]);
+        check("gemini", &["own"], false, &["own", "sent", "opus", "-pro"]);
+    }
 }

@@ -25,10 +25,12 @@ pub(super) async fn talk(
     let opened = handshake::shake(spec, conversation).await?;
     begun(spec, conversation, opened.model.clone());
     let session = opened.session;
+    let capabilities = conversation.record().introduction.capabilities;
     let mut trouble = None;
     loop {
         let turn = Turn {
             session: session.clone(),
+            can_resume: capabilities.resume || capabilities.load,
             trouble,
         };
         // Whoever listens may be gone: then they say nothing more either.

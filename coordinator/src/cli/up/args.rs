@@ -13,7 +13,7 @@ use crate::cli::duration::Span;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator up
-  ralph-coordinator up --workers 4 --agent \"claude-agent-acp\"
+  ralph-coordinator up --workers 4 --agent claude
   ralph-coordinator up --data /srv/ralph --listen 127.0.0.1:8080")]
 pub struct UpArgs {
     /// How many workers
@@ -22,8 +22,9 @@ pub struct UpArgs {
     /// Sessions that each worker runs at once
     #[arg(long, env = "RALPH_SLOTS", default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub slots: u16,
-    /// Command of the agent, split as a shell would [default: as the workers' .ralph.toml says]
-    #[arg(long, env = "RALPH_AGENT", value_name = "CMD")]
+    /// The agent: a preset's name (claude, codex, gemini, opencode, …) or a command, split as a shell would [default: as the workers'
+    /// .ralph.toml says, else claude]
+    #[arg(long, env = "RALPH_AGENT", value_name = "AGENT")]
     pub agent: Option<String>,
     /// Pool that the workers serve; may be given several times [default: default]
     #[arg(long = "pool", value_name = "POOL")]

@@ -136,8 +136,8 @@ async fn start(
         };
         steps.step("workers", answer).await?;
         let agents = agents::configured(args.agent.as_deref());
-        for agent in agents.iter().filter(|agent| agent.found.is_none()) {
-            tell(&format!("warning: {}\n  {}", agent.missing(), agent.advice()));
+        for (problem, advice) in agents.iter().filter_map(agents::Agent::trouble) {
+            tell(&format!("warning: {problem}\n  {advice}"));
         }
     }
     data.publish(&Published {

@@ -6,10 +6,16 @@ use crate::config::key::{Key, key};
 
 pub(super) const KEYS: &[Key] = &[
     key(
-        "agent.command",
-        Toml("'claude-agent-acp'"),
+        "agent.preset",
+        Toml("'claude'"),
         Worker,
-        "Program and arguments of the agent, split as a shell would",
+        "The preset that says what the keys below don't: claude, codex, gemini, opencode, …",
+    ),
+    key(
+        "agent.command",
+        Words("the preset's"),
+        Worker,
+        "Program and arguments of the agent, split as a shell would; or a preset's name",
     )
     .var("RALPH_AGENT"),
     key(
@@ -21,22 +27,46 @@ pub(super) const KEYS: &[Key] = &[
     .secret(),
     key(
         "agent.pass_env",
-        Toml("[]"),
+        Words("the preset's"),
         Worker,
         "Names of the worker's variables that it gets",
     )
     .var("RALPH_PASS_ENV"),
     key(
         "agent.files",
-        Toml("[]"),
+        Words("the preset's"),
         Worker,
         "Logins of the user's home that are copied in and, refreshed, back",
     ),
     key(
         "agent.mode",
-        Words("the agent's own"),
+        Words("the preset's, else the agent's own"),
         Worker,
         "The mode that the agent works in",
+    ),
+    key(
+        "agent.models",
+        Toml("{}"),
+        Worker,
+        "Names of the agent's models by tier, best first: opus = ['gpt-5']; else what the coordinator sends, and the preset knows",
+    ),
+    key(
+        "agent.client_files",
+        Words("the preset's, else true"),
+        Worker,
+        "Whether the agent is offered to read and write files through the protocol",
+    ),
+    key(
+        "agent.client_terminals",
+        Words("the preset's, else true"),
+        Worker,
+        "Whether the agent is offered to run commands through the protocol",
+    ),
+    key(
+        "agent.start_seconds",
+        Toml("120"),
+        Worker,
+        "How long the agent may take until a session is ready; three times that for its first start",
     ),
     key(
         "agent.account",
@@ -52,8 +82,14 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("agent.mcp", Toml("{}"), Worker, "MCP servers that the agent gets").secret(),
     key(
+        "agents.NAME.preset",
+        Words("the preset called NAME, if there is one"),
+        Worker,
+        "As of [agent]",
+    ),
+    key(
         "agents.NAME.command",
-        Words("must be given"),
+        Words("the preset's"),
         Worker,
         "As of [agent], for an agent that tasks or runs name, or that is taken by its kinds, pools and tiers",
     ),
@@ -76,14 +112,38 @@ pub(super) const KEYS: &[Key] = &[
         "Tiers of models that it is taken for then; kinds go before pools, these before tiers",
     ),
     key("agents.NAME.env", Toml("{}"), Worker, "As of [agent]").secret(),
-    key("agents.NAME.pass_env", Toml("[]"), Worker, "As of [agent]"),
-    key("agents.NAME.files", Toml("[]"), Worker, "As of [agent]"),
     key(
-        "agents.NAME.mode",
-        Words("the agent's own"),
+        "agents.NAME.pass_env",
+        Words("the preset's"),
         Worker,
         "As of [agent]",
     ),
+    key(
+        "agents.NAME.files",
+        Words("the preset's"),
+        Worker,
+        "As of [agent]",
+    ),
+    key(
+        "agents.NAME.mode",
+        Words("the preset's, else the agent's own"),
+        Worker,
+        "As of [agent]",
+    ),
+    key("agents.NAME.models", Toml("{}"), Worker, "As of [agent]"),
+    key(
+        "agents.NAME.client_files",
+        Words("the preset's, else true"),
+        Worker,
+        "As of [agent]",
+    ),
+    key(
+        "agents.NAME.client_terminals",
+        Words("the preset's, else true"),
+        Worker,
+        "As of [agent]",
+    ),
+    key("agents.NAME.start_seconds", Toml("120"), Worker, "As of [agent]"),
     key(
         "agents.NAME.account",
         Words("the agent's name"),

@@ -1,0 +1,252 @@
+//! One agent of this machine: what its preset knows, and what its table in `.ralph.toml` says instead, key by key.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::ToolKind;
+use anyhow::{Context as _, bail};
+use ralph_shared::presets::{self, Preset};
+
+use super::file::{AgentTable, PermissionAnswer, PermissionTable};
+use super::machine::{absolute, split, values};
+use super::mcp::mcp_server;
+use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule};
+
+/// Longest name of an account.
+const ACCOUNT_BYTES: usize = 100;
+
+/// The agent of this name; `flag` is what `--agent` says of it.
+///
+/// # Errors
+/// When something can't be used, in words that say what to change.
+pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow::Result<AgentCommand> {
+    for key in table.unknown.keys() {
+        tracing::warn!(
+            agent = name,
+            key,
+            "a key of the configuration is not known and ignored"
+        );
+    }
+    let said = [flag, table.preset.as_deref(), table.command.as_deref()];
+    let (preset, command) = presets::resolve(name, said).map_err(anyhow::Error::msg)?;
+    if table.start_seconds == Some(0) {
+        bail!(
+            "`start_seconds` of agent `{name}` is 0: no agent starts in no time; leave it out for the default"
+        );
+    }
+    let mut secrets = Vec::new();
+    let known = |list: fn(&'static Preset) -> Vec<&'static str>| preset.map(list).unwrap_or_default();
+    let mcp_servers = table
+        .mcp
+        .into_iter()
+        .map(|(server, table)| {
+            mcp_server(&server, table, &mut secrets)
+                .with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let mut argv = split(&format!("agent `{name}`"), &command)?;
+    if argv[0].contains('/') {
+        // A session runs in a folder of its own.
+        let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
+        argv[0] = program[0].display().to_string();
+    }
+    let permissions = table
+        .permissions
+        .into_iter()
+        .map(|table| rule(table).with_context(|| format!("in `permissions` of agent `{name}`")))
+        .collect::<anyhow::Result<_>>()?;
+    let env =
+        values(table.env, &mut secrets).with_context(|| format!("in the environment of agent `{name}`"))?;
+    let fixed = preset.map_or(&[][..], |preset| preset.env);
+    let fixed = fixed
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let files = match table.files {
+        Some(files) => logins(files, false),
+        None => logins(
+            known(|preset| preset.files.to_vec())
+                .into_iter()
+                .map(PathBuf::from)
+                .collect(),
+            true,
+        ),
+    };
+    Ok(AgentCommand {
+        name: name.to_owned(),
+        preset,
+        account: account(name, table.account)?,
+        argv,
+        env: fixed.chain(env).collect(),
+        pass_env: table.pass_env.unwrap_or_else(|| {
+            known(|preset| preset.passed().collect())
+                .into_iter()
+                .map(str::to_owned)
+                .collect()
+        }),
+        files: files.with_context(|| format!("in `files` of agent `{name}`"))?,
+        mode: table.mode.or_else(|| preset?.mode.map(str::to_owned)),
+        models: table.models,
+        offered: ClientMethods {
+            files: table
+                .client_files
+                .unwrap_or_else(|| preset.is_none_or(|preset| preset.client_files)),
+            terminals: table
+                .client_terminals
+                .unwrap_or_else(|| preset.is_none_or(|preset| preset.client_terminals)),
+        },
+        start_limit: table.start_seconds.map(Duration::from_secs),
+        permissions,
+        mcp_servers,
+        secrets,
+    })
+}
+
+/// The account that an agent uses: its own, where none is named.
+fn account(agent: &str, given: Option<String>) -> anyhow::Result<String> {
+    let Some(account) = given else {
+        return Ok(agent.to_owned());
+    };
+    let is_name = !account.trim().is_empty() && !account.chars().any(char::is_control);
+    if !is_name || account.len() > ACCOUNT_BYTES {
+        bail!("`account` of agent `{agent}` names no account: use up to {ACCOUNT_BYTES} visible characters");
+    }
+    Ok(account)
+}
+
+fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
+    const KINDS: &str = "read, edit, delete, move, search, execute, think, fetch, switch_mode, other";
+    let kind = |word: String| -> anyhow::Result<ToolKind> {
+        let known = KINDS.split(", ").any(|known| known == word);
+        let kind = serde_json::from_value(word.as_str().into());
+        kind.ok()
+            .filter(|_| known)
+            .with_context(|| format!("`{word}` is no kind of tool: expected one of {KINDS}"))
+    };
+    Ok(Rule {
+        kinds: table.kinds.into_iter().map(kind).collect::<anyhow::Result<_>>()?,
+        paths: table.paths.iter().map(|path| Pattern::new(path)).collect(),
+        allow: table.answer == PermissionAnswer::Allow,
+    })
+}
+
+/// Logins, which lie at the same place below the user's home and below the agent's.
+fn logins(files: Vec<PathBuf>, optional: bool) -> anyhow::Result<Vec<LoginFile>> {
+    let Some(home) = std::env::home_dir().filter(|_| !files.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let file = |original: PathBuf| {
+        let place = original.strip_prefix(&home).map(Path::to_owned);
+        let plain = |place: &PathBuf| {
+            let mut parts = place.components();
+            parts.clone().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+        };
+        match place.ok().filter(plain) {
+            Some(place) => Ok(LoginFile {
+                original,
+                place,
+                optional,
+            }),
+            None => bail!(
+                "{} does not lie in the home of the worker's user: write `~/…`",
+                original.display()
+            ),
+        }
+    };
+    absolute(files.into_iter())?.into_iter().map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::wire::DEFAULT_AGENT;
+
+    use super::*;
+
+    fn read(name: &str, flag: Option<&str>, table: &str) -> Result<AgentCommand, String> {
+        agent(name, flag, toml::from_str(table).unwrap()).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_name_stands_for_everything_that_its_preset_knows() {
+        let gemini = read(DEFAULT_AGENT, Some("gemini"), "").unwrap();
+        assert_eq!(gemini.argv, ["gemini", "--acp"]);
+        assert_eq!(gemini.preset, Preset::find("gemini"));
+        assert!(gemini.pass_env.contains(&"GEMINI_API_KEY".to_owned()));
+        assert_eq!(gemini.files[0].place, Path::new(".gemini/oauth_creds.json"));
+        assert!(gemini.files.iter().all(|file| file.optional));
+        assert_eq!((gemini.offered.files, gemini.offered.terminals), (false, true));
+        assert_eq!(gemini.env["GEMINI_CLI_TRUST_WORKSPACE"], "true");
+        for (name, flag, table) in [
+            ("gemini", None, ""),
+            ("x", None, "preset = 'gemini'"),
+            ("x", None, "command = 'gemini'"),
+            (DEFAULT_AGENT, Some("gemini"), "preset = 'codex'"),
+        ] {
+            let same = read(name, flag, table).unwrap();
+            assert_eq!(
+                (&same.argv, same.preset),
+                (&gemini.argv, gemini.preset),
+                "{name} {table}"
+            );
+        }
+        let codex = read("codex", None, "").unwrap();
+        assert_eq!(codex.mode.as_deref(), Some("full-access"));
+        assert_eq!(read(DEFAULT_AGENT, None, "").unwrap().argv, ["claude-agent-acp"]);
+    }
+
+    #[test]
+    fn each_key_of_a_table_goes_before_the_presets() {
+        let table = "preset = 'gemini'\ncommand = 'npx x --acp'\npass_env = ['K']\nfiles = ['~/.a']\nmode = 'yolo'\n\
+                     client_files = true\nclient_terminals = false\nstart_seconds = 7\nmodels = { opus = ['m'] }\n\
+                     env = { NO_BROWSER = 'false', A = 'b' }";
+        let own = read("x", None, table).unwrap();
+        assert_eq!(own.argv, ["npx", "x", "--acp"]);
+        assert_eq!(
+            (own.pass_env, own.mode.as_deref()),
+            (vec!["K".to_owned()], Some("yolo"))
+        );
+        assert_eq!((own.files.len(), own.files[0].optional), (1, false));
+        assert_eq!((own.offered.files, own.offered.terminals), (true, false));
+        assert_eq!(own.start_limit, Some(Duration::from_secs(7)));
+        assert_eq!(own.models["opus"], ["m"]);
+        let env = [
+            &own.env["NO_BROWSER"],
+            &own.env["A"],
+            &own.env["GEMINI_CLI_TRUST_WORKSPACE"],
+        ];
+        assert_eq!(env, ["false", "b", "true"]);
+    }
+
+    #[test]
+    fn any_other_command_line_is_just_that() {
+        for (flag, table) in [
+            (Some("gemini --experimental-acp"), "preset = 'codex'\nmode = 'm'"),
+            (None, "command = '/opt/codex'\nmode = 'm'"),
+        ] {
+            let plain = read(DEFAULT_AGENT, flag, table).unwrap();
+            assert_eq!(
+                (plain.preset, plain.mode.as_deref()),
+                (None, Some("m")),
+                "{table}"
+            );
+            assert!(plain.pass_env.is_empty() && plain.files.is_empty() && plain.env.is_empty());
+            assert_eq!(plain.offered, ClientMethods::default());
+        }
+    }
+
+    #[test]
+    fn what_names_no_agent_is_told() {
+        let check = |table: &str, expected: &str| {
+            let error = read("x", None, table).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(
+            "preset = 'claud'",
+            "`claud` is no preset: expected one of claude, codex, gemini",
+        );
+        check("mode = 'm'", "add `command = \"…\"` to [agents.x], or `preset`");
+        check(
+            "command = 'x'\nstart_seconds = 0",
+            "`start_seconds` of agent `x` is 0",
+        );
+    }
+}
