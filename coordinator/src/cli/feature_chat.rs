@@ -11,11 +11,12 @@ use super::up::Programs;
 use crate::domain::document;
 use crate::prompt::{Talked, Templates, talk};
 
-/// Talks, and gives the last document that the agent wrote. `which` is `spec` or `plan`.
+/// Talks, and gives the last document that the agent wrote. `which` is `spec` or `plan`; `agent` is what `up` was given as `--agent`,
+/// which RALPH_AGENT overrides.
 ///
 /// # Errors
 /// When the session fails, or no document came of it.
-pub async fn write(which: &str, feature: Talked<'_>) -> anyhow::Result<String> {
+pub async fn write(which: &str, feature: Talked<'_>, agent: Option<&str>) -> anyhow::Result<String> {
     let worker = Programs::find()?.worker;
     let folder = tempfile::tempdir().context("failed to make a folder for the session")?;
     let instructions = folder.path().join("instructions.md");
@@ -28,10 +29,14 @@ pub async fn write(which: &str, feature: Talked<'_>) -> anyhow::Result<String> {
     // Ctrl+C is the chat's.
     let _ours = signal(SignalKind::interrupt())?;
     let project = project(&folder.path().join("project")).await?;
-    let status = Command::new(&worker)
+    let mut chat = Command::new(&worker);
+    if let Some(agent) = agent.filter(|_| std::env::var_os("RALPH_AGENT").is_none()) {
+        chat.env("RALPH_AGENT", agent);
+    }
+    let status = chat
         .arg("chat")
         .arg(project)
-        .arg("--read-only")
+        .args(["--read-only", "--once"])
         .arg("--instructions")
         .arg(&instructions)
         .arg("--text-out")

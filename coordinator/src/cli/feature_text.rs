@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::editor;
+use super::endpoint;
 use super::feature_chat;
 use super::output::{self, Format};
 use super::pager;
@@ -86,7 +87,9 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
                 spec: spec.as_deref().filter(|_| which == "plan"),
                 stored: stored.as_deref(),
             };
-            let text = feature_chat::write(which, feature).await?;
+            let up = endpoint::published(globals.data.as_deref())?;
+            let agent = up.and_then(|up| up.agent);
+            let text = feature_chat::write(which, feature, agent.as_deref()).await?;
             (text, stored.unwrap_or_default())
         }
         None => {

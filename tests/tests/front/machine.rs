@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use ralph_tests::harness::{Repository, Spawned, binary, until_blocking};
+use ralph_tests::harness::{Repository, Spawned, Terminal, binary, until_blocking};
 use serde_json::Value;
 
 struct Machine {
@@ -280,4 +280,32 @@ fn a_drained_worker_stays_away_until_the_next_up() {
     assert_eq!(workers["items"][0]["status"], "ready", "{workers}");
     up.signal(Signal::SIGTERM);
     until_blocking("`up` to end", || up.try_wait().is_some());
+}
+
+#[test]
+fn a_conversation_about_a_feature_is_with_the_agent_that_up_was_given() {
+    let machine = Machine::new();
+    let mut up = machine.up("up-1.log");
+    let draft = machine.run(&["feature", "create", "todo", "--description", "Todo", "--no-repo"]);
+    assert!(
+        draft.status.success(),
+        "{}",
+        String::from_utf8_lossy(&draft.stderr)
+    );
+    let mut talk = machine.command(&["feature", "spec", "todo"]);
+    // What is talked about may hold no data of ours.
+    std::fs::create_dir(machine.at("idea")).unwrap();
+    talk.current_dir(machine.at("idea"))
+        .env_remove("RALPH_AGENT")
+        .env("RALPH_PASS_ENV", "RALPH_SCRIPT")
+        .env("RALPH_SCRIPT", "@say It is the scripted agent.");
+    let mut terminal = Terminal::open(&talk);
+    terminal.until("It is the scripted agent.");
+    terminal.until("› ");
+    terminal.press("\u{4}");
+    let (_, shown) = terminal.end();
+    // The copy that it read is gone with it.
+    assert!(!shown.contains("to go on: "), "{shown}");
+    up.signal(Signal::SIGTERM);
+    until_blocking("`up` to stop", || up.try_wait().is_some());
 }
