@@ -6,6 +6,7 @@
 //! or a query of [`crate::store::view`], and tells the result.
 
 mod access;
+mod agents;
 mod app;
 pub mod body;
 mod deps;

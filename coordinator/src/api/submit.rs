@@ -14,7 +14,7 @@ use super::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::Body;
-use super::{locate, memory};
+use super::{agents, locate, memory};
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
@@ -236,11 +236,18 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
             app.deps.bus.emit(signals).await;
             store::flush(db).await?;
             let made = single(app, &[id]).await?;
-            Ok((StatusCode::CREATED, Json(told(app, feature, 1, made).await?)))
+            let mut accepted = told(app, feature, 1, made).await?;
+            accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
+            Ok((StatusCode::CREATED, Json(accepted)))
         }
         Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
         Added::Refused(why) => Err(Problem::conflict(why)),
     }
+}
+
+/// The agents that a graph's tasks name.
+fn named(graph: &Graph) -> impl Iterator<Item = &str> {
+    graph.nodes.iter().filter_map(|node| node.agent.as_deref())
 }
 
 async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted, Problem> {
@@ -253,6 +260,13 @@ async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted
             let made = single(app, &ids).await?;
             let mut accepted = told(app, submission.feature.id, tasks, made).await?;
             accepted.warnings.extend(nobody_there(app, submission).await?);
+            let (Start::Now(settings) | Start::Later(settings)) = &submission.start;
+            let named = settings
+                .agent
+                .as_deref()
+                .into_iter()
+                .chain(named(&submission.graph));
+            accepted.warnings.extend(agents::unknown(app, named).await?);
             Ok(accepted)
         }
         Submitted::NameTaken => Err(Problem::conflict(format!(

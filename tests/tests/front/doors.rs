@@ -23,9 +23,21 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
         task("nowhere", json!({"pool": "nowhere"})),
         task("good", json!({})),
     ]);
-    stage
+    let accepted = stage
         .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
         .await;
+    let warns = |accepted: &serde_json::Value, agent: &str| {
+        let mut warnings = accepted["warnings"].as_array().unwrap().iter();
+        let words = format!("no worker has an agent `{agent}` (they have default");
+        warnings.any(|warning| warning.as_str().unwrap().starts_with(&words))
+    };
+    assert!(
+        warns(&accepted, "ghost") && !warns(&accepted, "default"),
+        "{accepted}"
+    );
+    let run = json!({"name": "g", "draft": true, "description": "x", "run": {"agent": "spook"}});
+    let (_, accepted) = stage.api.post("/features", &run).await;
+    assert!(warns(&accepted, "spook"), "{accepted}");
     let status = until_said(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [
         "1 task waits: no worker of pool default has agent ghost (they have default, gone): add [agents.ghost] to",

@@ -34,7 +34,7 @@ impl Stage {
     }
 
     /// Submits the feature `f`, whose base is the repository.
-    pub async fn submit(&self, more: Value) {
+    pub async fn submit(&self, more: Value) -> Value {
         let mut body = json!({
             "name": "f",
             "verify": false,
@@ -51,6 +51,7 @@ impl Stage {
         }
         let (status, answer) = self.api.post("/features", &body).await;
         assert_eq!(status.as_u16(), 201, "{answer}");
+        answer
     }
 
     /// Waits for the run's end, which is as expected.
