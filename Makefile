@@ -30,7 +30,7 @@ test: setup build ## Run all tests, with real servers
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --test-threads $$at_once; \
 	else RUST_TEST_THREADS=$$at_once cargo test --workspace; fi
 
-test-agents: setup ## Run the tests with real agents, which are installed from npm (1 GB), and a scripted model
+test-agents: setup ## Run the tests with real agents, which are installed from npm and PyPI (4 GB), and a scripted model
 	@scripts/test-agents.sh
 
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)

@@ -6,32 +6,54 @@ use ralph_tests::harness::binary;
 use serde_json::Value;
 
 use super::model::Model;
-use super::real::Real;
+use super::real::{LOCKED, Real, found};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs real agents: make test-agents"]
-async fn the_doctor_knows_both() {
+async fn the_doctor_knows_them_all() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model::start().await;
-    let claude = Real::Claude.table("agent", &model, folder.path());
-    let open_code = Real::OpenCode.table("agents.opencode", &model, folder.path());
-    std::fs::write(folder.path().join(".ralph.toml"), claude + &open_code).unwrap();
+    let mut config = Real::Claude.table("agent", &model, folder.path());
+    for real in Real::ALL {
+        config += &real.table(&format!("agents.{}", real.preset()), &model, folder.path());
+    }
+    for (preset, installed, _) in LOCKED {
+        let table = format!("agents.locked-{}", installed.replace('.', "-"));
+        config += &format!("[{table}]\npreset = \"{preset}\"\n{}", found(&table, installed));
+    }
+    std::fs::write(folder.path().join(".ralph.toml"), config).unwrap();
     let output = Command::new(binary("ralph-worker"))
         .args(["doctor", "--output", "json"])
         .current_dir(folder.path())
         .env("RALPH_CONFIG", folder.path().join(".ralph.toml"))
+        // No login of this machine's user counts.
+        .env("HOME", folder.path())
         .env_remove("NATS_URL")
         .output()
         .unwrap();
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{findings:#}");
-    for (at, real) in [Real::Claude, Real::OpenCode].into_iter().enumerate() {
-        let said = &findings["agents"][at]["introduction"];
-        assert_eq!(said["name"], real.name(), "{findings:#}");
-        assert_eq!(said["capabilities"]["load"], true);
-        let models = said["session"]["models"].to_string().to_lowercase();
-        assert!(models.contains("opus"), "{models}");
+    let agents = findings["agents"].as_array().unwrap();
+    let agent = |name: &str| agents.iter().find(|agent| agent["name"] == name).unwrap();
+    for real in Real::ALL {
+        let agent = agent(real.preset());
+        let said = &agent["introduction"];
+        assert_eq!(
+            (&agent["status"], &said["name"]),
+            (&"ok".into(), &real.name().into()),
+            "{agent:#}"
+        );
+        if matches!(real, Real::Claude | Real::OpenCode) {
+            assert_eq!(said["capabilities"]["load"], true);
+            let models = said["session"]["models"].to_string().to_lowercase();
+            assert!(models.contains("opus"), "{models}");
+        }
         assert!(!said["session"]["modes"].as_array().unwrap().is_empty());
+    }
+    for (_, installed, name) in LOCKED {
+        let agent = agent(&format!("locked-{}", installed.replace('.', "-")));
+        assert_eq!(agent["introduction"]["name"], name, "{agent:#}");
+        let advice = agent["advice"].as_str().unwrap();
+        assert!(advice.contains("log in: "), "{advice}");
     }
     assert!(model.asked().is_empty(), "a greeting costs nothing");
 }

@@ -1,5 +1,5 @@
-//! The whole system with real agents, whose model is scripted: real claude-agent-acp and opencode processes in the
-//! sandbox, no network. `make test-agents` installs them and says in `RALPH_REAL_AGENTS` where.
+//! The whole system with real agents, whose model is scripted: real agents' processes in the
+//! sandbox, each by its preset, no network. `make test-agents` installs them and says in `RALPH_REAL_AGENTS` where.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod handshake;

@@ -38,7 +38,7 @@ impl Stage {
         std::fs::write(world.dir().join(".ralph.toml"), table).unwrap();
         let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();
         let options = WorkerOptions {
-            agent: Some(real.command()),
+            agent: Some(real.preset().to_owned()),
             ..WorkerOptions::named("w1").slots(slots)
         };
         let worker = world.worker(&options).unwrap();

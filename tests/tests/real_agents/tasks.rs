@@ -1,4 +1,4 @@
-//! Tasks of the whole system, each with both agents.
+//! Tasks of the whole system: a diamond with each agent, and more with two of them.
 
 use ralph_coordinator::domain::strategy::Strategy;
 use ralph_coordinator::flow::steer;
@@ -32,6 +32,26 @@ async fn writes_runs_and_lands(real: Real) {
     // Both agents tell their tokens, in different places.
     assert!(dispatch.input_tokens > Some(0), "{dispatch:?}");
     assert!(dispatch.output_tokens > Some(0), "{dispatch:?}");
+    stage.world.stop().await;
+}
+
+/// Five tasks, of which two wait for the first, and the fourth for both.
+async fn a_diamond_lands(real: Real) {
+    let stage = Stage::with(real, 2).await;
+    let task = |key: &str, after: &str, step: &str| {
+        format!(
+            "- key: {key}\n  title: Task {key}\n  after: [{after}]\n  description: |\n    {step}\n    @done\n"
+        )
+    };
+    let graph = task("a", "", "@write a.txt a")
+        + &task("b", "a", "@run cat a.txt a.txt > b.txt")
+        + &task("c", "a", "@write c.txt c")
+        + &task("d", "b, c", "@run cat b.txt c.txt > d.txt")
+        + &task("e", "d", "@run tr a-z A-Z < d.txt > e.txt");
+    let (run, _) = stage.submit(&graph, &FeatureOptions::default()).await;
+    let dispatches = stage.complete(run).await;
+    assert_eq!(dispatches.len(), 5, "{dispatches:?}");
+    assert_eq!(stage.landed("e.txt"), "A\nA\nC\n");
     stage.world.stop().await;
 }
 
@@ -122,6 +142,28 @@ async fn a_killed_agent_resumes_its_session(real: Real) {
     assert_eq!(dispatch.outcome.as_deref(), Some("done"), "{dispatch:?}");
     assert_eq!(stage.landed("b.txt"), "a\na\n");
     stage.world.stop().await;
+}
+
+mod diamond {
+    use super::{Real, a_diamond_lands};
+
+    macro_rules! with_each {
+        ($($name:ident: $real:expr;)*) => { $(
+            #[tokio::test(flavor = "multi_thread")]
+            #[ignore = "needs real agents: make test-agents"]
+            async fn $name() {
+                a_diamond_lands($real).await;
+            }
+        )* };
+    }
+
+    with_each! {
+        claude: Real::Claude;
+        opencode: Real::OpenCode;
+        gemini: Real::Gemini;
+        qwen: Real::Qwen;
+        fast_agent: Real::FastAgent;
+    }
 }
 
 macro_rules! with_both {

@@ -97,14 +97,14 @@ impl Script {
     }
 
     /// What comes after so many steps.
-    pub fn next(&self, taken: usize, tools: &[Tool]) -> Saying {
+    pub fn next(&self, taken: usize, tools: &[Tool], cwd: Option<&str>) -> Saying {
         let Some(step) = self.steps.get(taken) else {
             let mut words = vec!["The script is at its end.".to_owned()];
             words.extend(self.last_words.iter().cloned());
             return Saying::Text(words.join("\n"));
         };
         let call = match step {
-            Step::Write { path, text } => super::tools::write(tools, path, text),
+            Step::Write { path, text } => super::tools::write(tools, cwd, path, text),
             Step::Run { command } => super::tools::run(tools, command),
         };
         match call {
@@ -134,7 +134,7 @@ fn the_newest_script_counts_and_its_steps_are_taken_in_order() {
     ];
     let say = |messages: &[Message]| {
         let (script, taken) = Script::of(messages).unwrap();
-        script.next(taken, &tools)
+        script.next(taken, &tools, None)
     };
     let old = message("@say old", 0);
     let call = |tool: &str, arguments: serde_json::Value| Saying::Call {

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::script::{Message, Saying, Script};
 use super::tools::Tool;
-use super::{anthropic, chat};
+use super::{anthropic, chat, gemini};
 
 /// What every call uses, in and out.
 pub const TOKENS: (u64, u64) = (100, 10);
@@ -60,6 +60,14 @@ const CHAT: Interface = Interface {
     error: chat::error,
     whole: chat::whole,
     events: chat::events,
+};
+
+const GEMINI: Interface = Interface {
+    messages: gemini::messages,
+    tools: gemini::tools,
+    error: gemini::error,
+    whole: gemini::whole,
+    events: gemini::events,
 };
 
 impl Model {
@@ -112,6 +120,10 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
         }
         _ if path.ends_with("/messages") => ANTHROPIC,
         _ if path.ends_with("/chat/completions") => CHAT,
+        _ if path.ends_with(":countTokens") => {
+            return json_response(StatusCode::OK, &json!({ "totalTokens": TOKENS.0 }));
+        }
+        _ if path.ends_with("enerateContent") => GEMINI,
         _ => {
             return json_response(
                 StatusCode::NOT_FOUND,
@@ -119,10 +131,13 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
             );
         }
     };
+    let cwd = workspace(&String::from_utf8_lossy(&body));
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let model = body["model"].as_str().unwrap_or_default();
+    // Gemini's interface has both in its path: `…/models/MODEL:streamGenerateContent`.
+    let in_path = path.rsplit('/').next().and_then(|last| last.split(':').next());
+    let model = body["model"].as_str().or(in_path).unwrap_or_default();
     let tools = (interface.tools)(&body);
-    let stream = body["stream"] == true;
+    let stream = body["stream"] == true || path.ends_with(":streamGenerateContent");
     let script = Script::of(&(interface.messages)(&body)).filter(|_| !tools.is_empty());
     let Some((script, taken)) = script else {
         // Titles, summaries and what else agents ask besides.
@@ -147,7 +162,25 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
             .clone();
         meeting.wait().await;
     }
-    say(&interface, &script.next(taken, &tools), model, stream)
+    say(
+        &interface,
+        &script.next(taken, &tools, cwd.as_deref()),
+        model,
+        stream,
+    )
+}
+
+/// The agent's folder, where a request tells it: some tools take whole paths only.
+fn workspace(body: &str) -> Option<String> {
+    // Its home and its temporary folder lie beside it.
+    body.match_indices("/workspaces/").find_map(|(at, root)| {
+        let (id, rest) = body[at + root.len()..].split_once('/')?;
+        rest.starts_with("tree").then(|| {
+            let before = &body[..at];
+            let begin = before.rfind(|c: char| " \"\\:\n`'(".contains(c));
+            format!("{}{root}{id}/tree", &before[begin.map_or(0, |at| at + 1)..])
+        })
+    })
 }
 
 /// How many events begin an answer, its text included.

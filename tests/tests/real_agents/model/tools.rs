@@ -25,11 +25,20 @@ impl Tool {
     }
 }
 
-/// The call that writes a file.
-pub fn write(tools: &[Tool], path: &str, text: &str) -> Option<(String, Value)> {
-    let tool = named(tools, "write")?;
-    let call = arguments(tool, |argument| match argument {
-        "filepath" | "path" => Some(path.into()),
+/// The call that writes a file; `cwd` is the agent's folder, as far as it is known.
+pub fn write(tools: &[Tool], cwd: Option<&str>, path: &str, text: &str) -> Option<(String, Value)> {
+    let tool = named(tools, &["write", "write_file", "write_text_file"])?;
+    let call = arguments(tool, |argument, schema| match argument {
+        "filepath" | "path" | "absolutepath" => {
+            let whole = schema["description"]
+                .as_str()
+                .is_some_and(|words| words.to_lowercase().contains("absolute"));
+            let cwd = cwd.filter(|_| whole);
+            Some(
+                cwd.map_or_else(|| path.to_owned(), |cwd| format!("{cwd}/{path}"))
+                    .into(),
+            )
+        }
         "content" | "text" => Some(text.into()),
         _ => None,
     });
@@ -38,17 +47,21 @@ pub fn write(tools: &[Tool], path: &str, text: &str) -> Option<(String, Value)> 
 
 /// The call that runs a command.
 pub fn run(tools: &[Tool], command: &str) -> Option<(String, Value)> {
-    let tool = named(tools, "bash")?;
-    let call = arguments(tool, |argument| (argument == "command").then(|| command.into()));
+    let tool = named(tools, &["bash", "run_shell_command", "execute"])?;
+    let call = arguments(tool, |argument, _| {
+        (argument == "command").then(|| command.into())
+    });
     Some((tool.name.clone(), call))
 }
 
-fn named<'a>(tools: &'a [Tool], name: &str) -> Option<&'a Tool> {
-    tools.iter().find(|tool| tool.name.eq_ignore_ascii_case(name))
+fn named<'a>(tools: &'a [Tool], names: &[&str]) -> Option<&'a Tool> {
+    tools
+        .iter()
+        .find(|tool| names.iter().any(|name| tool.name.eq_ignore_ascii_case(name)))
 }
 
 /// The arguments that are known, and something of the right type for the others that are required.
-fn arguments(tool: &Tool, known: impl Fn(&str) -> Option<Value>) -> Value {
+fn arguments(tool: &Tool, known: impl Fn(&str, &Value) -> Option<Value>) -> Value {
     let none = Map::new();
     let properties = tool.schema["properties"].as_object().unwrap_or(&none);
     let required = tool.schema["required"].as_array().into_iter().flatten();
@@ -56,7 +69,7 @@ fn arguments(tool: &Tool, known: impl Fn(&str) -> Option<Value>) -> Value {
     let mut filled = Map::new();
     for (name, schema) in properties {
         let plain = name.replace('_', "").to_lowercase();
-        let value = known(&plain).or_else(|| {
+        let value = known(&plain, schema).or_else(|| {
             required
                 .contains(&name.as_str())
                 .then(|| match schema["type"].as_str() {
