@@ -15,6 +15,7 @@
 //! | [`session`] | one ACP conversation (DESIGN 5) |
 //! | [`prune`], [`upkeep`] | branches of old attempts go from their remotes; mirrors are packed, caches that nobody uses go |
 //! | [`sandbox`] | what an agent may reach (DESIGN 5) |
+//! | [`tools`] | the user's own compilers, interpreters and package managers, inside the sandbox |
 //! | [`reminder`] | what is wrong is said again while it lasts |
 //! | [`disk`] | how full a disk is |
 //! | [`doctor`] | whether this machine could work |
@@ -44,5 +45,6 @@ pub mod session;
 pub mod slot;
 pub mod spool;
 pub mod stop;
+pub mod tools;
 pub mod upkeep;
 pub mod workspace;

@@ -25,7 +25,7 @@ use crate::link::Link;
 use crate::reminder::Reminder;
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
-use crate::workspace::{self, Workspace, Workspaces};
+use crate::workspace::{Workspace, Workspaces};
 use crate::{beat, drain, errand, prune, session, slot, upkeep};
 
 /// Pause between tries of what needs a coordinator.
@@ -381,26 +381,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let agents = machine.agents.values().flat_map(AgentCommand::secrets);
     let secrets = session::own_secrets().into_iter().chain(agents);
     let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
-    let workspaces = Workspaces::open_with(
-        &home.workspaces(),
-        workspace::Settings {
-            history: machine.history.clone(),
-            caches: machine.caches.clone(),
-            disk_budget_bytes: machine.disk_budget_bytes,
-            keep_files_days: machine.keep_files_days,
-            setup: machine.setup.clone(),
-            on_complete: machine.on_complete.clone(),
-            author: machine.author.clone(),
-            sign_off: machine.sign_off,
-            dirs: machine.dirs.clone(),
-            configured_in: machine.configured_in.clone(),
-            command_env: machine.command_env.clone(),
-            sandbox: machine.sandbox.clone(),
-            redactor: redactor.clone(),
-            ..workspace::Settings::default()
-        },
-    )
-    .await?;
+    let workspaces =
+        Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
     let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
     let life = Arc::new(Life {
         redactor,

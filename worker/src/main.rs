@@ -37,7 +37,8 @@ enum Command {
     #[command(
         after_help = "Exits with 0 when work could be done, with 1 when something is missing.\n\nExamples:\n  \
         ralph-worker doctor\n  ralph-worker doctor --agent 'opencode acp'\n  \
-        ralph-worker doctor --nats nats://broker:4222 --output json"
+        ralph-worker doctor --nats nats://broker:4222 --output json\n  \
+        ralph-worker doctor --repo . --gate 'cargo test'"
     )]
     Doctor(Box<DoctorArgs>),
     /// Talk with an agent at the terminal, started and confined as for work

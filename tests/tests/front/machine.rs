@@ -8,12 +8,12 @@ use nix::unistd::Pid;
 use ralph_tests::harness::{Repository, Spawned, Terminal, binary, until_blocking};
 use serde_json::Value;
 
-struct Machine {
-    root: tempfile::TempDir,
+pub struct Machine {
+    pub root: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub fn new() -> Self {
         use std::os::unix::fs::PermissionsExt as _;
         let root = tempfile::Builder::new().prefix("ralph-up-").tempdir().unwrap();
         // Postgres runs as another user when the test is root.
@@ -21,11 +21,11 @@ impl Machine {
         Self { root }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(binary("ralph-coordinator"));
         command
             .args(args)
@@ -36,7 +36,7 @@ impl Machine {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
@@ -47,10 +47,16 @@ impl Machine {
     }
 
     /// Starts `up` and waits until it says that it is ready.
-    fn up(&self, name: &str) -> Spawned {
+    pub fn up(&self, name: &str) -> Spawned {
+        self.up_with(name, |_| {})
+    }
+
+    /// The same with a command that `change` has changed.
+    pub fn up_with(&self, name: &str, change: impl FnOnce(&mut Command)) -> Spawned {
         let agent = binary("ralph-scripted-agent");
         let agent = agent.to_str().unwrap();
         let mut command = self.command(&["up", "--workers", "1", "--agent", agent, "--drain-timeout", "1s"]);
+        change(&mut command);
         let mut up = Spawned::start(&mut command, &self.at(name)).unwrap();
         until_blocking("`up` to be ready", || {
             assert!(up.try_wait().is_none(), "{}", up.output());

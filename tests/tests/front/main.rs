@@ -46,6 +46,7 @@ mod stage;
 mod strays;
 mod talk;
 mod tokens;
+mod toolchains;
 mod two_people;
 mod typed;
 mod waits;

@@ -5,3 +5,4 @@ mod bench;
 mod chat;
 mod doctor;
 mod run;
+mod tools;

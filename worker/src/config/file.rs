@@ -49,8 +49,9 @@ pub struct WorkspaceTable {
     pub disk_budget_mb: Option<u64>,
     /// Days for which it is kept what a session without a repository leaves.
     pub keep_files_days: Option<u32>,
-    /// Names of the worker's variables that these commands and those of a gate get.
-    pub pass_env: Option<Vec<String>>,
+    /// Names of the worker's variables that sessions, these commands and those of a gate get.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
     /// Folders of this machine that agents may work in themselves.
     #[serde(default)]
     pub dirs: Vec<PathBuf>,

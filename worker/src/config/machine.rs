@@ -17,9 +17,6 @@ use crate::workspace::{CacheRule, History, KEEP_FILES_DAYS, is_author};
 /// Begins a value that stands in a file.
 const FILE: &str = "file:";
 
-/// Where toolchains are that were installed for one user: a command's HOME is another.
-const TOOLCHAINS: [&str; 4] = ["RUSTUP_HOME", "CARGO_HOME", "GOPATH", "JAVA_HOME"];
-
 /// What this machine has for sessions.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -45,8 +42,6 @@ pub struct Machine {
     pub author: Option<String>,
     /// Whether what lands is signed off.
     pub sign_off: bool,
-    /// Variables of these commands and of a gate's.
-    pub command_env: BTreeMap<String, String>,
     /// Folders that agents may work in themselves.
     pub dirs: Vec<PathBuf>,
     /// Folders in which all of this is said, or would be.
@@ -79,9 +74,9 @@ impl Machine {
         if let Some(author) = author.as_deref().filter(|author| !is_author(author)) {
             bail!("`{author}` can't be `author` of [workspace]: say who commits as `Name <address>`");
         }
-        let toolchains = || TOOLCHAINS.map(str::to_owned).into();
-        let passed = file.workspace.pass_env.unwrap_or_else(toolchains);
-        let command_env = passed
+        let passed = file
+            .workspace
+            .pass_env
             .into_iter()
             .filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)))
             .collect();
@@ -96,6 +91,7 @@ impl Machine {
             mode: args.sandbox.or(said).unwrap_or_default(),
             read: absolute(file.workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
             write: absolute(file.workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
+            passed,
             network: args.sandbox_network.or(network).unwrap_or_default(),
             resources,
         };
@@ -135,7 +131,6 @@ impl Machine {
             on_complete,
             author,
             sign_off,
-            command_env,
             dirs,
             configured_in,
         })

@@ -6,7 +6,9 @@ use anyhow::bail;
 use ralph_shared::subjects::is_label;
 
 use super::file::{CacheTable, WorkspaceTable};
-use crate::workspace::{CacheRule, History};
+use super::machine::Machine;
+use crate::session::Redactor;
+use crate::workspace::{CacheRule, History, Settings};
 
 /// How much of a repository is fetched.
 ///
@@ -79,6 +81,27 @@ pub(super) fn disk_budget_bytes(table: &WorkspaceTable) -> anyhow::Result<Option
         bail!("`disk_budget_mb` of [workspace] is 0: nothing could be cloned; leave it out for no bound");
     }
     Ok(table.disk_budget_mb.map(|mib| mib.saturating_mul(1 << 20)))
+}
+
+impl Machine {
+    /// What workspaces on this machine go by.
+    pub fn workspace_settings(&self, redactor: Redactor) -> Settings {
+        Settings {
+            history: self.history.clone(),
+            caches: self.caches.clone(),
+            disk_budget_bytes: self.disk_budget_bytes,
+            keep_files_days: self.keep_files_days,
+            setup: self.setup.clone(),
+            on_complete: self.on_complete.clone(),
+            author: self.author.clone(),
+            sign_off: self.sign_off,
+            dirs: self.dirs.clone(),
+            configured_in: self.configured_in.clone(),
+            sandbox: self.sandbox.clone(),
+            redactor,
+            ..Settings::default()
+        }
+    }
 }
 
 #[cfg(test)]

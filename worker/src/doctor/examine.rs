@@ -1,11 +1,13 @@
 //! The examination.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use ralph_shared::wire::EndReason;
 use tokio::sync::watch;
 
 use super::findings::Findings;
-use super::{agent, parts};
+use super::{agent, gate, parts, tools};
 use crate::config::{Machine, MachineArgs};
 
 /// Flags of `ralph-worker doctor`.
@@ -17,6 +19,12 @@ pub struct DoctorArgs {
     /// Address of NATS, to see whether it answers
     #[arg(long, env = "NATS_URL", hide_env_values = true)]
     pub nats: Option<String>,
+    /// Repository whose setup, and the gate, are tried in a clone
+    #[arg(long, value_name = "PATH")]
+    pub repo: Option<PathBuf>,
+    /// Command of a gate to try there; may be given several times
+    #[arg(long = "gate", value_name = "CMD", requires = "repo")]
+    pub gate: Vec<String>,
     /// How the findings are printed
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
@@ -39,9 +47,20 @@ pub enum Output {
 /// When the configuration can't be used.
 pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>) -> anyhow::Result<Findings> {
     let machine = Machine::load(args.machine.clone())?;
-    let mut found = vec![parts::git().await, parts::sandbox(&machine.sandbox)];
+    let mut found = vec![
+        parts::git().await,
+        parts::sandbox(&machine.sandbox),
+        tools::tools(),
+    ];
     if let Some(url) = &args.nats {
         found.push(parts::nats(url).await);
+    }
+    if let Some(repo) = &args.repo {
+        let mut told = end.clone();
+        tokio::select! {
+            _ = told.wait_for(Option::is_some) => {}
+            tried = gate::gate(&machine, repo, &args.gate) => found.push(tried),
+        }
     }
     let mut agents = Vec::new();
     for configured in machine.agents.values() {

@@ -231,25 +231,36 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
         arguments.extend(["--cap-add", capability].map(OsString::from));
     }
     arguments.extend(["--proc", "/proc", "--dev", "/dev"].map(OsString::from));
-    // A path is bound where it is named and where it lies; what lies in another one comes after it.
+    // What is there is bound where it lies; what lies in another folder comes after it.
+    let made = |path: &Path| MADE.iter().any(|made| path.starts_with(made));
     let mut bound: BTreeMap<PathBuf, bool> = BTreeMap::new();
+    let mut named: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let read = policy.read.iter().map(|path| (path, false));
     let write = policy.write.iter().map(|path| (path, true));
-    for (path, writable) in read.chain(write) {
-        let real = path.canonicalize().ok();
-        for path in real.into_iter().chain([path.clone()]) {
-            if !MADE.iter().any(|made| path.starts_with(made)) {
-                *bound.entry(path).or_default() |= writable;
-            }
+    for (path, writable) in read.chain(write).filter(|(path, _)| !made(path)) {
+        let Ok(real) = path.canonicalize() else {
+            continue;
+        };
+        if real != *path {
+            named.insert(path.clone(), real.clone());
+        }
+        if !made(&real) {
+            *bound.entry(real).or_default() |= writable;
         }
     }
-    for folder in hidden(bound.keys()) {
+    // Where it is named by another path, a link leads there, so that programs find what lies beside it; unless the link is seen already.
+    let listed: BTreeSet<PathBuf> = bound.keys().chain(named.keys()).cloned().collect();
+    named.retain(|path, _| !path.ancestors().skip(1).any(|above| listed.contains(above)));
+    for folder in hidden(bound.keys().chain(named.keys())) {
         arguments.extend(["--perms", "0111", "--dir"].map(OsString::from));
         arguments.push(folder.into());
     }
     for (path, writable) in &bound {
         let bind = if *writable { "--bind-try" } else { "--ro-bind-try" };
         arguments.extend([OsStr::new(bind), path.as_os_str(), path.as_os_str()].map(OsString::from));
+    }
+    for (path, real) in &named {
+        arguments.extend([OsStr::new("--symlink"), real.as_os_str(), path.as_os_str()].map(OsString::from));
     }
     arguments.extend(["--remount-ro", "/"].map(OsString::from));
     arguments
@@ -298,10 +309,11 @@ mod tests {
             [
                 ("--ro-bind-try", path("a/b").as_str()),
                 ("--bind-try", path("a/b/c").as_str()),
-                ("--ro-bind-try", path("link").as_str()),
                 ("--bind-try", path("w").as_str()),
             ]
         );
+        let link = ["--symlink".to_owned(), path("w"), path("link")];
+        assert!(words.windows(3).any(|words| words == link), "{words:?}");
         let above = folder.path().canonicalize().unwrap().display().to_string();
         assert!(words.contains(&above) && words.contains(&path("a")), "{words:?}");
         assert_eq!(words.iter().filter(|word| **word == path("a/b")).count(), 2);

@@ -10,6 +10,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`policy`](mod@policy) | which folders may be read and written: a decision |
+//! | [`programs`] | what a program needs to be started: links, packages, interpreters |
 //! | [`confinement`] | which wall a session gets, and how its processes are started inside |
 //! | [`network`] | what of the network may be reached: a decision |
 //! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
@@ -30,10 +31,12 @@ mod landlock;
 mod narrow;
 mod network;
 mod policy;
+mod programs;
 mod resources;
 mod restraint;
 mod start;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -56,6 +59,8 @@ pub struct Sandbox {
     pub read: Vec<PathBuf>,
     /// Further files and folders that every agent may write: shared caches, say.
     pub write: Vec<PathBuf>,
+    /// Variables of the worker's that everything inside gets; a path among them may be read.
+    pub passed: BTreeMap<String, String>,
     /// What of the network may be reached.
     pub network: Network,
     /// What a session may use.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::programs::{Around, is_executable};
+use crate::tools::Tools;
+
 /// Folders of the system that tools need. `/etc` is listed by its entries.
 const SYSTEM: &[&str] = &[
     "/usr",
@@ -80,6 +83,8 @@ pub struct Wanted<'a> {
     pub passed: &'a [String],
     /// The home of the worker's user, of which only tools are shown.
     pub user_home: Option<&'a Path>,
+    /// The user's tools.
+    pub tools: &'a Tools,
     /// Further files and folders to read.
     pub read: &'a [PathBuf],
     /// Further files and folders to write.
@@ -98,18 +103,29 @@ pub struct Policy {
 /// Decides.
 pub fn policy(wanted: &Wanted<'_>) -> Policy {
     let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
-    read.extend(entries("/etc", ETC_SECRETS));
-    read.extend(entries("/etc/ssl", &["private"]));
+    read.extend(entries(Path::new("/etc"), ETC_SECRETS));
+    read.extend(entries(Path::new("/etc/ssl"), &["private"]));
     read.retain(|path| path != Path::new("/etc/ssl"));
 
     let path = wanted.environment.get(OsStr::new("PATH"));
-    for folder in path.iter().flat_map(std::env::split_paths) {
-        read.extend(tools(&folder, wanted.user_home));
-        if let Some(program) = wanted.argv.first().map(|program| folder.join(program)) {
-            read.extend(program_files(&program));
+    let path: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
+    let around = Around {
+        path: &path,
+        user_home: wanted.user_home,
+    };
+    for folder in &path {
+        read.extend(tools(folder, wanted.user_home));
+        if let Some(program) = wanted.argv.first() {
+            read.extend(around.needs(&folder.join(program)));
+        }
+        if !is_for_tools(folder) {
+            let programs = entries(folder, &[]);
+            let programs = programs.iter().filter(|program| is_executable(program));
+            read.extend(programs.flat_map(|program| around.needs(program)));
         }
     }
-    read.extend(wanted.argv.iter().map(Path::new).flat_map(program_files));
+    read.extend(wanted.argv.iter().flat_map(|word| around.needs(Path::new(word))));
+    read.extend(wanted.tools.opened());
     let passed = wanted
         .passed
         .iter()
@@ -156,18 +172,18 @@ fn is_system(path: &Path) -> bool {
 
 /// Existing paths, once each; never the whole file system, nor the user's whole home or what is above it.
 fn kept(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<PathBuf> {
+    paths.sort();
+    paths.dedup();
     paths.retain(|path| {
         let real = path.canonicalize();
         real.is_ok_and(|real| {
             real.parent().is_some() && !user_home.is_some_and(|home| home.starts_with(&real))
         })
     });
-    paths.sort();
-    paths.dedup();
     paths
 }
 
-fn entries(folder: &str, but: &[&str]) -> Vec<PathBuf> {
+fn entries(folder: &Path, but: &[&str]) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
@@ -194,32 +210,6 @@ fn tools(folder: &Path, user_home: Option<&Path>) -> Vec<PathBuf> {
         read.push(prefix.join("share"));
     }
     read
-}
-
-/// A program or script, where it really lies, and the packages that it is part of.
-fn program_files(file: &Path) -> Vec<PathBuf> {
-    if !file.is_absolute() {
-        return Vec::new();
-    }
-    let Ok(real) = file.canonicalize() else {
-        return Vec::new();
-    };
-    if !real.is_file() {
-        return Vec::new();
-    }
-    let packages = real
-        .ancestors()
-        .filter(|above| {
-            above
-                .file_name()
-                .is_some_and(|name| name == "node_modules" || name == "site-packages")
-        })
-        .last()
-        .map(Path::to_owned);
-    [Some(file.to_owned()), Some(real), packages]
-        .into_iter()
-        .flatten()
-        .collect()
 }
 
 #[cfg(test)]
@@ -270,6 +260,7 @@ mod tests {
             ],
             passed: &["DATA".to_owned()],
             user_home: Some(&home),
+            tools: &Tools::default(),
             read: &[home.join("missing"), "/".into(), "/etc/../".into()],
             write: &[],
         };

@@ -1,7 +1,7 @@
 //! The agent's process: its own process group, a cleaned environment, pipes, and the end of its standard error, redacted.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,7 @@ use super::redact::Redactor;
 use super::redacted_tail::RedactedTail;
 use super::spec::SessionSpec;
 use crate::sandbox::Confinement;
+use crate::tools::{self, Surroundings, Tools};
 
 /// How much of the agent's standard error is kept. Bytes.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
@@ -233,29 +234,28 @@ pub fn exit_words(exit: ExitStatus) -> String {
     }
 }
 
-/// The whole environment of an agent: of the worker's own variables only the allow list (`PATH`, `LANG`, `LC_*`,
-/// `TERM`) and those that the configuration passes on, so that the broker's and the database's credentials never reach
-/// it (DESIGN 5).
-pub fn environment(
-    spec: &SessionSpec,
-    own: impl IntoIterator<Item = (OsString, OsString)>,
-) -> BTreeMap<OsString, OsString> {
-    let passed = |name: &OsStr| {
-        name.to_str().is_some_and(|name| {
-            matches!(name, "PATH" | "LANG" | "TERM")
-                || name.starts_with("LC_")
-                || spec.agent.pass_env.iter().any(|passed| passed == name)
-        })
+/// The whole environment of an agent: what setup and gates have as well, with what describes the work and what only this agent gets.
+/// The broker's and the database's credentials never reach it (DESIGN 5).
+///
+/// # Errors
+/// When the proxy's name has no address.
+pub async fn environment(spec: &SessionSpec, tools: &Tools) -> std::io::Result<BTreeMap<OsString, OsString>> {
+    let around = Surroundings {
+        home: &spec.home,
+        tmp: &spec.tmp,
+        sandbox: &spec.sandbox,
+        tools,
     };
-    let mut environment: BTreeMap<OsString, OsString> =
-        own.into_iter().filter(|(name, _)| passed(name)).collect();
-    environment.insert("HOME".into(), spec.home.clone().into());
-    environment.insert("TMPDIR".into(), spec.tmp.clone().into());
-    for (name, value) in spec.env.iter().chain(&spec.agent.env) {
-        environment.insert(name.into(), value.into());
-    }
+    let mut environment = tools::environment(around).await?;
+    let own = spec
+        .agent
+        .pass_env
+        .iter()
+        .filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
+    let given = spec.env.iter().chain(&spec.agent.env);
+    environment.extend(own.chain(given.map(|(name, value)| (name.into(), value.into()))));
     environment.insert(MARK.into(), spec.dispatch.clone().into());
-    environment
+    Ok(environment)
 }
 
 static LEAVING: AtomicBool = AtomicBool::new(false);

@@ -27,6 +27,7 @@ use super::spec::{SessionEnd, SessionSpec};
 use super::story::{self, Aim};
 use super::transcript::{self, TranscriptSender};
 use crate::sandbox::{Confinement, Wanted, policy};
+use crate::tools::Tools;
 
 /// Runs one session and cleans up after it: when this returns, no process of it is left. It never fails; whatever goes
 /// wrong is a way to end.
@@ -140,13 +141,16 @@ async fn hold(
     if let Some(reason) = *end.borrow() {
         return (Ended::Told { reason }, none);
     }
-    let mut environment = agent::environment(spec, std::env::vars_os());
-    match spec.sandbox.network.variables().await {
-        Ok(variables) => add_unset(&mut environment, variables),
+    let tools = Tools::of_user();
+    let environment = match agent::environment(spec, &tools).await {
+        Ok(environment) => environment,
         Err(error) => {
             let message = error.to_string();
             return (Ended::Workspace { message, away: true }, none);
         }
+    };
+    if let Err(message) = furnish(spec, &tools).await {
+        return (Ended::Workspace { message, away: true }, none);
     }
     let logins = match copy_logins_in(spec, record).await {
         Ok(logins) => logins,
@@ -157,7 +161,7 @@ async fn hold(
     };
     let started = now();
     let second_aim = aim.again();
-    let mut process = process(spec, &environment, aim, record, end.clone()).await;
+    let mut process = process(spec, &environment, &tools, aim, record, end.clone()).await;
     let spent = Spent {
         time: now() - started,
         output_bytes: process.output_bytes,
@@ -174,7 +178,7 @@ async fn hold(
                 words(&process.ended)
             );
             record.transcript.note(note);
-            let later = self::process(&second, &environment, aim, record, end).await;
+            let later = self::process(&second, &environment, &tools, aim, record, end).await;
             if resume::is_end(&later.ended, record.resumed()) {
                 process = later;
             }
@@ -209,6 +213,7 @@ impl From<Ended> for Process {
 async fn process(
     spec: &SessionSpec,
     environment: &BTreeMap<OsString, OsString>,
+    tools: &Tools,
     aim: Aim<'_>,
     record: &mut Record,
     end: watch::Receiver<Option<EndReason>>,
@@ -222,7 +227,7 @@ async fn process(
             return Ended::Workspace { message, away }.into();
         }
     };
-    let confinement = match confine(spec, environment) {
+    let confinement = match confine(spec, environment, tools) {
         Ok(confinement) => confinement,
         // What this worker lacks, another one may have.
         Err(message) => return Ended::Workspace { message, away: true }.into(),
@@ -279,11 +284,16 @@ async fn process(
     }
 }
 
-/// Variables that the configuration of an agent may set otherwise.
-fn add_unset(environment: &mut BTreeMap<OsString, OsString>, variables: Vec<(&'static str, String)>) {
-    for (name, value) in variables {
-        environment.entry(name.into()).or_insert_with(|| value.into());
-    }
+async fn furnish(spec: &SessionSpec, tools: &Tools) -> Result<(), String> {
+    let (tools, home) = (tools.clone(), spec.home.clone());
+    let furnished = blocking(move || tools.furnish(&home).map_err(|error| error.to_string())).await;
+    let furnished = furnished.unwrap_or_else(|| Err("it panicked".to_owned()));
+    furnished.map_err(|error| {
+        format!(
+            "failed to furnish the session's home {}: {error}",
+            spec.home.display()
+        )
+    })
 }
 
 async fn copy_logins_in(spec: &SessionSpec, record: &Record) -> Result<Logins, String> {
@@ -302,10 +312,16 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// What the session's processes may reach.
-fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Result<Confinement, String> {
+fn confine(
+    spec: &SessionSpec,
+    environment: &BTreeMap<OsString, OsString>,
+    tools: &Tools,
+) -> Result<Confinement, String> {
     let given: Vec<String> = spec.agent.env.values().cloned().collect();
     let argv: Vec<String> = spec.agent.argv.iter().cloned().chain(servers(spec)).collect();
     let read: Vec<PathBuf> = spec.read.iter().chain(&spec.sandbox.read).cloned().collect();
+    let passed = spec.agent.pass_env.iter().chain(spec.sandbox.passed.keys());
+    let passed: Vec<String> = passed.cloned().collect();
     let user_home = std::env::home_dir();
     let wanted = Wanted {
         cwd: &spec.cwd,
@@ -315,8 +331,9 @@ fn confine(spec: &SessionSpec, environment: &BTreeMap<OsString, OsString>) -> Re
         argv: &argv,
         environment,
         given: &given,
-        passed: &spec.agent.pass_env,
+        passed: &passed,
         user_home: user_home.as_deref(),
+        tools,
         read: &read,
         write: &spec.sandbox.write,
     };

@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use ralph_shared::at_length::at_length;
+
 use super::error::WorkspaceError;
 use super::ports::Ports;
 use super::process::{self, RunError};
@@ -16,16 +18,15 @@ use super::record::Folders;
 use super::workspaces::Settings;
 use crate::sandbox::{Confinement, Wanted, policy};
 use crate::session::{MARK, RedactedTail, kill_leftovers};
+use crate::tools::{self, Surroundings, Tools};
 
 /// How much of a command's output is kept, its end, redacted.
 const OUTPUT_BYTES: usize = 16 << 10;
 
-/// Variables of the worker's that the commands see.
-const PASSED: &[&str] = &["PATH", "LANG", "TERM", "TZ"];
-
 /// A command that didn't succeed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct CommandFailure {
+pub struct CommandFailure {
+    /// Which one.
     pub command: String,
     /// The end of its output, redacted, and how it ended.
     pub output: String,
@@ -60,14 +61,13 @@ pub(super) async fn run(
     if commands.is_empty() {
         return Ok(None);
     }
-    let network = &room.settings.sandbox.network;
-    let told = network.variables().await;
-    let told = told.map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
-    let environment = room.environment(told);
+    let tools = Tools::of_user();
+    room.make_home(&tools)?;
+    let environment = room.environment(&tools).await?;
     let sweep = Sweep(room.mark());
     for script in commands {
         // Each has its own: the sweep after it removes its control groups.
-        let confinement = room.confine(&environment)?;
+        let confinement = room.confine(&environment, &tools)?;
         let mut command = confinement
             .command("sh", &environment)
             .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
@@ -89,34 +89,30 @@ pub(super) async fn run(
 }
 
 impl Room<'_> {
-    /// `network` is what tells programs how to reach it.
-    fn environment(&self, network: Vec<(&'static str, String)>) -> BTreeMap<OsString, OsString> {
-        let passed = std::env::vars_os().filter(|(name, _)| {
-            let name = name.to_string_lossy();
-            PASSED.contains(&&*name) || name.starts_with("LC_")
-        });
-        let own = [
-            ("HOME", self.folders.home().into_os_string()),
-            ("TMPDIR", self.folders.tmp().into_os_string()),
-            (self.purpose, "1".into()),
-            (MARK, self.mark().into()),
-        ];
-        let given = self
-            .settings
-            .command_env
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()));
-        let network = network
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()));
+    /// A home and a temporary folder, with what the user's tools need there.
+    fn make_home(&self, tools: &Tools) -> Result<(), WorkspaceError> {
+        let (home, tmp) = (self.folders.home(), self.folders.tmp());
+        for folder in [&home, &tmp] {
+            std::fs::create_dir_all(folder).map_err(WorkspaceError::io("make", folder))?;
+        }
+        at_length(|| tools.furnish(&home)).map_err(WorkspaceError::io("furnish", &home))
+    }
+
+    /// That of a session, with what these commands are run for.
+    async fn environment(&self, tools: &Tools) -> Result<BTreeMap<OsString, OsString>, WorkspaceError> {
+        let around = Surroundings {
+            home: &self.folders.home(),
+            tmp: &self.folders.tmp(),
+            sandbox: &self.settings.sandbox,
+            tools,
+        };
+        let environment = tools::environment(around).await;
+        let mut environment = environment.map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
         let ports = self.ports.into_iter().flat_map(Ports::variables);
-        let ports = ports.map(|(name, value)| (name.into(), value.into()));
-        passed
-            .chain(network)
-            .chain(ports)
-            .chain(own.map(|(name, value)| (name.into(), value)))
-            .chain(given)
-            .collect()
+        environment.extend(ports.map(|(name, value)| (name.into(), value.into())));
+        environment.insert(self.purpose.into(), "1".into());
+        environment.insert(MARK.into(), self.mark().into());
+        Ok(environment)
     }
 
     /// The dispatch's id, by which what a command leaves behind is found.
@@ -126,14 +122,15 @@ impl Room<'_> {
     }
 
     /// The same walls as an agent's session: the checkout, a home and a temporary folder to write, tools to read.
-    fn confine(&self, environment: &BTreeMap<OsString, OsString>) -> Result<Confinement, WorkspaceError> {
+    fn confine(
+        &self,
+        environment: &BTreeMap<OsString, OsString>,
+        tools: &Tools,
+    ) -> Result<Confinement, WorkspaceError> {
         let (home, tmp) = (self.folders.home(), self.folders.tmp());
-        for folder in [&home, &tmp] {
-            std::fs::create_dir_all(folder).map_err(WorkspaceError::io("make", folder))?;
-        }
         let sandbox = &self.settings.sandbox;
         let read: Vec<PathBuf> = self.objects.iter().chain(&sandbox.read).cloned().collect();
-        let passed: Vec<String> = self.settings.command_env.keys().cloned().collect();
+        let passed: Vec<String> = sandbox.passed.keys().cloned().collect();
         let user_home = std::env::home_dir();
         let wanted = Wanted {
             cwd: self.tree,
@@ -145,6 +142,7 @@ impl Room<'_> {
             given: &[],
             passed: &passed,
             user_home: user_home.as_deref(),
+            tools,
             read: &read,
             write: &sandbox.write,
         };

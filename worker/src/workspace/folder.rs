@@ -7,7 +7,7 @@ use std::time::Duration;
 use ralph_shared::wire::{GitOrder, Left, Snapshot, WorkspaceOrder};
 
 use super::caches::{self, Origin, Shelf};
-use super::commands::{self, Room};
+use super::commands::{self, CommandFailure, Room};
 use super::commit::{self, CommitMessage, Signature};
 use super::dir::OpenDir;
 use super::error::WorkspaceError;
@@ -160,14 +160,7 @@ impl Workspace {
             return Ok(());
         };
         let objects = self.borrowed_objects();
-        let room = Room {
-            tree: &self.tree,
-            objects: &objects,
-            folders: self.held.folders(),
-            ports: self.ports.as_ref(),
-            purpose: commands::SETUP,
-            settings,
-        };
+        let room = self.room(&objects, commands::SETUP, settings);
         let Repository {
             git, order, start, ..
         } = repository;
@@ -182,6 +175,30 @@ impl Workspace {
                 command: failure.command,
                 output: failure.output,
             }),
+        }
+    }
+
+    /// Runs a gate's commands in it, as on a commit that is to land. Gives the first that fails.
+    ///
+    /// # Errors
+    /// When they can't be run.
+    pub async fn try_gate(
+        &self,
+        gate: &[String],
+        settings: &Settings,
+    ) -> Result<Option<CommandFailure>, WorkspaceError> {
+        let objects = self.borrowed_objects();
+        commands::run(gate, self.room(&objects, commands::GATE, settings)).await
+    }
+
+    fn room<'a>(&'a self, objects: &'a [PathBuf], purpose: &'static str, settings: &'a Settings) -> Room<'a> {
+        Room {
+            tree: &self.tree,
+            objects,
+            folders: self.held.folders(),
+            ports: self.ports.as_ref(),
+            purpose,
+            settings,
         }
     }
 

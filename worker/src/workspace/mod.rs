@@ -94,6 +94,7 @@ mod weakened;
 mod workspaces;
 
 pub use caches::CacheRule;
+pub use commands::CommandFailure;
 pub use commit::{CommitMessage, is_author};
 pub use dir_lock::{DirHolder, free_dir};
 pub use error::{GitError, WorkspaceError};

@@ -1,6 +1,5 @@
 //! All workspaces of one data folder, and what they have in common.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,8 +54,6 @@ pub struct Settings {
     pub dirs: Vec<PathBuf>,
     /// Folders in which this worker is configured: who may write there could say what runs on this machine.
     pub configured_in: Vec<PathBuf>,
-    /// What these commands find in their environment besides a minimal one.
-    pub command_env: BTreeMap<String, String>,
     /// What confines these commands, which run what agents wrote.
     pub sandbox: Sandbox,
     /// What takes secrets out of what these commands print.
@@ -79,7 +76,6 @@ impl Default for Settings {
             sign_off: false,
             dirs: Vec::new(),
             configured_in: Vec::new(),
-            command_env: BTreeMap::new(),
             sandbox: Sandbox::default(),
             redactor: Redactor::default(),
         }

@@ -216,7 +216,7 @@ pub(super) const KEYS: &[Key] = &[
         "workspace.pass_env",
         Words("none"),
         Worker,
-        "Names of the worker's variables that these commands and a gate's get",
+        "Names of the worker's variables that sessions, setup and gates get",
     ),
     key(
         "workspace.dirs",

@@ -1,0 +1,227 @@
+//! What the user has works in the sandbox, and stays the user's.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use ralph_tests::harness::Repository;
+use serde_json::Value;
+
+use super::bench::Bench;
+
+/// `doctor` with a repository of one file, and these commands as its gate. Gives its exit code, and the part about the gate.
+fn tried(bench: &Bench, gate: &[&str]) -> (Option<i32>, Value) {
+    let place = bench.path("repository");
+    if !place.exists() {
+        fs::create_dir(&place).unwrap();
+        Repository::create(&place, &[("README", "hello\n")]).unwrap();
+    }
+    let repo = place.join("seed").display().to_string();
+    let mut arguments = vec!["doctor", "-o", "json", "--repo", &repo];
+    arguments.extend(gate.iter().flat_map(|command| ["--gate", *command]));
+    let output = bench.output(&arguments);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words}"));
+    let mut parts = findings["parts"].as_array().unwrap().iter();
+    let part = parts.find(|part| part["name"] == "gate").unwrap().clone();
+    (output.status.code(), part)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn program(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_gate_is_tried_and_shown_with_its_output_and_what_to_do() {
+    let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
+    let (code, part) = tried(&bench, &["cat README", "test -d .git"]);
+    assert_eq!((code, &part["status"]), (Some(0), &"ok".into()), "{part}");
+
+    let (code, part) = tried(&bench, &["true", "echo no such tool; exit 3", "echo never"]);
+    assert_eq!((code, &part["status"]), (Some(1), &"missing".into()), "{part}");
+    assert!(
+        text(&part["found"]).contains("the gate failed: `echo no such tool; exit 3`"),
+        "{part}"
+    );
+    assert_eq!(part["details"][0], "no such tool");
+    assert!(text(&part["details"][1]).contains("exit status: 3"), "{part}");
+    assert!(text(&part["advice"]).contains("sandbox_read"), "{part}");
+
+    let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n[workspace]\nsetup = [\"echo bad; false\"]\n");
+    let (code, part) = tried(&bench, &[]);
+    assert_eq!(code, Some(1));
+    assert!(
+        text(&part["found"]).contains("setup failed: `echo bad; false`"),
+        "{part}"
+    );
+
+    let refused = bench.output(&["doctor", "--repo", bench.path("nowhere").to_str().unwrap()]);
+    let page = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        page.contains("it could not be tried") && page.contains("nowhere"),
+        "{page}"
+    );
+}
+
+#[test]
+fn setup_and_gate_see_one_environment() {
+    let shown = "env | grep -v -e ^RALPH_ -e ^_= -e PORT | sort";
+    let setup = format!(
+        "[agent]\ncommand = \"{{agent}}\"\n[workspace]\npass_env = [\"MINE\"]\nsetup = [\"{shown} > setup\"]\n"
+    );
+    let bench = Bench::new(&setup);
+    fs::create_dir_all(bench.path(".nvm")).unwrap();
+    fs::create_dir(bench.path("repository")).unwrap();
+    Repository::create(&bench.path("repository"), &[("README", "hello\n")]).unwrap();
+    let repo = bench.path("repository/seed").display().to_string();
+    let same = format!("{shown} > gate; diff setup gate");
+    let found = format!(
+        "test \"$NVM_DIR\" = {} && test \"$MINE\" = yes",
+        bench.path(".nvm").display()
+    );
+    let mut doctor = bench.worker(&["doctor", "--repo", &repo, "--gate", &same, "--gate", &found]);
+    doctor
+        .env_remove("NVM_DIR")
+        .env("MINE", "yes")
+        .env("OTHER_TOKEN", "no");
+    let output = doctor.output().unwrap();
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{page}");
+    assert!(page.contains("tools: ") && page.contains("nvm"), "{page}");
+}
+
+#[test]
+fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
+    let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
+    let files = [
+        ".cargo/registry/cache/host/a-1.crate",
+        ".cargo/registry/src/host/a-1/lib.rs",
+        ".cargo/registry/index/host/.cache/a/b",
+        ".gradle/wrapper/dists/gradle/hash/gradle.zip",
+    ];
+    for file in files {
+        program(&bench.path(file), "good\n");
+    }
+    program(&bench.path("go/pkg/mod/cache/download/x"), "good\n");
+    program(&bench.path(".cargo/credentials.toml"), "token = \"hidden\"\n");
+    program(
+        &bench.path(".npmrc"),
+        "registry=https://npm.example.org/\n//npm.example.org/:_authToken=hidden\n",
+    );
+    let theirs = files
+        .map(|file| format!("test \"$(cat $HOME/{file})\" = good"))
+        .join(" && ");
+    // Of the user's: neither by a link, nor by the folder that it leads to, nor by its real place.
+    let user = bench.path(".");
+    let user = user.display();
+    let written = files.map(|file| {
+        format!("! echo evil > $HOME/{file} && ! echo evil > {user}/{file} && ! rm -f {user}/{file} && ! echo evil > $(dirname $(readlink -f $HOME/{file}))/new")
+    });
+    let go = "f=${GOPROXY#file://}; f=${f%%,*}; test \"$(cat $f/x)\" = good && ! echo evil > $f/x";
+    let secrets = format!(
+        "grep -q registry= $HOME/.npmrc && ! grep -r hidden $HOME && ! cat {user}/.npmrc && ! cat {user}/.cargo/credentials.toml"
+    );
+    // What is the session's own may be spoilt, and is gone with it.
+    let own = files.map(|file| format!("rm -rf $HOME/{file} && echo evil > $HOME/{file}"));
+    let own = own[0].clone();
+    let gate = [&theirs, &written.join(" && "), go, &secrets, &own];
+    for time in ["first", "second"] {
+        let (code, part) = tried(&bench, &gate);
+        assert_eq!(code, Some(0), "{time}: {part}");
+    }
+    for file in files {
+        assert_eq!(fs::read_to_string(bench.path(file)).unwrap(), "good\n", "{file}");
+        assert!(!bench.path(file).with_file_name("new").exists(), "{file}");
+    }
+}
+
+/// Asserts that an agent starts by this path below the home.
+fn starts(bench: &Bench, path: &str) {
+    let command = format!("{} {}", bench.path(path).display(), super::bench::AGENT);
+    let output = bench.output(&["doctor", "--agent", &command]);
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{path}: {page}");
+}
+
+/// Has Python start what is named as the first argument.
+const IN_PYTHON: &str = "import os, sys\nimport beside\nos.execv(sys.argv[1], sys.argv[1:])\n";
+
+/// The same in JavaScript, with a module of the package.
+const IN_NODE: &str = "require('./beside');\nconst { spawnSync } = require('child_process');\n\
+                       spawnSync(process.argv[2], process.argv.slice(3), { stdio: 'inherit' });\n";
+
+#[test]
+fn agents_in_virtual_environments_start() {
+    let bench = Bench::new("[agent]\ncommand = \"x\"\n");
+    for (prefix, link) in [
+        (".local/share/pipx/venvs/agent", ".local/bin/by-pipx"),
+        (".local/share/uv/tools/agent", ".local/bin/by-uv"),
+        ("somewhere/venv", "bin/by-hand"),
+    ] {
+        let prefix = bench.path(prefix);
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv", "--without-pip"]).arg(&prefix);
+        assert!(venv.status().unwrap().success());
+        let mut purelib = Command::new(prefix.join("bin/python"));
+        purelib.args([
+            "-c",
+            "import sysconfig; print(sysconfig.get_path('purelib'), end='')",
+        ]);
+        let packages = String::from_utf8(purelib.output().unwrap().stdout).unwrap();
+        fs::write(Path::new(&packages).join("beside.py"), "").unwrap();
+        let agent = prefix.join("bin/agent");
+        program(&agent, &format!("#!{}/bin/python\n{IN_PYTHON}", prefix.display()));
+        fs::create_dir_all(bench.path(link).parent().unwrap()).unwrap();
+        symlink(&agent, bench.path(link)).unwrap();
+        starts(&bench, link);
+    }
+}
+
+#[test]
+fn agents_of_npm_and_of_version_managers_start() {
+    let bench = Bench::new("[agent]\ncommand = \"x\"\n");
+    let script = format!("#!/usr/bin/env node\n{IN_NODE}");
+    // Installed below a prefix, and linked from where it is written.
+    for package in [".npm-global/lib/node_modules/agent", "src/agent"] {
+        program(&bench.path(package).join("cli.js"), &script);
+        program(&bench.path(package).join("beside.js"), "");
+        program(&bench.path(package).join("package.json"), "{}");
+    }
+    fs::create_dir_all(bench.path(".npm-global/bin")).unwrap();
+    symlink(
+        "../lib/node_modules/agent/cli.js",
+        bench.path(".npm-global/bin/agent"),
+    )
+    .unwrap();
+    symlink(
+        "../../../src/agent",
+        bench.path(".npm-global/lib/node_modules/mine"),
+    )
+    .unwrap();
+    symlink(
+        "../lib/node_modules/mine/cli.js",
+        bench.path(".npm-global/bin/mine"),
+    )
+    .unwrap();
+    starts(&bench, ".npm-global/bin/agent");
+    starts(&bench, ".npm-global/bin/mine");
+    // What a shim starts lies in its manager's folder.
+    for manager in [".asdf", ".local/share/mise", ".pyenv", ".nvm", ".volta"] {
+        let real = bench.path(manager).join("installs/x/bin/agent");
+        program(&real, "#!/bin/sh\nexec \"$@\"\n");
+        let shim = format!("{manager}/shims/agent");
+        program(
+            &bench.path(&shim),
+            &format!("#!/usr/bin/env bash\nexec {} \"$@\"\n", real.display()),
+        );
+        starts(&bench, &shim);
+    }
+}

@@ -1,0 +1,22 @@
+//! The tools of this machine's user.
+
+use super::findings::{Part, Status};
+use crate::tools::{Found, Tools};
+
+/// Which are found: what is not among them, sessions and gates don't see unless it is installed for all users.
+pub fn tools() -> Part {
+    let tools = Tools::of_user();
+    let names: Vec<&str> = tools.found.iter().map(|found| found.tool.name).collect();
+    let found = match names.is_empty() {
+        true => "none in this user's home; sessions and gates use those of the system".to_owned(),
+        false => format!("{}, for sessions, setup and gates", names.join(", ")),
+    };
+    let line = |Found { tool, folder }: &Found| format!("{}: {}", tool.name, folder.display());
+    Part {
+        name: "tools",
+        status: Status::Ok,
+        found,
+        details: tools.found.iter().map(line).collect(),
+        advice: None,
+    }
+}

@@ -1,0 +1,448 @@
+//! What has to be readable so that a program starts: links on the way to it, the packages that it is part of, and the interpreter that
+//! it names, with what belongs to that.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Longest way over links, as the kernel's.
+const MOST_LINKS: usize = 40;
+
+/// Scripts whose interpreter is a script, and so on.
+const MOST_INTERPRETERS: usize = 4;
+
+/// What of a script's beginning is read. Bytes.
+const HEAD_BYTES: u64 = 1024;
+
+/// What lies beside the `bin` that some programs are in, and is part of them.
+const BESIDE: &[(&str, &[&str])] = &[
+    ("go", &["VERSION", "go.env", "lib", "misc", "pkg", "src"]),
+    ("java", &["conf", "jmods", "legal", "lib", "release"]),
+    ("javac", &["conf", "jmods", "legal", "lib", "release"]),
+    ("php", &["etc", "lib", "share"]),
+    ("perl", &["lib", "share"]),
+    ("python", &["include", "lib", "lib64", "share"]),
+    ("ruby", &["etc", "include", "lib", "share"]),
+];
+
+/// The same of all others.
+const BESIDE_OTHERS: &[&str] = &["include", "lib", "lib64", "libexec"];
+
+/// What programs are found by and kept in.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// Folders of the `PATH`.
+    pub path: &'a [PathBuf],
+    /// The home of the worker's user; never shown as a whole.
+    pub user_home: Option<&'a Path>,
+}
+
+impl Around<'_> {
+    /// What a program needs to be started, itself included; nothing where there is no program.
+    pub fn needs(&self, program: &Path) -> Vec<PathBuf> {
+        let mut needs = Vec::new();
+        self.add(program, MOST_INTERPRETERS, &mut needs);
+        needs
+    }
+
+    fn add(&self, program: &Path, interpreters: usize, needs: &mut Vec<PathBuf>) {
+        let Ok(real) = program.canonicalize() else {
+            return;
+        };
+        if !program.is_absolute() || !real.is_file() {
+            return;
+        }
+        for step in links(program) {
+            needs.extend(self.environment_of(&step, interpreters, needs.contains(&step)));
+            needs.push(step);
+        }
+        needs.extend(packages(&real));
+        let head = head(&real);
+        if interpreters > 0
+            && let Some(interpreter) = interpreter(&head)
+        {
+            if runs_javascript(&interpreter) {
+                needs.extend(self.package(&real));
+            }
+            if let Some(program) = self.found(&interpreter) {
+                self.add(&program, interpreters - 1, needs);
+            }
+        } else if head.starts_with(b"\x7fELF") {
+            needs.extend(self.beside(&real));
+        }
+    }
+
+    /// The virtual environment (PEP 405) of a program, with the installation that it was made from.
+    fn environment_of(&self, program: &Path, interpreters: usize, is_known: bool) -> Vec<PathBuf> {
+        let Some(prefix) = program.parent().and_then(Path::parent).filter(|_| !is_known) else {
+            return Vec::new();
+        };
+        let Ok(settings) = fs::read_to_string(prefix.join("pyvenv.cfg")) else {
+            return Vec::new();
+        };
+        let mut needs = vec![prefix.to_owned()];
+        let homes = settings.lines().filter_map(|line| line.split_once('='));
+        for (_, home) in homes.filter(|(name, _)| name.trim() == "home") {
+            let python = Path::new(home.trim()).join("python3");
+            if interpreters > 0 {
+                self.add(&python, interpreters - 1, &mut needs);
+            }
+        }
+        needs
+    }
+
+    /// The package of a script that is outside of any `node_modules`: one that was linked, say.
+    fn package(&self, script: &Path) -> Option<PathBuf> {
+        let above = script.ancestors().skip(1);
+        let within = above.take_while(|folder| !self.user_home.is_some_and(|home| home.starts_with(folder)));
+        let mut package = within.filter(|folder| folder.join("package.json").is_file());
+        package.next().map(Path::to_owned)
+    }
+
+    /// What lies beside a program's folder, where that is a `bin` of its own.
+    fn beside(&self, program: &Path) -> Vec<PathBuf> {
+        let is_bin = |folder: &&Path| folder.file_name().is_some_and(|name| name == "bin");
+        let bin = program.parent().filter(is_bin);
+        let prefix = bin
+            .and_then(Path::parent)
+            .filter(|prefix| Some(*prefix) != self.user_home);
+        let (Some(prefix), Some(name)) = (prefix, program.file_name()) else {
+            return Vec::new();
+        };
+        let name = name.to_string_lossy();
+        // `python3.12` is a python.
+        let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let known = BESIDE.iter().find(|(known, _)| *known == plain);
+        let beside = known.map_or(BESIDE_OTHERS, |(_, beside)| beside);
+        beside.iter().map(|beside| prefix.join(beside)).collect()
+    }
+
+    /// A program that is named as a shell would.
+    fn found(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(name.into());
+        }
+        let places = self.path.iter().map(|folder| folder.join(name));
+        places.into_iter().find(|place| is_executable(place))
+    }
+}
+
+/// Whether there is a program that may be run.
+pub fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Each link on the way, and where it ends.
+fn links(program: &Path) -> Vec<PathBuf> {
+    let mut steps = vec![program.to_owned()];
+    while let Some(last) = steps.last()
+        && let Ok(next) = fs::read_link(last)
+        && steps.len() < MOST_LINKS
+    {
+        let next = last.parent().unwrap_or(Path::new("/")).join(next);
+        let folder = next.parent().and_then(|folder| folder.canonicalize().ok());
+        let (Some(folder), Some(name)) = (folder, next.file_name()) else {
+            break;
+        };
+        steps.push(folder.join(name));
+    }
+    steps.extend(program.canonicalize());
+    steps.dedup();
+    steps
+}
+
+/// The outermost folder of packages that a file lies in.
+fn packages(real: &Path) -> Option<PathBuf> {
+    let is_packages = |above: &&Path| {
+        let name = above.file_name();
+        name.is_some_and(|name| name == "node_modules" || name == "site-packages")
+    };
+    real.ancestors().filter(is_packages).last().map(Path::to_owned)
+}
+
+fn head(file: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    if let Ok(file) = File::open(file) {
+        let _ = file.take(HEAD_BYTES).read_to_end(&mut head);
+    }
+    head
+}
+
+/// The program that a script is run by: a path, or a name that `env` looks for.
+fn interpreter(head: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(head.strip_prefix(b"#!")?);
+    let mut lines = text.lines();
+    let line = lines.next()?.trim();
+    let (program, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    let is = |name: &str| Path::new(program).file_name().is_some_and(|file| file == name);
+    if is("env") {
+        return by_env(rest);
+    }
+    // Installers of Python write so where the path is too long for the kernel, or holds blanks.
+    let second = lines.next().and_then(|line| line.strip_prefix("'''exec' "));
+    if let Some(words) = second
+        .filter(|_| is("sh"))
+        .and_then(|line| shell_words::split(line).ok())
+    {
+        return words.into_iter().next();
+    }
+    (!program.is_empty()).then(|| program.to_owned())
+}
+
+/// The program among the arguments of `env`: behind its flags, and variables that it sets.
+fn by_env(arguments: &str) -> Option<String> {
+    let arguments = arguments.trim();
+    let split = ["--split-string=", "-S"]
+        .iter()
+        .find_map(|flag| arguments.strip_prefix(flag));
+    let mut words = shell_words::split(split.unwrap_or(arguments)).ok()?.into_iter();
+    loop {
+        let word = words.next()?;
+        match word.as_str() {
+            "-u" | "--unset" | "-C" | "--chdir" => drop(words.next()),
+            flag if flag.starts_with('-') => {}
+            set if set.contains('=') => {}
+            _ => return Some(word),
+        }
+    }
+}
+
+fn runs_javascript(interpreter: &str) -> bool {
+    let name = Path::new(interpreter).file_name().unwrap_or_default();
+    ["node", "nodejs", "bun", "deno"]
+        .iter()
+        .any(|runtime| name == *runtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A user's home; a path that begins with `~` lies in it.
+    struct Home(TempDir);
+
+    impl Home {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn file(&self, name: &str, text: &str) -> &Self {
+            let text = text.replace("~/", self.at("").to_str().unwrap());
+            fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+            fs::write(self.at(name), text).unwrap();
+            fs::set_permissions(self.at(name), fs::Permissions::from_mode(0o755)).unwrap();
+            self
+        }
+
+        fn elf(&self, name: &str) -> &Self {
+            self.file(name, "\x7fELF")
+        }
+
+        fn link(&self, name: &str, to: &str) -> &Self {
+            fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+            symlink(to.replace("~/", self.at("").to_str().unwrap()), self.at(name)).unwrap();
+            self
+        }
+
+        /// What a program needs, below the home.
+        fn needs(&self, program: &str, path: &[&str]) -> Vec<String> {
+            let home = self.at("");
+            let path: Vec<PathBuf> = path.iter().map(|folder| self.at(folder)).collect();
+            let around = Around {
+                path: &path,
+                user_home: Some(&home),
+            };
+            let needs = around.needs(&self.at(program));
+            let mut below: Vec<String> = needs
+                .iter()
+                .filter_map(|path| Some(path.strip_prefix(&home).ok()?.display().to_string()))
+                .collect();
+            below.sort();
+            below.dedup();
+            below
+        }
+
+        #[track_caller]
+        fn check(&self, program: &str, path: &[&str], expected: &[&str]) {
+            let needs = self.needs(program, path);
+            for expected in expected {
+                assert!(
+                    needs.iter().any(|need| need == expected),
+                    "{expected} of {needs:?}"
+                );
+            }
+            let whole = ["", ".local", ".config", ".ssh", "bin"];
+            assert!(
+                !needs.iter().any(|need| whole.contains(&need.as_str())),
+                "{needs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_script_of_npm_needs_its_packages_and_the_node_that_env_finds() {
+        let home = Home::new();
+        let package = ".nvm/versions/node/v22/lib/node_modules/@scope/agent/dist/index.js";
+        home.file(package, "#!/usr/bin/env node\n")
+            .link(
+                ".nvm/versions/node/v22/bin/agent",
+                "../lib/node_modules/@scope/agent/dist/index.js",
+            )
+            .elf(".nvm/versions/node/v22/bin/node")
+            .link(".local/bin/agent", "../../.nvm/versions/node/v22/bin/agent");
+        home.check(
+            ".local/bin/agent",
+            &[".nvm/versions/node/v22/bin"],
+            &[
+                ".local/bin/agent",
+                ".nvm/versions/node/v22/bin/agent",
+                package,
+                ".nvm/versions/node/v22/lib/node_modules",
+                ".nvm/versions/node/v22/bin/node",
+                ".nvm/versions/node/v22/lib",
+            ],
+        );
+        // Linked by `npm link` from where it is written.
+        home.file(
+            "src/mine/cli.mjs",
+            "#!/usr/bin/env -S FLAGS=1 node --no-warnings\n",
+        )
+        .file("src/mine/package.json", "{}")
+        .file("src/other/secret", "")
+        .link("prefix/lib/node_modules/mine", "../../../src/mine")
+        .link("prefix/bin/mine", "../lib/node_modules/mine/cli.mjs");
+        let needs = home.needs("prefix/bin/mine", &[".nvm/versions/node/v22/bin"]);
+        assert!(needs.contains(&"src/mine".to_owned()), "{needs:?}");
+        assert!(
+            needs.contains(&".nvm/versions/node/v22/bin/node".to_owned()),
+            "{needs:?}"
+        );
+        assert!(!needs.contains(&"src".to_owned()), "{needs:?}");
+    }
+
+    #[test]
+    fn a_script_of_python_needs_its_environment_and_what_that_was_made_from() {
+        let home = Home::new();
+        let base = ".local/share/uv/python/cpython-3.12.1-linux-x86_64-gnu";
+        home.elf(&format!("{base}/bin/python3.12"))
+            .link(&format!("{base}/bin/python3"), "python3.12");
+        let environment = |prefix: &str| {
+            home.file(
+                &format!("{prefix}/pyvenv.cfg"),
+                &format!("home = ~/{base}/bin\nversion = 3.12\n"),
+            )
+            .link(
+                &format!("{prefix}/bin/python"),
+                &format!("~/{base}/bin/python3.12"),
+            );
+        };
+        let lib = format!("{base}/lib");
+        let python = format!("{base}/bin/python3.12");
+        for (prefix, name) in [
+            (".local/share/pipx/venvs/agent", ".local/bin/agent"),
+            (".local/share/uv/tools/agent", ".local/bin/agent-of-uv"),
+            ("work/.venv", "bin/mine"),
+        ] {
+            environment(prefix);
+            home.file(
+                &format!("{prefix}/bin/agent"),
+                &format!("#!~/{prefix}/bin/python\nimport agent\n"),
+            )
+            .link(name, &format!("~/{prefix}/bin/agent"));
+            home.check(name, &[], &[name, prefix, &python, &lib]);
+        }
+        // As installers write it where the path is too long for the kernel, or holds a blank.
+        environment("has blank");
+        home.file(
+            "has blank/bin/agent",
+            "#!/bin/sh\n'''exec' '~/has blank/bin/python' \"$0\" \"$@\"\n' '''\nimport agent\n",
+        );
+        home.check("has blank/bin/agent", &[], &["has blank", &python, &lib]);
+        // Without an environment, the interpreter is all.
+        home.file("bin/plain", "#!/usr/bin/env python3\n");
+        home.check(
+            "bin/plain",
+            &[&format!("{base}/bin")],
+            &["bin/plain", &python, &lib],
+        );
+    }
+
+    #[test]
+    fn a_real_virtual_environment_is_followed_to_its_interpreter() {
+        let home = Home::new();
+        let made = std::process::Command::new("python3")
+            .args(["-m", "venv", "--without-pip"])
+            .arg(home.at("venv"))
+            .status();
+        assert!(made.unwrap().success());
+        home.file("venv/bin/agent", "#!~/venv/bin/python\n");
+        home.check(
+            "venv/bin/agent",
+            &[],
+            &["venv", "venv/bin/agent", "venv/bin/python"],
+        );
+        let around = Around {
+            path: &[],
+            user_home: None,
+        };
+        let needs = around.needs(&home.at("venv/bin/agent"));
+        let real = home.at("venv/bin/python").canonicalize().unwrap();
+        assert!(needs.contains(&real), "{real:?} of {needs:?}");
+        let lib = real.parent().and_then(Path::parent).unwrap().join("lib");
+        assert!(needs.contains(&lib), "{lib:?} of {needs:?}");
+    }
+
+    #[test]
+    fn languages_need_what_lies_beside_their_programs() {
+        let home = Home::new();
+        home.elf("sdk/go/bin/go").elf("jdk-21/bin/java").elf("bin/tool");
+        home.check(
+            "sdk/go/bin/go",
+            &[],
+            &["sdk/go/src", "sdk/go/pkg", "sdk/go/VERSION"],
+        );
+        home.check("jdk-21/bin/java", &[], &["jdk-21/lib", "jdk-21/conf"]);
+        assert_eq!(home.needs("bin/tool", &[]), ["bin/tool"]);
+    }
+
+    #[test]
+    fn what_leads_nowhere_or_round_and_round_needs_nothing() {
+        let home = Home::new();
+        home.link("a", "b").link("b", "a").link("c", "gone");
+        home.file("d", "#!~/d\n")
+            .file("e", "#!\n")
+            .file("f", "#!/usr/bin/env\n");
+        for (name, expected) in [("a", 0), ("c", 0), ("gone", 0), ("d", 1), ("e", 1), ("f", 1)] {
+            assert_eq!(home.needs(name, &[]).len(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn interpreters_are_read_as_the_kernel_and_env_do() {
+        let check = |head: &str, expected: Option<&str>| {
+            assert_eq!(interpreter(head.as_bytes()).as_deref(), expected, "{head}");
+        };
+        check("#!/usr/bin/env node\n", Some("node"));
+        check("#! /bin/sh -e\n", Some("/bin/sh"));
+        check("#!/usr/bin/env -S node --flag x\n", Some("node"));
+        check("#!/usr/bin/env -S -i A=b 'py thon' x\n", Some("py thon"));
+        check("#!/usr/bin/env --split-string=deno run\n", Some("deno"));
+        check("#!/usr/bin/env -u HOME python3\n", Some("python3"));
+        check(
+            "#!/bin/sh\n'''exec' /v/bin/python \"$0\" \"$@\"\n",
+            Some("/v/bin/python"),
+        );
+        check("#!/bin/sh\necho\n", Some("/bin/sh"));
+        check("\x7fELF", None);
+        check("echo\n", None);
+    }
+}

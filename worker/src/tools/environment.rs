@@ -1,0 +1,78 @@
+//! The environment of whatever runs in a sandbox. There is one, so that what works in a session works in setup and in a gate.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use super::find::Tools;
+use crate::sandbox::Sandbox;
+
+/// Variables of the user's that every process gets, unless they hold a login. The broker's and the database's never do (DESIGN 5).
+const PASSED: &[&str] = &[
+    "PATH",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "TZ",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+/// Where something runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Its private `HOME`.
+    pub home: &'a Path,
+    /// Its `TMPDIR`.
+    pub tmp: &'a Path,
+    /// What confines it.
+    pub sandbox: &'a Sandbox,
+    /// The user's tools.
+    pub tools: &'a Tools,
+}
+
+/// What it sees, but for what only an agent gets (its keys) or only this work (its ports).
+///
+/// # Errors
+/// When the proxy's name has no address.
+pub async fn environment(around: Surroundings<'_>) -> io::Result<BTreeMap<OsString, OsString>> {
+    let Surroundings {
+        home,
+        tmp,
+        sandbox,
+        tools,
+    } = around;
+    let network = sandbox.network.variables().await?;
+    let usual = PASSED.iter().filter_map(|name| Some((*name, tools.own(name)?)));
+    let locale = tools
+        .own
+        .iter()
+        .filter(|(name, _)| name.to_string_lossy().starts_with("LC_"));
+    let named = usual
+        .chain(tools.passed())
+        .chain(tools.set())
+        .chain(network.into_iter().map(|(name, value)| (name, value.into())))
+        .chain([("HOME", home.into()), ("TMPDIR", tmp.into())])
+        .map(|(name, value)| (name.into(), value));
+    let asked_for = sandbox
+        .passed
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()));
+    Ok(locale
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .chain(named)
+        .chain(asked_for)
+        .collect())
+}

@@ -1,0 +1,158 @@
+//! What a private HOME gets of the user's: settings without secrets, and links to downloads, which can only be read.
+//!
+//! What is there already stays, and nothing is followed out of the home: a program may have been at work in it before.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
+
+use super::find::{Found, Tools};
+use super::table::{Links, TOOLS};
+use crate::session::secret_values;
+
+/// Largest file of settings. Bytes.
+const SETTINGS_BYTES: u64 = 1024 * 1024;
+
+/// Most links of one folder: more take longer to make than most downloads.
+const MOST_LINKS: usize = 50_000;
+
+/// Ends of names of files by which tools lock each other out: each home has its own.
+const LOCKS: [&str; 3] = [".lock", ".lck", ".part"];
+
+impl Tools {
+    /// Furnishes a private home, as far as that is possible: what a program has put in the way stays.
+    ///
+    /// # Errors
+    /// When it isn't there.
+    pub fn furnish(&self, home: &Path) -> io::Result<()> {
+        let home = Dir::open_ambient_dir(home, ambient_authority())?;
+        let settings = TOOLS.iter().flat_map(|tool| tool.settings);
+        let copied = settings.map(|place| (*place, copy(&self.home, &home, Path::new(place))));
+        let linked = self.found.iter().flat_map(|Found { tool, folder }| {
+            let links = tool.links.iter();
+            links.map(|links| (links.to, link(&folder.join(links.from), &home, links)))
+        });
+        for (place, done) in copied.chain(linked) {
+            if let Err(error) = done {
+                tracing::warn!(place, %error, "something of the user's tools can't be put into a session's home");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn copy(user: &Path, home: &Dir, place: &Path) -> io::Result<()> {
+    let original = user.join(place);
+    let plain = |file: fs::Metadata| file.is_file() && file.len() <= SETTINGS_BYTES;
+    if !fs::metadata(&original).is_ok_and(plain) || home.symlink_metadata(place).is_ok() {
+        return Ok(());
+    }
+    let text = without_secrets(&fs::read_to_string(&original)?);
+    if let Some(parent) = place.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        home.create_dir_all(parent)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    home.open_with(place, &options)?.write_all(text.as_bytes())
+}
+
+/// Settings of tools are lines: `key = value`, `key: value`.
+fn without_secrets(text: &str) -> String {
+    let is_secret = |line: &str| {
+        let (name, value) = line
+            .rsplit_once('=')
+            .or_else(|| line.split_once(':'))
+            .unwrap_or(("", line));
+        let whole = (String::new(), line.to_owned());
+        !secret_values([(name.to_owned(), value.to_owned()), whole]).is_empty()
+            || line.contains("://") && line.split("://").skip(1).any(has_login)
+    };
+    let kept = text.lines().filter(|line| !is_secret(line));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// Whether what follows the scheme of an address begins with a login.
+fn has_login(rest: &str) -> bool {
+    let authority = rest.split(['/', '"', '\'', ' ']).next().unwrap_or_default();
+    authority.contains('@')
+}
+
+fn link(from: &Path, home: &Dir, links: &Links) -> io::Result<()> {
+    if !from.is_dir() || home.symlink_metadata(links.to).is_ok() {
+        return Ok(());
+    }
+    home.create_dir_all(links.to)?;
+    let to = home.open_dir(links.to)?;
+    let mut left = MOST_LINKS;
+    link_entries(from, &to, links.levels, &mut left)
+}
+
+fn link_entries(from: &Path, to: &Dir, levels: u32, left: &mut usize) -> io::Result<()> {
+    // What the user can't list isn't theirs to share.
+    let Ok(entries) = fs::read_dir(from) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if *left == 0 || LOCKS.iter().any(|lock| name.to_string_lossy().ends_with(lock)) {
+            continue;
+        }
+        *left -= 1;
+        if levels > 0 && entry.path().is_dir() {
+            to.create_dir(&name)?;
+            link_entries(&entry.path(), &to.open_dir(&name)?, levels - 1, left)?;
+        } else {
+            to.symlink_contents(entry.path(), &name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_copied_without_what_is_secret() {
+        let check = |line: &str, kept: bool| assert_eq!(!without_secrets(line).is_empty(), kept, "{line}");
+        check("registry=https://npm.example.org/", true);
+        check("//npm.example.org/:_authToken=abcdef", false);
+        check("_password = x", false);
+        check("index-url = https://u:p@pypi.example.org/simple", false);
+        check("index-url = https://token@pypi.example.org/simple", false);
+        check("index-url = https://pypi.example.org/simple", true);
+        check("token = \"x\"", false);
+        check("[target.x86_64-unknown-linux-gnu]", true);
+        check("linker = \"clang\"", true);
+        check("nodejs 22.1.0", true);
+    }
+
+    #[test]
+    fn what_is_in_the_way_stays_and_nothing_is_written_outside() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["user/.cargo/registry/cache/host", "home", "outside"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("user/.cargo/registry/cache/host/a.crate"), "a").unwrap();
+        fs::write(at("user/.npmrc"), "fund=false\n").unwrap();
+        fs::write(at("user/.tool-versions"), "nodejs 22\n").unwrap();
+        std::os::unix::fs::symlink(at("outside"), at("home/.cargo")).unwrap();
+        fs::write(at("home/.npmrc"), "own").unwrap();
+        let tools = Tools::find(&at("user"), std::collections::BTreeMap::new());
+        tools.furnish(&at("home")).unwrap();
+        assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
+        assert_eq!(fs::read_to_string(at("home/.npmrc")).unwrap(), "own");
+        assert_eq!(
+            fs::read_to_string(at("home/.tool-versions")).unwrap(),
+            "nodejs 22\n"
+        );
+        fs::remove_file(at("home/.cargo")).unwrap();
+        tools.furnish(&at("home")).unwrap();
+        let link = fs::read_link(at("home/.cargo/registry/cache/host/a.crate"));
+        assert_eq!(link.unwrap(), at("user/.cargo/registry/cache/host/a.crate"));
+    }
+}

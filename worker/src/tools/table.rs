@@ -1,0 +1,346 @@
+//! Each tool that is known. A further one is a further row.
+
+/// A tool, and how a process with a private HOME uses the one that the user has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Variables of the user's that name its folder, and a path below their value; the first that is set counts.
+    pub variables: &'static [(&'static str, &'static str)],
+    /// Where its folder is otherwise, below the user's home; the first that is there counts.
+    pub folders: &'static [&'static str],
+    /// What of its folder may be read; everything when empty. What may hold credentials is left out.
+    pub open: &'static [&'static str],
+    /// Variables that are set.
+    pub sets: &'static [Set],
+    /// Variables of the user's that are passed on, unless they hold a login. A path among them may be read.
+    pub passes: &'static [&'static str],
+    /// Settings below the user's home that are copied to the same place in the private one, without lines that hold secrets.
+    pub settings: &'static [&'static str],
+    /// Folders of it whose entries the private home gets links to.
+    pub links: &'static [Links],
+}
+
+/// A variable that makes a tool find its folder.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Its name.
+    pub variable: &'static str,
+    /// Its value: `{}` stands for the tool's folder, `{own}` for what the user's environment says.
+    pub value: &'static str,
+    /// What `{own}` is where the user's environment says nothing.
+    pub default: &'static str,
+    /// What has to be there in the tool's folder.
+    pub needs: &'static str,
+}
+
+/// Links in the private home to what may only be read: the tool finds it at the usual place and adds to it beside.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Links {
+    /// The folder, below the tool's.
+    pub from: &'static str,
+    /// The same below the private home.
+    pub to: &'static str,
+    /// How many levels of folders are the private home's own; what lies below is linked.
+    pub levels: u32,
+}
+
+const NONE: Tool = Tool {
+    name: "",
+    variables: &[],
+    folders: &[],
+    open: &[],
+    sets: &[],
+    passes: &[],
+    settings: &[],
+    links: &[],
+};
+
+const fn set(variable: &'static str, value: &'static str) -> Set {
+    Set {
+        variable,
+        value,
+        default: "",
+        needs: "",
+    }
+}
+
+/// All of them.
+pub const TOOLS: &[Tool] = &[
+    Tool {
+        name: "rustup",
+        variables: &[("RUSTUP_HOME", "")],
+        folders: &[".rustup"],
+        sets: &[set("RUSTUP_HOME", "{}")],
+        passes: &["RUSTUP_TOOLCHAIN"],
+        ..NONE
+    },
+    Tool {
+        name: "cargo",
+        variables: &[("CARGO_HOME", "")],
+        folders: &[".cargo"],
+        open: &["bin", "env", "registry"],
+        settings: &[".cargo/config.toml", ".cargo/config"],
+        links: &[
+            // Index files lie two letters deep, in folders that cargo adds to as far as it can.
+            Links {
+                from: "registry/index",
+                to: ".cargo/registry/index",
+                levels: 2,
+            },
+            Links {
+                from: "registry/cache",
+                to: ".cargo/registry/cache",
+                levels: 1,
+            },
+            Links {
+                from: "registry/src",
+                to: ".cargo/registry/src",
+                levels: 1,
+            },
+        ],
+        ..NONE
+    },
+    Tool {
+        name: "nvm",
+        variables: &[("NVM_DIR", "")],
+        folders: &[".nvm", ".config/nvm"],
+        sets: &[set("NVM_DIR", "{}")],
+        passes: &["NVM_BIN", "NVM_INC"],
+        ..NONE
+    },
+    Tool {
+        name: "fnm",
+        variables: &[("FNM_DIR", "")],
+        folders: &[".local/share/fnm", ".fnm"],
+        sets: &[set("FNM_DIR", "{}")],
+        ..NONE
+    },
+    Tool {
+        name: "volta",
+        variables: &[("VOLTA_HOME", "")],
+        folders: &[".volta"],
+        sets: &[set("VOLTA_HOME", "{}")],
+        ..NONE
+    },
+    Tool {
+        name: "asdf",
+        variables: &[("ASDF_DATA_DIR", "")],
+        folders: &[".asdf"],
+        sets: &[set("ASDF_DATA_DIR", "{}")],
+        passes: &["ASDF_DIR"],
+        settings: &[".tool-versions", ".asdfrc"],
+        ..NONE
+    },
+    Tool {
+        name: "mise",
+        variables: &[("MISE_DATA_DIR", "")],
+        folders: &[".local/share/mise"],
+        sets: &[set("MISE_DATA_DIR", "{}")],
+        settings: &[".config/mise/config.toml", ".tool-versions"],
+        ..NONE
+    },
+    Tool {
+        name: "pyenv",
+        variables: &[("PYENV_ROOT", "")],
+        folders: &[".pyenv"],
+        sets: &[set("PYENV_ROOT", "{}")],
+        passes: &["PYENV_VERSION"],
+        ..NONE
+    },
+    Tool {
+        name: "rbenv",
+        variables: &[("RBENV_ROOT", "")],
+        folders: &[".rbenv"],
+        sets: &[set("RBENV_ROOT", "{}")],
+        passes: &["RBENV_VERSION"],
+        ..NONE
+    },
+    Tool {
+        name: "sdkman",
+        variables: &[("SDKMAN_DIR", "")],
+        folders: &[".sdkman"],
+        sets: &[set("SDKMAN_DIR", "{}")],
+        ..NONE
+    },
+    Tool {
+        name: "conda",
+        variables: &[("CONDA_ROOT", ""), ("MAMBA_ROOT_PREFIX", "")],
+        folders: &[
+            "miniconda3",
+            "anaconda3",
+            "miniforge3",
+            "mambaforge",
+            "micromamba",
+            ".local/share/mamba",
+        ],
+        open: &[
+            "bin",
+            "compiler_compat",
+            "conda-meta",
+            "condabin",
+            "envs",
+            "etc",
+            "include",
+            "lib",
+            "libexec",
+            "pkgs",
+            "plugins",
+            "python",
+            "share",
+            "shell",
+            "ssl",
+        ],
+        passes: &[
+            "CONDA_PREFIX",
+            "CONDA_DEFAULT_ENV",
+            "CONDA_EXE",
+            "CONDA_PYTHON_EXE",
+        ],
+        ..NONE
+    },
+    Tool {
+        name: "poetry",
+        variables: &[("POETRY_HOME", "")],
+        folders: &[".local/share/pypoetry"],
+        ..NONE
+    },
+    Tool {
+        name: "pipx",
+        variables: &[("PIPX_HOME", "")],
+        folders: &[".local/share/pipx", ".local/pipx"],
+        ..NONE
+    },
+    Tool {
+        name: "uv",
+        variables: &[("UV_TOOL_DIR", "")],
+        folders: &[".local/share/uv/tools"],
+        settings: &[".config/uv/uv.toml"],
+        ..NONE
+    },
+    Tool {
+        name: "uv python",
+        variables: &[("UV_PYTHON_INSTALL_DIR", "")],
+        folders: &[".local/share/uv/python"],
+        links: &[Links {
+            from: "",
+            to: ".local/share/uv/python",
+            levels: 0,
+        }],
+        ..NONE
+    },
+    Tool {
+        name: "pip",
+        settings: &[".config/pip/pip.conf", ".pip/pip.conf"],
+        ..NONE
+    },
+    Tool {
+        name: "npm",
+        settings: &[".npmrc"],
+        ..NONE
+    },
+    Tool {
+        name: "pnpm",
+        variables: &[("PNPM_HOME", "")],
+        folders: &[".local/share/pnpm"],
+        ..NONE
+    },
+    Tool {
+        name: "bun",
+        variables: &[("BUN_INSTALL", "")],
+        folders: &[".bun"],
+        open: &["bin", "install/global"],
+        ..NONE
+    },
+    Tool {
+        name: "deno",
+        variables: &[("DENO_INSTALL", "")],
+        folders: &[".deno"],
+        open: &["bin"],
+        ..NONE
+    },
+    Tool {
+        name: "go",
+        variables: &[("GOMODCACHE", ""), ("GOPATH", "pkg/mod")],
+        folders: &["go/pkg/mod"],
+        sets: &[Set {
+            needs: "cache/download",
+            default: "https://proxy.golang.org,direct",
+            ..set("GOPROXY", "file://{}/cache/download,{own}")
+        }],
+        passes: &[
+            "GOROOT",
+            "GOTOOLCHAIN",
+            "GONOSUMDB",
+            "GONOPROXY",
+            "GOPRIVATE",
+            "GOSUMDB",
+        ],
+        settings: &[".config/go/env"],
+        ..NONE
+    },
+    Tool {
+        name: "java",
+        passes: &["JAVA_HOME"],
+        ..NONE
+    },
+    Tool {
+        name: "gradle",
+        variables: &[("GRADLE_USER_HOME", "")],
+        folders: &[".gradle"],
+        open: &["caches/modules-2", "wrapper/dists", "jdks"],
+        sets: &[Set {
+            needs: "caches/modules-2",
+            ..set("GRADLE_RO_DEP_CACHE", "{}/caches")
+        }],
+        passes: &["GRADLE_HOME"],
+        links: &[Links {
+            from: "wrapper/dists",
+            to: ".gradle/wrapper/dists",
+            levels: 2,
+        }],
+        ..NONE
+    },
+    Tool {
+        name: "maven",
+        folders: &[".m2"],
+        open: &["repository", "wrapper"],
+        sets: &[Set {
+            needs: "repository",
+            ..set("MAVEN_ARGS", "-Dmaven.repo.local.tail={}/repository {own}")
+        }],
+        passes: &["MAVEN_HOME", "M2_HOME"],
+        ..NONE
+    },
+    Tool {
+        name: "dotnet",
+        variables: &[("DOTNET_ROOT", "")],
+        folders: &[".dotnet"],
+        sets: &[set("DOTNET_ROOT", "{}")],
+        ..NONE
+    },
+    Tool {
+        name: "nuget",
+        variables: &[("NUGET_PACKAGES", "")],
+        folders: &[".nuget/packages"],
+        sets: &[set("NUGET_FALLBACK_PACKAGES", "{}")],
+        ..NONE
+    },
+    Tool {
+        name: "composer",
+        variables: &[("COMPOSER_HOME", "")],
+        folders: &[".config/composer", ".composer"],
+        open: &["vendor"],
+        ..NONE
+    },
+    Tool {
+        name: "composer's downloads",
+        variables: &[("COMPOSER_CACHE_DIR", "")],
+        folders: &[".cache/composer"],
+        sets: &[
+            set("COMPOSER_CACHE_DIR", "{}"),
+            set("COMPOSER_CACHE_READ_ONLY", "1"),
+        ],
+        ..NONE
+    },
+];
