@@ -16,6 +16,9 @@ use crate::session::secret_values;
 /// Largest file of settings. Bytes.
 const SETTINGS_BYTES: u64 = 1024 * 1024;
 
+/// Most that is copied for one tool. Bytes.
+const MOST_COPIED: u64 = 128 * 1024 * 1024;
+
 /// Most links of one folder: more take longer to make than most downloads.
 const MOST_LINKS: usize = 50_000;
 
@@ -86,26 +89,43 @@ fn link(from: &Path, home: &Dir, links: &Links) -> io::Result<()> {
     }
     home.create_dir_all(links.to)?;
     let to = home.open_dir(links.to)?;
-    let mut left = MOST_LINKS;
-    link_entries(from, &to, links.levels, &mut left)
+    let mut left = Left {
+        entries: MOST_LINKS,
+        bytes: MOST_COPIED,
+    };
+    fill(from, &to, links.levels, &mut left)
 }
 
-fn link_entries(from: &Path, to: &Dir, levels: u32, left: &mut usize) -> io::Result<()> {
+/// What may still be made.
+struct Left {
+    entries: usize,
+    bytes: u64,
+}
+
+fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Left) -> io::Result<()> {
     // What the user can't list isn't theirs to share.
     let Ok(entries) = fs::read_dir(from) else {
         return Ok(());
     };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        if *left == 0 || LOCKS.iter().any(|lock| name.to_string_lossy().ends_with(lock)) {
+        let (name, path) = (entry.file_name(), entry.path());
+        if left.entries == 0 || LOCKS.iter().any(|lock| name.to_string_lossy().ends_with(lock)) {
             continue;
         }
-        *left -= 1;
-        if levels > 0 && entry.path().is_dir() {
+        left.entries -= 1;
+        if levels > 0 && path.is_dir() {
             to.create_dir(&name)?;
-            link_entries(&entry.path(), &to.open_dir(&name)?, levels - 1, left)?;
+            let below = if levels == u32::MAX { levels } else { levels - 1 };
+            fill(&path, &to.open_dir(&name)?, below, left)?;
+        } else if levels == u32::MAX {
+            let bytes = entry.metadata().map_or(u64::MAX, |file| file.len());
+            if let Some(rest) = left.bytes.checked_sub(bytes) {
+                left.bytes = rest;
+                // Shares the blocks where the file system can, never the file.
+                Dir::open_ambient_dir(from, ambient_authority())?.copy(&name, to, &name)?;
+            }
         } else {
-            to.symlink_contents(entry.path(), &name)?;
+            to.symlink_contents(&path, &name)?;
         }
     }
     Ok(())

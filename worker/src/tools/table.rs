@@ -41,7 +41,7 @@ pub struct Links {
     pub from: &'static str,
     /// The same below the private home.
     pub to: &'static str,
-    /// How many levels of folders are the private home's own; what lies below is linked.
+    /// How many levels of folders are the private home's own; what lies below is linked. With [`u32::MAX`], all is copied.
     pub levels: u32,
 }
 
@@ -82,11 +82,11 @@ pub const TOOLS: &[Tool] = &[
         open: &["bin", "env", "registry"],
         settings: &[".cargo/config.toml", ".cargo/config"],
         links: &[
-            // Index files lie two letters deep, in folders that cargo adds to as far as it can.
+            // Its files are small, and rewritten by whoever learns of newer versions.
             Links {
                 from: "registry/index",
                 to: ".cargo/registry/index",
-                levels: 2,
+                levels: u32::MAX,
             },
             Links {
                 from: "registry/cache",
