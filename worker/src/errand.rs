@@ -493,6 +493,7 @@ fn spec(
         cwd: path(workspace.path()),
         home: workspace.home(),
         tmp: workspace.tmp(),
+        around: Some(workspace.around()),
         resume: None,
         prompt,
         after_exit: order.after_exit.clone(),

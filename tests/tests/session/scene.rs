@@ -61,6 +61,7 @@ pub fn scene(description: &str) -> Scene {
         cwd: place("work"),
         home: place("home"),
         tmp: place("tmp"),
+        around: None,
         resume: None,
         after_exit: None,
         prompt: format!(

@@ -107,6 +107,7 @@ impl ChatArgs {
             cwd,
             home,
             tmp: tmp.path().to_owned(),
+            around: None,
             resume: self.resume.clone().map(|session| Resume {
                 session,
                 or_new: true,

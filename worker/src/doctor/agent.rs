@@ -84,6 +84,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
         cwd: place("work"),
         home: place("home"),
         tmp: place("tmp"),
+        around: None,
         resume: None,
         after_exit: None,
         prompt: String::new(),

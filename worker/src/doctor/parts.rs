@@ -78,7 +78,7 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
         Ok(wall)
     });
     let mut gaps = match effective {
-        Ok(Effective::Landlock) => Support { abi }.gaps(),
+        Ok(Effective::Landlock) => Support { abi }.gaps(means.own_root),
         Ok(Effective::Bubblewrap | Effective::Open) | Err(_) => Vec::new(),
     };
     gaps.extend(effective.iter().flat_map(|wall| network.gaps(*wall, abi)));
@@ -112,7 +112,20 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
             open.to_owned(),
             Some("use Linux 5.13 or later with Landlock enabled (`lsm=landlock,…`), or install bubblewrap"),
         ),
-        Ok(Effective::Landlock) => (Status::Ok, format!("Landlock, ABI {abi}"), None),
+        Ok(Effective::Landlock) if means.own_root => (
+            Status::Ok,
+            format!("Landlock, ABI {abi}, and a root of each session's own"),
+            None,
+        ),
+        Ok(Effective::Landlock) => (
+            Status::Warning,
+            format!("Landlock alone, ABI {abi}"),
+            Some(
+                "allow the worker's user to make user namespaces (`sysctl kernel.unprivileged_userns_clone=1`, on Ubuntu \
+                 `sysctl kernel.apparmor_restrict_unprivileged_userns=0`), or install bubblewrap: either closes what is \
+                 not enforced",
+            ),
+        ),
         Ok(Effective::Bubblewrap) => (Status::Ok, "bubblewrap".to_owned(), None),
     };
     let reached = match network {
@@ -120,11 +133,7 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
         Network::None => ", no network".to_owned(),
         Network::Proxy(_) => format!(", network by {network} alone"),
     };
-    let found = if status == Status::Ok {
-        found + &reached
-    } else {
-        found
-    };
+    let found = if walled { found + &reached } else { found };
     Part {
         name: "sandbox",
         status,
@@ -192,11 +201,22 @@ mod tests {
     #[test]
     fn what_is_missing_of_the_sandbox_is_told_with_what_to_do() {
         use SandboxMode::{Auto, Bubblewrap, Landlock, None};
-        let check = |mode, abi, bubblewrap, expected| {
-            let part = confinement(mode, &Network::Open, with(abi), bubblewrap, Groups::default());
-            assert_eq!(part.status, expected, "{mode:?} {abi}");
-            assert_eq!(part.advice.is_none(), expected == Status::Ok, "{mode:?} {abi}");
+        let check_with = |mode, means, bubblewrap, expected| {
+            let part = confinement(mode, &Network::Open, means, bubblewrap, Groups::default());
+            assert_eq!(part.status, expected, "{mode:?} {means:?}");
+            assert_eq!(
+                part.advice.is_none(),
+                expected == Status::Ok,
+                "{mode:?} {means:?}"
+            );
         };
+        let check = |mode, abi, bubblewrap, expected| check_with(mode, with(abi), bubblewrap, expected);
+        let rootless = Means {
+            own_root: false,
+            ..with(9)
+        };
+        check_with(Auto, rootless, false, Status::Warning);
+        check_with(Auto, rootless, true, Status::Ok);
         check(Auto, 9, false, Status::Ok);
         check(Auto, 7, true, Status::Ok);
         check(Auto, 1, false, Status::Ok);
@@ -229,6 +249,7 @@ mod tests {
             abi,
             filter: true,
             namespace: true,
+            own_root: true,
         }
     }
 

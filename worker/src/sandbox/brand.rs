@@ -68,7 +68,9 @@ fn hard(limits: &str, name: &str) -> Option<u64> {
 mod tests {
     use std::process::Stdio;
 
+    use super::super::calls::Shared;
     use super::super::filter;
+    use super::super::restraint::Restraint;
     use super::super::start::{Beginning, Inside};
     use super::*;
     use crate::session::kill_leftovers;
@@ -78,12 +80,19 @@ mod tests {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", script]).stderr(Stdio::null());
+        let shared = Shared {
+            processes: true,
+            ipc: true,
+        };
         let beginning = Beginning {
             brand: Some(brand),
-            calls: Some(filter::program(None).unwrap()),
+            restraint: Restraint {
+                calls: Some(filter::program(None, shared).unwrap()),
+                ..Restraint::default()
+            },
             ..Beginning::default()
         };
-        beginning.give(&mut command);
+        beginning.give(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }

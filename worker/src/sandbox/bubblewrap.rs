@@ -13,15 +13,15 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use seccompiler::BpfProgram;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
+use super::calls::Shared;
 use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
 use super::restraint::Restraint;
-use super::start::{Inside, path};
+use super::start::{Beginning, Inside, path};
 use crate::session::MARK;
 
 /// What bubblewrap makes itself.
@@ -44,7 +44,7 @@ pub fn program() -> Option<&'static Path> {
 
 fn find() -> Option<PathBuf> {
     let program = in_path(OsStr::new("bwrap"), &std::env::var_os("PATH")?, Path::new("/"))?;
-    works(&program, &["--unshare-pid"], &Restraint::default()).then_some(program)
+    works(&program, &["--unshare-pid"], Restraint::default()).then_some(program)
 }
 
 /// Whether it also makes a network of a session's own, started as that session's commands are; asked once.
@@ -52,16 +52,22 @@ pub fn isolates() -> bool {
     static ISOLATES: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
             restraint(&Network::None)
-                .is_ok_and(|restraint| works(program, &["--unshare-pid", ALONE], &restraint))
+                .is_ok_and(|restraint| works(program, &["--unshare-pid", ALONE], restraint))
         })
     });
     *ISOLATES
 }
 
+/// What a session shares in its namespaces.
+const APART: Shared = Shared {
+    processes: false,
+    ipc: false,
+};
+
 /// A network without anything in it.
 const ALONE: &str = "--unshare-net";
 
-fn works(program: &Path, namespaces: &[&str], restraint: &Restraint) -> bool {
+fn works(program: &Path, namespaces: &[&str], restraint: Restraint) -> bool {
     let mut command = std::process::Command::new(program);
     command
         .args(namespaces)
@@ -69,9 +75,12 @@ fn works(program: &Path, namespaces: &[&str], restraint: &Restraint) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    restraint
-        .restrained(|| command.status())
-        .is_ok_and(|status| status.success())
+    let beginning = Beginning {
+        restraint,
+        ..Beginning::default()
+    };
+    beginning.give(&mut command, None);
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Whether it also starts where nobody gains rights any more, as something is given up; asked once. One that is installed with
@@ -79,7 +88,7 @@ fn works(program: &Path, namespaces: &[&str], restraint: &Restraint) -> bool {
 fn gives_up() -> bool {
     static GIVES_UP: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
-            given_up(&Network::Open).is_ok_and(|restraint| works(program, &["--unshare-pid"], &restraint))
+            given_up(&Network::Open).is_ok_and(|restraint| works(program, &["--unshare-pid"], restraint))
         })
     });
     *GIVES_UP
@@ -109,7 +118,7 @@ fn given_up(network: &Network) -> io::Result<Restraint> {
     let filters = sockets.is_some() || filter::works();
     Ok(Restraint {
         rules,
-        calls: filters.then(|| filter::program(sockets)).transpose()?,
+        calls: filters.then(|| filter::program(sockets, APART)).transpose()?,
         capabilities: false,
     })
 }
@@ -181,22 +190,22 @@ impl Wrap {
         })
     }
 
-    /// System calls that what is started gives up.
-    pub fn calls(&self) -> Option<&BpfProgram> {
-        self.restraint.calls.as_ref()
+    /// What is given up besides, for one more child.
+    pub(super) fn restraint(&self) -> io::Result<Restraint> {
+        self.restraint.again()
     }
 
-    /// Starts it.
+    /// Looks for the program inside: bubblewrap itself would only tell by its exit.
     ///
     /// # Errors
-    /// When the program inside isn't there: bubblewrap itself would only tell by its exit.
-    pub fn spawn(&self, inside: &mut Inside) -> io::Result<Child> {
+    /// When it isn't there.
+    pub fn find(&self, inside: &Inside) -> io::Result<()> {
         let folder = inside.command.as_std().get_current_dir();
         let folder = folder.unwrap_or(Path::new("/"));
-        if in_path(&inside.program, &inside.path, folder).is_none() {
-            return Err(io::ErrorKind::NotFound.into());
+        match in_path(&inside.program, &inside.path, folder) {
+            Some(_) => Ok(()),
+            None => Err(io::ErrorKind::NotFound.into()),
         }
-        self.restraint.spawn(&mut inside.command)
     }
 }
 
@@ -292,6 +301,7 @@ mod tests {
         let policy = Policy {
             read: vec![at("a/b"), "/dev/null".into(), at("link")],
             write: vec![at("a/b/c"), at("w")],
+            around: None,
         };
         let arguments = arguments(&policy);
         let words: Vec<String> = arguments

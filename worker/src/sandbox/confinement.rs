@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use seccompiler::BpfProgram;
 use tokio::process::Child;
 
 use super::brand::Brand;
 use super::bubblewrap::{self, Wrap};
+use super::calls::Shared;
 use super::cgroup::Cgroup;
 use super::filter::{self, Sockets};
-use super::landlock::{REQUIRED_ABI, SOCKET_ABI, rules, support};
+use super::landlock::{REQUIRED_ABI, SCOPE_ABI, rules, support};
 use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
 use super::restraint::Restraint;
+use super::root::{self, Kind, Root};
 use super::start::{Beginning, Inside};
+use super::terminals::{self, TERMINALS};
 use super::{Sandbox, SandboxMode};
 
 /// What confines the processes of one session, and holds them together.
@@ -32,19 +35,12 @@ pub struct Confinement {
 /// What keeps files out of reach.
 enum Wall {
     Open,
-    Landlock(Restraint),
+    Landlock {
+        /// Where a session can have one.
+        root: Option<Root>,
+        restraint: Restraint,
+    },
     Bubblewrap(Wrap),
-}
-
-impl Wall {
-    /// System calls that what is started inside gives up.
-    fn calls(&self) -> Option<&BpfProgram> {
-        match self {
-            Self::Open => None,
-            Self::Landlock(restraint) => restraint.calls.as_ref(),
-            Self::Bubblewrap(wrap) => wrap.calls(),
-        }
-    }
 }
 
 /// What a mode comes to on this machine.
@@ -58,8 +54,9 @@ pub enum Effective {
     Bubblewrap,
 }
 
-/// Decides what confines agents: with `auto`, a Landlock that knows sockets with a path before bubblewrap, where whatever
-/// listens on one (a message bus, docker) isn't to be seen; that before an older Landlock, and that before nothing.
+/// Decides what confines agents: with `auto`, a Landlock that keeps signals inside, with a root of the session's own, before
+/// bubblewrap; that before Landlock alone, beside which whatever listens on a path (a message bus, docker) may be seen; and that
+/// before nothing.
 ///
 /// # Errors
 /// In a mode that insists: what is missing, and what to do.
@@ -74,9 +71,8 @@ pub fn effective(
     let fits = bubblewrap && (*network != Network::None || means.namespace);
     match mode {
         SandboxMode::None => Ok(Effective::Open),
-        SandboxMode::Auto if landlock_abi >= SOCKET_ABI || landlock_abi > 0 && !fits => {
-            Ok(Effective::Landlock)
-        }
+        SandboxMode::Auto if landlock_abi >= SCOPE_ABI && means.own_root => Ok(Effective::Landlock),
+        SandboxMode::Auto if landlock_abi > 0 && !fits => Ok(Effective::Landlock),
         SandboxMode::Auto if bubblewrap => Ok(Effective::Bubblewrap),
         SandboxMode::Auto => Ok(Effective::Open),
         SandboxMode::Landlock if landlock_abi >= REQUIRED_ABI => Ok(Effective::Landlock),
@@ -99,23 +95,34 @@ pub fn means() -> Means {
         abi: support().abi,
         filter: filter::works(),
         namespace: bubblewrap::isolates(),
+        own_root: root::is_possible(),
     }
 }
 
-/// What is given up where Landlock is the wall.
-fn restraint(policy: &Policy, network: &Network) -> io::Result<Restraint> {
+/// Landlock, with a root of the session's own where that is possible.
+fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Result<Wall> {
     let sockets = match network {
         Network::Open => None,
         Network::None => Some(Sockets::Local),
         Network::Proxy(_) => Some(Sockets::Tcp),
     };
+    let root = kind.map(|kind| Root::new(kind, policy)).transpose()?;
+    let mut policy = policy.clone();
+    if root.is_none() {
+        policy.write.extend(TERMINALS.map(PathBuf::from));
+    }
+    let shared = Shared {
+        processes: true,
+        ipc: root.is_none(),
+    };
     // A policy for the network is enforced or refused before; without one, a kernel that filters nothing will do.
     let filters = sockets.is_some() || filter::works();
-    Ok(Restraint {
-        rules: Some(rules(policy, network).map_err(io::Error::other)?),
-        calls: filters.then(|| filter::program(sockets)).transpose()?,
+    let restraint = Restraint {
+        rules: Some(rules(&policy, network).map_err(io::Error::other)?),
+        calls: filters.then(|| filter::program(sockets, shared)).transpose()?,
         capabilities: true,
-    })
+    };
+    Ok(Wall::Landlock { root, restraint })
 }
 
 impl Confinement {
@@ -143,7 +150,7 @@ impl Confinement {
             .map_err(|error| format!("failed to confine the agent: {error}"))?;
         let refused = |error: io::Error| format!("failed to make the sandbox's rules: {error}");
         let wall = match (effective, bubblewrap) {
-            (Effective::Landlock, _) => Wall::Landlock(restraint(policy, network).map_err(refused)?),
+            (Effective::Landlock, _) => landlocked(policy, network, root::kind()).map_err(refused)?,
             (Effective::Bubblewrap, Some(program)) => {
                 Wall::Bubblewrap(Wrap::new(program, policy, network).map_err(refused)?)
             }
@@ -179,7 +186,7 @@ impl Confinement {
         environment: &BTreeMap<OsString, OsString>,
     ) -> io::Result<Inside> {
         match &self.wall {
-            Wall::Open | Wall::Landlock(_) => Ok(Inside::plain(program.as_ref(), environment)),
+            Wall::Open | Wall::Landlock { .. } => Ok(Inside::plain(program.as_ref(), environment)),
             Wall::Bubblewrap(wrap) => wrap.command(program.as_ref(), environment),
         }
     }
@@ -199,18 +206,29 @@ impl Confinement {
             .resources
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
-        let beginning = Beginning {
+        let (root, restraint) = match &self.wall {
+            Wall::Open => (None, Restraint::default()),
+            Wall::Landlock { root, restraint } => (root.clone(), restraint.again()?),
+            Wall::Bubblewrap(wrap) => {
+                wrap.find(command)?;
+                (None, wrap.restraint()?)
+            }
+        };
+        // Where nothing keeps terminals apart, the worker opens a session's for it.
+        let handed_over = matches!(self.wall, Wall::Landlock { root: None, .. }) && filter::works();
+        let (handing, handed) = handed_over.then(terminals::pair).transpose()?.unzip();
+        let child = command.begin(Beginning {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
             brand: self.brand,
-            calls: self.wall.calls().cloned(),
-        };
-        beginning.give(command);
-        match &self.wall {
-            Wall::Landlock(restraint) => restraint.spawn(command),
-            Wall::Bubblewrap(wrap) => wrap.spawn(command),
-            Wall::Open => command.spawn(),
+            root,
+            restraint,
+            terminals: handing,
+        })?;
+        if let Some(handed) = handed {
+            handed.serve()?;
         }
+        Ok(child)
     }
 }
 
@@ -218,22 +236,85 @@ impl Confinement {
 mod tests {
     use super::*;
 
+    /// What a program prints that is kept in by Landlock alone, with or without a root of its own.
+    async fn printed(kind: Option<Kind>, script: &str) -> String {
+        let work = tempfile::tempdir().unwrap();
+        let system = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc"].map(PathBuf::from);
+        let policy = Policy {
+            read: system.into_iter().filter(|path| path.exists()).collect(),
+            write: vec![work.path().to_owned(), "/dev/null".into()],
+            around: None,
+        };
+        let confinement = Confinement {
+            wall: landlocked(&policy, &Network::Open, kind).unwrap(),
+            ..Confinement::none()
+        };
+        let environment = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
+        let mut command = confinement.command("python3", &environment).unwrap();
+        command
+            .args(["-c", script])
+            .current_dir(work.path())
+            .stdout(std::process::Stdio::piped())
+            .kill_on_drop(true);
+        let child = confinement.spawn(&mut command).unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Opens a terminal as glibc does, uses it, and tries the one of a person; its other end is only asked for by its first.
+    const TERMINALS_APART: &str = "import os, pty, fcntl
+master, slave = os.openpty()
+os.write(slave, b'used')
+print(os.read(master, 4).decode())
+pid, master = pty.fork()
+if pid == 0:
+    os.execvp('sh', ['sh', '-c', ': < /dev/tty && echo in-a-shell'])
+print(os.read(master, 10).decode())
+for attempt in (
+    lambda: os.open('PERSONS', os.O_RDWR | os.O_NOCTTY),
+    lambda: fcntl.ioctl(os.open('/etc/passwd', os.O_RDONLY), 0x5441, os.O_RDWR),
+):
+    try:
+        attempt()
+        print('escaped')
+    except OSError:
+        print('held')
+";
+
+    #[tokio::test]
+    async fn terminals_are_there_and_a_persons_is_not_with_a_root_and_without() {
+        let persons = nix::pty::openpty(None, None).unwrap();
+        let name = nix::unistd::ttyname(&persons.slave).unwrap();
+        // Numbers in an instance of its own begin with 0; this one lies there too.
+        let script = TERMINALS_APART.replace("PERSONS", &name.display().to_string());
+        let expected = "used\nin-a-shell\nheld\nheld\n";
+        assert_eq!(printed(None, &script).await, expected);
+        if let Some(kind) = root::kind() {
+            let elsewhere = TERMINALS_APART.replace("PERSONS", "/dev/pts/99");
+            assert_eq!(printed(Some(kind), &elsewhere).await, expected);
+        }
+    }
+
     #[test]
     fn a_mode_that_insists_is_never_open() {
         use Effective as E;
         use SandboxMode as M;
-        let means = |abi| Means {
+        let means = |abi, own_root| Means {
             abi,
             filter: true,
             namespace: true,
+            own_root,
         };
         let check = |mode, abi, bubblewrap, expected: Option<E>| {
-            let got = effective(mode, &Network::Open, means(abi), bubblewrap).ok();
+            let got = effective(mode, &Network::Open, means(abi, false), bubblewrap).ok();
             assert_eq!(got, expected, "{mode:?} {abi} {bubblewrap}");
         };
+        let with_root = |abi, bubblewrap| effective(M::Auto, &Network::Open, means(abi, true), bubblewrap);
+        assert_eq!(with_root(6, true), Ok(E::Landlock));
+        assert_eq!(with_root(5, true), Ok(E::Bubblewrap));
+        assert_eq!(with_root(5, false), Ok(E::Landlock));
         check(M::None, 9, true, Some(E::Open));
-        check(M::Auto, 9, true, Some(E::Landlock));
-        check(M::Auto, 8, true, Some(E::Bubblewrap));
+        check(M::Auto, 9, true, Some(E::Bubblewrap));
         check(M::Auto, 8, false, Some(E::Landlock));
         check(M::Auto, 0, true, Some(E::Bubblewrap));
         check(M::Auto, 0, false, Some(E::Open));
@@ -244,7 +325,7 @@ mod tests {
         let alone = |namespace| {
             let means = Means {
                 namespace,
-                ..means(7)
+                ..means(7, false)
             };
             effective(M::Auto, &Network::None, means, true)
         };

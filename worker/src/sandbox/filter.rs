@@ -1,16 +1,15 @@
-//! System calls that a session may not make (seccomp). The kernel's keys are the user's, whatever of the files is out of reach;
-//! whose a process is, it may not hide; and where the network has a policy, Landlock knows TCP alone, and only in its plain form.
+//! The filter of a session's system calls (seccomp): [`calls`] that are always refused, and where the network has a policy, sockets of
+//! other kinds than Landlock knows, which is TCP alone and only in its plain form.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::LazyLock;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
+    BpfProgram, SeccompAction, SeccompCmpOp, SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
-use super::{brand, narrow};
+use super::calls::{self, Refusal, Rules, Shared, all, is};
+use super::narrow;
 
 /// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,20 +25,18 @@ pub enum Sockets {
 /// The lowest bits of a socket's type, without its flags.
 const TYPE_MASK: u64 = 0xf;
 
-/// What is added to the numbers of system calls in a third way of calling, on x86-64 alone.
-const X32: i64 = 0x4000_0000;
-
-/// Numbers of `sendmsg` and `sendmmsg` there.
-const X32_SENDMSG: [i64; 2] = [518, 538];
-
-/// What concerns the kernel's keys: those of the user's logins and encrypted folders.
-const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
+/// What a session without namespaces shares.
+const ALL_SHARED: Shared = Shared {
+    processes: true,
+    ipc: true,
+};
 
 /// Whether this machine filters system calls; asked once.
 pub fn works() -> bool {
     static WORKS: LazyLock<bool> = LazyLock::new(|| {
         let tried = std::thread::spawn(|| {
-            program(Some(Sockets::Local)).and_then(|program| apply(&program).map_err(io::Error::other))
+            program(Some(Sockets::Local), ALL_SHARED)
+                .and_then(|program| apply(&program).map_err(io::Error::other))
         });
         matches!(tried.join(), Ok(Ok(())))
     });
@@ -50,21 +47,23 @@ pub fn works() -> bool {
 ///
 /// # Errors
 /// On a processor for which no filter can be written.
-pub fn program(sockets: Option<Sockets>) -> io::Result<BpfProgram> {
+pub fn program(sockets: Option<Sockets>, shared: Shared) -> io::Result<BpfProgram> {
+    let own = compiled(rules(sockets, shared).map_err(io::Error::other)?)?;
+    // With a policy for sockets, programs of 32 bits are killed; without one they go on.
+    let narrow = match sockets {
+        Some(_) => None,
+        None => Some(compiled(calls::narrow(shared).map_err(io::Error::other)?)?),
+    };
+    Ok(narrow::before(narrow).into_iter().chain(own).collect())
+}
+
+/// A program that kills whoever calls in another way than this processor's own.
+fn compiled(rules: Rules) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let filter = rules(sockets)
-        .and_then(|rules| SeccompFilter::new(rules, SeccompAction::Allow, refused, arch))
-        .map_err(io::Error::other)?;
-    let own: BpfProgram = filter
-        .try_into()
-        .map_err(|error: seccompiler::BackendError| io::Error::other(error))?;
-    // What isn't of this processor's own kind is killed by it; without a policy for sockets, programs of 32 bits go on.
-    let others = match sockets {
-        Some(_) => BpfProgram::new(),
-        None => narrow::program(),
-    };
-    Ok(others.into_iter().chain(own).collect())
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)
+        .and_then(BpfProgram::try_from)
+        .map_err(io::Error::other)
 }
 
 /// Filters this thread's system calls from now on, and those of everything that it starts.
@@ -75,25 +74,11 @@ pub fn apply(program: &BpfProgram) -> Result<(), seccompiler::Error> {
     apply_filter(program)
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-type Refusal<T> = Result<T, seccompiler::BackendError>;
-
 /// What is refused, by system call; each rule is a case.
-fn rules(sockets: Option<Sockets>) -> Refusal<Rules> {
-    let mut rules: Rules = KEYS.iter().map(|call| (*call, Vec::new())).collect();
-    let limits = brand::LIMITS.map(u64::from);
-    let set = limits.map(|limit| all([is(0, SeccompCmpOp::Eq, limit)]));
-    rules.insert(libc::SYS_setrlimit, set.into_iter().collect::<Refusal<_>>()?);
-    // Without a new limit it only looks at the old one.
-    let set_other = limits.map(|limit| all([is(1, SeccompCmpOp::Eq, limit), is_given(2)]));
-    rules.insert(
-        libc::SYS_prlimit64,
-        set_other.into_iter().collect::<Refusal<_>>()?,
-    );
+fn rules(sockets: Option<Sockets>, shared: Shared) -> Refusal<Rules> {
+    let mut rules = calls::own(shared)?;
     if let Some(sockets) = sockets {
         rules.insert(libc::SYS_socket, socket(sockets)?);
-        // Makes sockets, and connects them, without further calls.
-        rules.insert(libc::SYS_io_uring_setup, Vec::new());
     }
     if sockets == Some(Sockets::Tcp) {
         // Data that is sent with the opening of a connection, which Landlock doesn't see open.
@@ -109,21 +94,6 @@ fn rules(sockets: Option<Sockets>) -> Refusal<Rules> {
                 vec![all([is(argument, SeccompCmpOp::MaskedEq(flag), flag)])?],
             );
         }
-    }
-    if cfg!(target_arch = "x86_64") {
-        let mut others: Rules = rules
-            .iter()
-            .map(|(call, cases)| (call | X32, cases.clone()))
-            .collect();
-        let sends = [libc::SYS_sendmsg, libc::SYS_sendmmsg]
-            .into_iter()
-            .zip(X32_SENDMSG);
-        for (call, there) in sends {
-            if let Some(cases) = others.remove(&(call | X32)) {
-                others.insert(there | X32, cases);
-            }
-        }
-        rules.append(&mut others);
     }
     Ok(rules)
 }
@@ -155,43 +125,89 @@ fn socket(sockets: Sockets) -> Refusal<Vec<SeccompRule>> {
     Ok(cases)
 }
 
-fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Refusal<SeccompCondition> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
-}
-
-/// Whether an address is given.
-fn is_given(argument: u8) -> Refusal<SeccompCondition> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)
-}
-
-/// The case that all of these hold.
-fn all(conditions: impl IntoIterator<Item = Refusal<SeccompCondition>>) -> Refusal<SeccompRule> {
-    SeccompRule::new(conditions.into_iter().collect::<Refusal<_>>()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const APART: Shared = Shared {
+        processes: false,
+        ipc: false,
+    };
+
     /// What a thread is answered that filters its calls; 0 when it may.
-    #[allow(unsafe_code)] // No library makes this call.
-    fn asks_for_keys() -> i32 {
-        // SAFETY: asks for the number of a keyring (KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING) and makes none.
-        let answer = unsafe { libc::syscall(libc::SYS_keyctl, 0, -4, 0) };
-        match answer {
+    #[allow(unsafe_code)] // No library makes these calls.
+    fn asks(number: i64, arguments: [usize; 3]) -> i32 {
+        let [a, b, c] = arguments;
+        // SAFETY: none of the calls below writes to an address that it is given.
+        match unsafe { libc::syscall(number, a, b, c, 0, 0) } {
             -1 => io::Error::last_os_error().raw_os_error().unwrap_or_default(),
             _ => 0,
         }
     }
 
+    /// Each call with arguments that do nothing where it is let through, and whether it is refused: where processes and IPC are
+    /// shared, and where neither is.
     #[test]
-    fn the_users_keys_are_refused_whatever_holds_for_the_network() {
+    fn calls_past_files_are_refused() {
+        let own = std::process::id() as usize;
+        // What is in force already.
+        let (soft, hard) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE).unwrap();
+        let limit = libc::rlimit {
+            rlim_cur: soft,
+            rlim_max: hard,
+        };
+        let limit = (&raw const limit) as usize;
+        let file_size = libc::RLIMIT_FSIZE as usize;
+        let rows = [
+            (libc::SYS_keyctl, [0, usize::MAX - 3, 0], true, true),
+            (libc::SYS_add_key, [0, 0, 0], true, true),
+            (libc::SYS_request_key, [0, 0, 0], true, true),
+            (libc::SYS_io_uring_setup, [0, 0, 0], true, true),
+            (libc::SYS_io_uring_enter, [usize::MAX, 0, 0], true, true),
+            (libc::SYS_io_uring_register, [usize::MAX, 0, 0], true, true),
+            (libc::SYS_perf_event_open, [0, 0, 0], true, true),
+            (libc::SYS_bpf, [999, 0, 0], true, true),
+            (libc::SYS_userfaultfd, [usize::MAX, 0, 0], true, true),
+            (libc::SYS_open_by_handle_at, [usize::MAX, 0, 0], true, true),
+            (libc::SYS_ioctl, [usize::MAX, 0x5412, 0], true, true),
+            (libc::SYS_ioctl, [usize::MAX, 0x541c, 0], true, true),
+            (libc::SYS_ioctl, [usize::MAX, 0x5413, 0], false, false),
+            (libc::SYS_prlimit64, [own, file_size, limit], true, false),
+            (libc::SYS_prlimit64, [own, file_size, 0], false, false),
+            (libc::SYS_prlimit64, [0, file_size, 0], false, false),
+            (libc::SYS_prlimit64, [0, 10, limit], true, true),
+            (libc::SYS_sched_setaffinity, [own, 0, 0], true, false),
+            (libc::SYS_sched_setaffinity, [0, 0, 0], false, false),
+            (libc::SYS_sched_setscheduler, [own, 99, limit], true, false),
+            (libc::SYS_sched_setparam, [own, 0, 0], true, false),
+            (libc::SYS_sched_setattr, [own, 0, 0], true, false),
+            (libc::SYS_setpriority, [0, own, 0], true, false),
+            (libc::SYS_setpriority, [2, 0, 0], true, false),
+            (libc::SYS_setpriority, [0, 0, 0], false, false),
+            (libc::SYS_ioprio_set, [1, own, 99 << 13], true, false),
+            (libc::SYS_ioprio_set, [3, 0, 99 << 13], true, false),
+            (libc::SYS_ioprio_set, [1, 0, 99 << 13], false, false),
+            (libc::SYS_shmget, [1, 0, 0], true, false),
+            (libc::SYS_semget, [1, usize::MAX, 0], true, false),
+            (libc::SYS_msgget, [0x7261_6c70, 0, 0], true, false),
+            (libc::SYS_mq_open, [0, 0, 0], true, false),
+            (libc::SYS_shmctl, [usize::MAX, 0, 0], true, false),
+        ];
         for sockets in [None, Some(Sockets::Local), Some(Sockets::Tcp), Some(Sockets::Own)] {
-            let answered = std::thread::spawn(move || {
-                apply(&program(sockets).unwrap()).unwrap();
-                asks_for_keys()
-            });
-            assert_eq!(answered.join().unwrap(), libc::EPERM, "{sockets:?}");
+            for (shared, pick) in [(ALL_SHARED, 0), (APART, 1)] {
+                let answers = std::thread::spawn(move || {
+                    apply(&program(sockets, shared).unwrap()).unwrap();
+                    rows.map(|(number, arguments, ..)| asks(number, arguments))
+                });
+                for (row, answer) in rows.iter().zip(answers.join().unwrap()) {
+                    let refused = [row.2, row.3][pick];
+                    assert_eq!(
+                        answer == libc::EPERM,
+                        refused,
+                        "{row:?} {shared:?} {sockets:?}: {answer}"
+                    );
+                }
+            }
         }
     }
 }

@@ -11,16 +11,16 @@ use super::network::Network;
 use super::policy::Policy;
 
 /// The newest rights that are asked for; a kernel that knows fewer enforces those that it knows.
-const WANTED_ABI: ABI = ABI::V9;
+pub(super) const WANTED_ABI: ABI = ABI::V9;
 
 /// What `sandbox = "landlock"` insists on: rename, truncate, TCP and devices are controlled from here on (Linux 6.10).
 pub const REQUIRED_ABI: u32 = 5;
 
 /// From here on signals and abstract sockets stay inside (Linux 6.12).
-const SCOPE_ABI: u32 = 6;
+pub(super) const SCOPE_ABI: u32 = 6;
 
 /// From here on sockets with a path are controlled as well.
-pub(super) const SOCKET_ABI: u32 = 9;
+const SOCKET_ABI: u32 = 9;
 
 /// What this machine can enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +30,15 @@ pub struct Support {
 }
 
 impl Support {
-    /// What is not enforced here, for `doctor` and the worker's start; empty lines never.
-    pub fn gaps(&self) -> Vec<&'static str> {
+    /// What is not enforced here, for `doctor` and the worker's start; `own_root` where a session has a root of its own.
+    pub fn gaps(&self, own_root: bool) -> Vec<&'static str> {
         let missing = [
             (
                 self.abi == 0,
                 "files: the kernel has no Landlock (Linux 5.13), agents run open",
             ),
             (
-                self.abi < REQUIRED_ABI,
+                self.abi < REQUIRED_ABI && !own_root,
                 "truncating files, renaming between folders or devices: Landlock is older than ABI 5 (Linux 6.10)",
             ),
             (
@@ -46,14 +46,18 @@ impl Support {
                 "signals to processes of the same user and abstract sockets: Landlock is older than ABI 6 (Linux 6.12)",
             ),
             (
-                self.abi < SOCKET_ABI,
-                "sockets with a path that the user may open (a message bus, docker): Landlock is older than ABI 9; with \
-                 `sandbox = \"auto\"`, bubblewrap is taken where it is installed, which hides them",
+                self.abi < SOCKET_ABI && !own_root,
+                "sockets with a path that the user may open (a message bus, docker): Landlock is older than ABI 9",
             ),
             (
-                true,
-                "permission bits, owners and times of files that the worker's user owns",
+                !own_root,
+                "permission bits, owners, times and names of files that the worker's user owns",
             ),
+            (
+                !own_root,
+                "terminals of programs that open them by path (those of musl and Go): they get none, since the user's are there too",
+            ),
+            (true, "names and command lines of other processes (/proc)"),
         ];
         missing
             .into_iter()
@@ -132,13 +136,12 @@ mod tests {
 
     #[test]
     fn what_is_not_enforced_is_said() {
-        assert_eq!(Support { abi: 9 }.gaps().len(), 1);
-        assert!(Support { abi: 0 }.gaps()[0].contains("no Landlock"));
-        assert!(
-            Support { abi: 7 }
-                .gaps()
-                .iter()
-                .any(|gap| gap.contains("sockets with a path"))
-        );
+        let gaps = |abi, own_root| Support { abi }.gaps(own_root).join("\n");
+        assert!(gaps(0, false).starts_with("files: the kernel has no Landlock"));
+        let sockets = "sockets with a path";
+        assert!(gaps(7, false).contains(sockets) && gaps(8, false).contains("terminals"));
+        assert!(!gaps(9, false).contains(sockets) && gaps(9, false).contains("permission bits"));
+        assert_eq!(Support { abi: 6 }.gaps(true).len(), 1);
+        assert!(gaps(5, true).contains("signals"));
     }
 }

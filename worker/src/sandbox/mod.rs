@@ -2,10 +2,10 @@
 //! temporary folder, and reads only the system, its tools and these; the worker's secrets, other slots and the
 //! user's home are out of reach, whatever their permissions.
 //!
-//! It is Linux' Landlock: no privilege, no daemon, inherited by every child. A thread confines itself and then starts
-//! the agent. What Landlock doesn't know is not enforced: permission bits, owners and times of files that the
-//! worker's user owns, and sockets with a path (before ABI 9), behind which a message bus or docker does what an agent asks.
-//! So before that ABI bubblewrap goes first, where it works. What of the network may be reached is a policy of its own.
+//! It is Linux' Landlock: no privilege, no daemon, inherited by every child. A child confines itself before its first instruction.
+//! What Landlock doesn't know (permission bits, owners and times of files, sockets with a path before ABI 9, whose a terminal is)
+//! is closed by a mount namespace beneath it, where the worker can make one; else bubblewrap goes first, where it works. Calls
+//! that reach other processes are filtered. What of the network may be reached is a policy of its own.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -14,8 +14,10 @@
 //! | [`confinement`] | which wall a session gets, and how its processes are started inside |
 //! | [`network`] | what of the network may be reached: a decision |
 //! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
-//! | [`narrow`] | system calls of programs of 32 bits |
-//! | [`restraint`] | starting a child with less than the worker has |
+//! | [`calls`], [`narrow`] | which system calls are refused; those of programs of 32 bits |
+//! | [`root`] | a root of a session's own beneath Landlock: mounts, terminals, IPC |
+//! | [`terminals`] | terminals where a session has no such root |
+//! | [`restraint`] | what a child gives up of what the worker has |
 //! | [`start`] | a command of a session, and what it is given before its first instruction |
 //! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where Landlock isn't there or knows no sockets |
 //! | [`brand`] | by what the kernel keeps: whose a process is |
@@ -24,6 +26,7 @@
 
 mod brand;
 mod bubblewrap;
+mod calls;
 mod cgroup;
 mod confinement;
 mod filter;
@@ -34,7 +37,9 @@ mod policy;
 mod programs;
 mod resources;
 mod restraint;
+mod root;
 mod start;
+mod terminals;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,6 +53,7 @@ pub use landlock::{REQUIRED_ABI, Support, support};
 pub use network::{Means, Network, Proxy};
 pub use policy::{Policy, Wanted, is_for_tools, policy};
 pub use resources::Resources;
+pub use root::is_possible as own_root;
 pub use start::Inside;
 
 /// The worker's configuration: `[workspace] sandbox`, and what agents reach besides.

@@ -1,39 +1,24 @@
-//! System calls of programs of 32 bits, which most processors run beside their own. Their calls have other numbers, and a
-//! program of 64 bits can make them as well; so what is refused is refused there too.
+//! Other ways of calling the kernel than a processor's own. Programs of 32 bits run beside those of 64, and a program of 64 bits can
+//! make their calls as well; so what is refused is refused there too. Nothing uses x32, the third way on x86-64: it is refused.
 
 use std::mem::offset_of;
 
 use seccompiler::{BpfProgram, sock_filter};
 
-use super::brand::LIMITS;
+/// What the kernel calls programs of 32 bits (`AUDIT_ARCH_…`), where the processor runs them.
+const ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0x4000_0003)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0x4000_0028)
+} else {
+    None
+};
 
-/// A way to call the kernel: its name for the kernel (`AUDIT_ARCH_…`), and its numbers of calls.
-struct Calls {
-    arch: u32,
-    /// `add_key`, `request_key` and `keyctl`.
-    keys: [u32; 3],
-    setrlimit: u32,
-    prlimit64: u32,
-}
+/// From here on the numbers of calls are those of x32, on x86-64 alone.
+const X32: u32 = 0x4000_0000;
 
-#[cfg(target_arch = "x86_64")]
-const CALLS: Option<Calls> = Some(Calls {
-    arch: 0x4000_0003,
-    keys: [286, 287, 288],
-    setrlimit: 75,
-    prlimit64: 340,
-});
-
-#[cfg(target_arch = "aarch64")]
-const CALLS: Option<Calls> = Some(Calls {
-    arch: 0x4000_0028,
-    keys: [309, 310, 311],
-    setrlimit: 75,
-    prlimit64: 369,
-});
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const CALLS: Option<Calls> = None;
+/// How a program of seccompiler begins: it makes sure of the processor's own way of calling.
+const CHECK: usize = 3;
 
 /// Loads a word of what the kernel tells of a call.
 const LOAD: u16 = 0x20;
@@ -41,98 +26,121 @@ const LOAD: u16 = 0x20;
 const SKIP: u16 = 0x05;
 /// Skips one number of steps when the word is this one, else the other.
 const IS: u16 = 0x15;
+/// The same, when it is this one or above.
+const IS_FROM: u16 = 0x35;
 /// Answers.
 const ANSWER: u16 = 0x06;
 
-/// Answers calls of that kind, and goes on to what is put behind it for others.
-pub fn program() -> BpfProgram {
-    let Some(calls) = CALLS else {
-        return BpfProgram::new();
-    };
+/// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is what a filter says
+/// of the numbers of 32 bits, compiled for the own way of calling.
+pub fn before(narrow: Option<BpfProgram>) -> BpfProgram {
     let step = |code, k, jt, jf| sock_filter { code, jt, jf, k };
-    let argument = |number: usize| word(offset_of!(libc::seccomp_data, args) + 8 * number);
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
-    vec![
-        step(LOAD, word(offset_of!(libc::seccomp_data, arch)), 0, 0),
-        step(IS, calls.arch, 0, 13),
-        step(LOAD, word(offset_of!(libc::seccomp_data, nr)), 0, 0),
-        step(IS, calls.keys[0], 10, 0),
-        step(IS, calls.keys[1], 9, 0),
-        step(IS, calls.keys[2], 8, 0),
-        step(IS, calls.setrlimit, 3, 0),
-        step(IS, calls.prlimit64, 0, 5),
-        // That it only looks isn't told apart: nobody asks for these limits.
-        step(LOAD, argument(1), 0, 0),
-        step(SKIP, 1, 0, 0),
-        step(LOAD, argument(0), 0, 0),
-        step(IS, LIMITS[0], 2, 0),
-        step(IS, LIMITS[1], 1, 0),
-        step(ANSWER, libc::SECCOMP_RET_ALLOW, 0, 0),
-        step(ANSWER, refused, 0, 0),
-    ]
+    let mut program = BpfProgram::new();
+    if let (Some(arch), Some(narrow)) = (ARCH, narrow) {
+        let rest = narrow.get(CHECK..).unwrap_or_default();
+        program.extend([
+            step(LOAD, word(offset_of!(libc::seccomp_data, arch)), 0, 0),
+            step(IS, arch, 1, 0),
+            step(SKIP, word(rest.len()), 0, 0),
+        ]);
+        program.extend_from_slice(rest);
+    }
+    if cfg!(target_arch = "x86_64") {
+        program.extend([
+            step(LOAD, word(offset_of!(libc::seccomp_data, nr)), 0, 0),
+            step(IS_FROM, X32, 0, 1),
+            step(ANSWER, refused, 0, 0),
+        ]);
+    }
+    program
 }
 
-/// The offset of a word.
-fn word(offset: usize) -> u32 {
-    u32::try_from(offset).unwrap_or_default()
+fn word(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::Shared;
+    use super::super::filter::program;
     use super::*;
 
-    /// What is answered to a call with two arguments; `None` when it is none of these.
-    fn answered(arch: u32, nr: u32, arguments: [u32; 2]) -> Option<u32> {
-        let program = program();
+    /// Keeps these bits of the word.
+    const KEEP: u16 = 0x54;
+    /// As [`IS`], when it is above this one.
+    const IS_ABOVE: u16 = 0x25;
+
+    /// What is answered to a call.
+    fn answered(arch: u32, nr: u32, arguments: [u32; 3], shared: bool) -> u32 {
+        let shared = Shared {
+            processes: shared,
+            ipc: shared,
+        };
+        let program = program(None, shared).unwrap();
         let (mut at, mut loaded) = (0, 0);
-        while let Some(step) = program.get(at) {
+        loop {
+            let step = &program[at];
             at += 1;
+            let jump = |holds| usize::from(if holds { step.jt } else { step.jf });
             match step.code {
                 LOAD => {
                     loaded = match step.k {
                         0 => nr,
                         4 => arch,
-                        16 => arguments[0],
-                        24 => arguments[1],
-                        other => panic!("{other}"),
+                        16.. if step.k.is_multiple_of(8) => arguments[(step.k as usize - 16) / 8],
+                        _ => 0,
                     }
                 }
-                SKIP => at += usize::try_from(step.k).unwrap(),
-                IS => at += usize::from(if loaded == step.k { step.jt } else { step.jf }),
-                ANSWER => return Some(step.k),
-                other => panic!("{other}"),
+                SKIP => at += step.k as usize,
+                IS => at += jump(loaded == step.k),
+                IS_FROM => at += jump(loaded >= step.k),
+                IS_ABOVE => at += jump(loaded > step.k),
+                KEEP => loaded &= step.k,
+                ANSWER => return step.k,
+                other => panic!("{other:#x}"),
             }
         }
-        None
     }
 
     #[test]
     fn programs_of_32_bits_run_and_may_no_more_than_others() {
-        let Some(calls) = CALLS else {
+        let Some(arch) = ARCH else {
             return;
         };
-        let refused = Some(libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned());
-        let allowed = Some(libc::SECCOMP_RET_ALLOW);
-        let [locks, realtime] = LIMITS;
+        let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+        let allowed = libc::SECCOMP_RET_ALLOW;
+        let numbers = |x86: u32, arm: u32| if cfg!(target_arch = "x86_64") { x86 } else { arm };
+        let prlimit = numbers(340, 369);
+        // The call, its arguments, and what is answered where processes and IPC are shared, and where they are not.
         let rows = [
-            (calls.keys[0], [0, 0], refused),
-            (calls.keys[1], [0, 0], refused),
-            (calls.keys[2], [0, 0], refused),
-            (calls.setrlimit, [realtime, 0], refused),
-            (calls.setrlimit, [locks, 0], refused),
-            (calls.setrlimit, [7, locks], allowed),
-            (calls.prlimit64, [0, realtime], refused),
-            (calls.prlimit64, [0, locks], refused),
-            (calls.prlimit64, [locks, 7], allowed),
-            (1, [locks, locks], allowed),
+            (numbers(286, 309), [0, 0, 0], refused, refused),
+            (numbers(288, 311), [0, 0, 0], refused, refused),
+            (425, [0, 0, 0], refused, refused),
+            (54, [0, 0x5412, 0], refused, refused),
+            (54, [0, 0x5401, 0], allowed, allowed),
+            (75, [10, 0, 0], refused, refused),
+            (75, [15, 0, 0], refused, refused),
+            (75, [7, 10, 0], allowed, allowed),
+            (prlimit, [0, 15, 1], refused, refused),
+            (prlimit, [0, 15, 0], allowed, allowed),
+            (prlimit, [0, 1, 1], allowed, allowed),
+            (prlimit, [9, 1, 1], refused, allowed),
+            (prlimit, [9, 1, 0], allowed, allowed),
+            (241, [9, 0, 0], refused, allowed),
+            (241, [0, 0, 0], allowed, allowed),
+            (97, [2, 0, 0], refused, allowed),
+            (numbers(117, 307), [0, 0, 0], refused, allowed),
+            (1, [10, 10, 0], allowed, allowed),
         ];
-        for (nr, arguments, expected) in rows {
-            assert_eq!(
-                answered(calls.arch, nr, arguments),
-                expected,
-                "{nr} {arguments:?}"
-            );
-            assert_eq!(answered(0, nr, arguments), None, "{nr} {arguments:?}");
+        for (nr, arguments, shared, apart) in rows {
+            assert_eq!(answered(arch, nr, arguments, true), shared, "{nr} {arguments:?}");
+            assert_eq!(answered(arch, nr, arguments, false), apart, "{nr} {arguments:?}");
+        }
+        assert_eq!(answered(0, 1, [0; 3], true), libc::SECCOMP_RET_KILL_PROCESS);
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(answered(0xc000_003e, X32 | 1, [0; 3], true), refused);
+            assert_eq!(answered(0xc000_003e, 1, [0; 3], true), allowed);
         }
     }
 }

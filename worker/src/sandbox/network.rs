@@ -48,6 +48,8 @@ pub struct Means {
     pub filter: bool,
     /// Whether bubblewrap can make a network of a session's own.
     pub namespace: bool,
+    /// Whether a session can have a root of its own beneath Landlock.
+    pub own_root: bool,
 }
 
 impl Network {
@@ -288,6 +290,7 @@ mod tests {
             abi: 9,
             filter: true,
             namespace: true,
+            own_root: true,
         };
         let check = |text: &str, wall, means, missing: Option<&str>| {
             let error = network(text).enforceable(wall, means).err();

@@ -29,8 +29,8 @@ const SYSTEM: &[&str] = &[
     "/var/lib/ca-certificates",
 ];
 
-/// Devices that may be read and written: none that holds anything, none that is a terminal, behind which a person sits.
-/// `sandbox_write = ["/dev/pts"]` gives tools terminals of their own where Landlock is the wall, and the user's with them.
+/// Devices that may be read and written: none that holds anything, none that is a terminal, behind which a person sits. A session's
+/// own terminals are made with its root ([`super::root`]), or by the worker ([`super::terminals`]).
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -68,6 +68,8 @@ pub struct Wanted<'a> {
     pub cwd: &'a Path,
     /// Whether it may be written.
     pub cwd_writable: bool,
+    /// A folder that holds nothing but what is this session's, among it the workspace, if there is one.
+    pub around: Option<&'a Path>,
     /// The agent's home, private to the slot.
     pub home: &'a Path,
     /// Its temporary folder, private to the slot.
@@ -98,6 +100,9 @@ pub struct Policy {
     pub read: Vec<PathBuf>,
     /// Read, execute and write.
     pub write: Vec<PathBuf>,
+    /// A folder in which a session's tree is moved out of its reach while it may still run. Nothing of it may be reached by this; but
+    /// a mount of its own never begins below it. What leaves the root of a mount keeps the rights that Landlock gives that root.
+    pub around: Option<PathBuf>,
 }
 
 /// Decides.
@@ -157,7 +162,11 @@ pub fn policy(wanted: &Wanted<'_>) -> Policy {
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         !writable.iter().any(|folder| real.starts_with(folder))
     });
-    Policy { read, write }
+    Policy {
+        read,
+        write,
+        around: wanted.around.map(Path::to_owned),
+    }
 }
 
 /// Whether a path lies where every agent may read, since tools live there.
@@ -250,6 +259,7 @@ mod tests {
         let mut wanted = Wanted {
             cwd: &cwd,
             cwd_writable: true,
+            around: None,
             home: &own,
             tmp: &tmp,
             argv: &["agent".to_owned()],

@@ -110,7 +110,7 @@ mod tests {
             limits: resources.limits(Some(512 * 1024 * 1024)),
             ..Beginning::default()
         };
-        beginning.give(&mut command);
+        beginning.give(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
         // Blocks of 512 bytes, seconds, KiB.
         assert_eq!(

@@ -1,21 +1,21 @@
-//! How a child is started with less than its worker has: a thread gives up rights, which it can't win back, and starts the
-//! child, which inherits what is left of them.
+//! What a child gives up of what its worker has, as the last things before its first instruction. It can't win them back, and what
+//! it starts inherits what is left of them.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
-use landlock::RulesetCreated;
+use landlock::{Access as _, AccessFs, PathBeneath, RulesetCreated, RulesetCreatedAttr as _};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use seccompiler::BpfProgram;
-use tokio::process::{Child, Command};
 
-use super::filter;
+use super::{filter, landlock::WANTED_ABI};
 
 /// What is given up.
 #[derive(Default)]
 pub struct Restraint {
     /// Rights over files and ports.
     pub rules: Option<RulesetCreated>,
-    /// System calls: a child that is started gives these up itself, as the last thing before its first instruction.
+    /// System calls.
     pub calls: Option<BpfProgram>,
     /// Root's capabilities other than over plain files: with some of them a process reads another one's memory past
     /// Landlock.
@@ -23,55 +23,43 @@ pub struct Restraint {
 }
 
 impl Restraint {
-    /// Starts a command in a thread that gave up all but system calls.
+    /// The same, for one more child.
     ///
     /// # Errors
-    /// When the command can't be started, or the rights not be given up.
-    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        let runtime = tokio::runtime::Handle::current();
-        self.in_thread(None, move || {
-            let _entered = runtime.enter();
-            command.spawn()
+    /// When there are too many files open.
+    pub fn again(&self) -> io::Result<Self> {
+        Ok(Self {
+            rules: self.rules.as_ref().map(RulesetCreated::try_clone).transpose()?,
+            calls: self.calls.clone(),
+            capabilities: self.capabilities,
         })
     }
 
-    /// Does something in a thread that gave them up.
+    /// Gives them up, but for a folder that the process was given for its own. Allocates nothing while it succeeds.
     ///
     /// # Errors
-    /// When they can't be given up, or that fails.
-    pub fn restrained<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        self.in_thread(self.calls.as_ref(), work)
-    }
-
-    fn in_thread<T: Send>(
-        &self,
-        calls: Option<&BpfProgram>,
-        work: impl FnOnce() -> io::Result<T> + Send,
-    ) -> io::Result<T> {
-        let rules = self.rules.as_ref().map(RulesetCreated::try_clone).transpose()?;
-        std::thread::scope(|scope| {
-            let start = move || {
-                if let Some(rules) = rules {
-                    rules.restrict_self().map_err(io::Error::other)?;
-                }
-                if self.capabilities {
-                    give_up_capabilities()?;
-                }
-                if let Some(calls) = calls {
-                    filter::apply(calls).map_err(io::Error::other)?;
-                }
-                work()
-            };
-            let thread = std::thread::Builder::new().name("confined-start".to_owned());
-            thread
-                .spawn_scoped(scope, start)?
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
-        })
+    /// When the kernel refuses.
+    pub fn give_up(&mut self, own: Option<OwnedFd>) -> io::Result<()> {
+        // Nothing may be allocated for words here.
+        let refused = || io::Error::from(io::ErrorKind::Unsupported);
+        if let Some(mut rules) = self.rules.take() {
+            if let Some(own) = own {
+                let rule = PathBeneath::new(own, AccessFs::from_all(WANTED_ABI));
+                rules = rules.add_rule(rule).map_err(|_| refused())?;
+            }
+            rules.restrict_self().map_err(|_| refused())?;
+        }
+        if self.capabilities {
+            give_up_capabilities()?;
+        }
+        match &self.calls {
+            Some(calls) => filter::apply(calls).map_err(|_| refused()),
+            None => Ok(()),
+        }
     }
 }
 
-/// The child can't win them back, since a confined thread has no new privileges.
+/// The child can't win them back, since a confined process has no new privileges.
 fn give_up_capabilities() -> io::Result<()> {
     let kept = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE

@@ -2,19 +2,22 @@
 #![allow(unsafe_code)] // Only `pre_exec` reaches a child before its first instruction.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::{Deref, DerefMut};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::setsid;
-use seccompiler::BpfProgram;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use super::brand::Brand;
-use super::filter;
+use super::restraint::Restraint;
+use super::root::Root;
+use super::terminals::Handing;
 
 /// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
 /// program of its own starts with none of it.
@@ -39,6 +42,16 @@ impl Inside {
             program: program.to_owned(),
             arguments: None,
         }
+    }
+
+    /// Starts it with such a beginning.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub(super) fn begin(&mut self, beginning: Beginning) -> io::Result<Child> {
+        let inherited = self.arguments.as_ref().map(|file| file.as_raw_fd());
+        beginning.give(self.command.as_std_mut(), inherited);
+        self.command.spawn()
     }
 }
 
@@ -70,15 +83,20 @@ pub(super) struct Beginning {
     pub limits: Vec<(Resource, u64, u64)>,
     /// By which it is found, and what it starts.
     pub brand: Option<Brand>,
-    /// System calls that it gives up, after all that it needs them for itself.
-    pub calls: Option<BpfProgram>,
+    /// Where it lives.
+    pub root: Option<Root>,
+    /// What it gives up, after all that it needs it for itself.
+    pub restraint: Restraint,
+    /// How it hands over its calls for terminals.
+    pub terminals: Option<Handing>,
 }
 
 impl Beginning {
     /// Has a command begin like this, in a session of its own: it leads a process group, and no terminal of the worker's
-    /// user is its own to read from, to write to or to type into.
-    pub fn give(self, inside: &mut Inside) {
-        let inherited = inside.arguments.as_ref().map(|file| file.as_raw_fd());
+    /// user is its own to read from, to write to or to type into. It inherits the file that is named.
+    pub fn give(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {
+        let folder = command.get_current_dir();
+        let folder = folder.and_then(|folder| CString::new(folder.as_os_str().as_bytes()).ok());
         let begin = move || -> io::Result<()> {
             for mut entrance in &self.entrances {
                 // One that is closed to us bounds nothing: a session is worth more than its bounds.
@@ -96,15 +114,17 @@ impl Beginning {
                 rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty())?;
             }
             setsid().map_err(io::Error::from)?;
-            match &self.calls {
-                // Nothing may be allocated for words here.
-                Some(calls) => filter::apply(calls).map_err(|_| io::ErrorKind::Unsupported.into()),
-                None => Ok(()),
+            let devices = self.root.as_ref().map(Root::enter).transpose()?;
+            if let (Some(_), Some(folder)) = (&devices, &folder) {
+                // The one that it was started in lies in the root that it left.
+                rustix::process::chdir(folder)?;
             }
+            self.restraint.give_up(devices)?;
+            self.terminals.as_ref().map_or(Ok(()), Handing::begin)
         };
         // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
         unsafe {
-            inside.command.pre_exec(begin);
+            command.pre_exec(begin);
         }
     }
 }

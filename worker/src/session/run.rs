@@ -326,6 +326,7 @@ fn confine(
     let wanted = Wanted {
         cwd: &spec.cwd,
         cwd_writable: spec.access != Access::ReadOnly,
+        around: spec.around.as_deref(),
         home: &spec.home,
         tmp: &spec.tmp,
         argv: &argv,

@@ -139,6 +139,8 @@ pub struct SessionSpec {
     pub home: PathBuf,
     /// `TMPDIR` of the agent, private to the slot.
     pub tmp: PathBuf,
+    /// A folder that holds nothing but what is this session's, if there is one: the worker moves the workspace within it.
+    pub around: Option<PathBuf>,
     /// An earlier session with the same `home`, which this one goes on with if the agent can.
     pub resume: Option<Resume>,
     /// The prompt.

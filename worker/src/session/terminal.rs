@@ -315,7 +315,7 @@ mod tests {
         };
         let policy = Policy {
             read: ["/usr", "/bin", "/lib", "/lib64"].map(Into::into).to_vec(),
-            write: Vec::new(),
+            ..Policy::default()
         };
         let confinement = Confinement::new(&sandbox, &policy, "a-terminals-environment").unwrap();
         // The loader of whatever is started with them writes to the file.

@@ -135,6 +135,7 @@ impl Room<'_> {
         let wanted = Wanted {
             cwd: self.tree,
             cwd_writable: true,
+            around: Some(&self.folders.agent),
             home: &home,
             tmp: &tmp,
             argv: &["sh".to_owned()],

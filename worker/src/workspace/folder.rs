@@ -129,6 +129,11 @@ impl Workspace {
         self.held.folders().tmp()
     }
 
+    /// The folder that holds nothing but what is this session's.
+    pub fn around(&self) -> PathBuf {
+        self.held.folders().agent.clone()
+    }
+
     /// The folders outside the agent's reach from which its clone and those of submodules borrow objects: they have to be
     /// readable in a sandbox.
     pub fn borrowed_objects(&self) -> Vec<PathBuf> {

@@ -190,6 +190,7 @@ mod tests {
                 .map(PathBuf::from)
                 .to_vec(),
             write: vec![folders.tree(), "/dev/null".into()],
+            around: Some(folders.agent.clone()),
         };
         let sandbox = Sandbox {
             mode: SandboxMode::Landlock,

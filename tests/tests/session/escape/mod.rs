@@ -1,20 +1,24 @@
 //! Ways out of the workspace, each tried by the agent, by its child, by one that sheds its environment, and in a terminal
-//! of the worker's. In the sandbox
-//! all are refused; without it each of them succeeds, which shows that the attempt is a real one.
+//! of the worker's. In the sandbox all are refused, and leave no trace on what they are aimed at; without it each of them succeeds, which
+//! shows that the attempt is a real one.
+
+mod victim;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use ralph_shared::wire::{Access, Door, Ended};
-use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, bubblewrap, support};
+use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, bubblewrap, own_root, support};
 
+use self::victim::Victim;
 use super::scene::{Played, Scene, scene, turn};
 
 /// Who tries: an agent that is a shell itself, or by a directive to the scripted one.
 const WHO: [&str; 4] = ["agent", "@run", "@run setsid -w env -i PATH=$PATH", "@term"];
 
 /// Name and shell command, which succeeds when the escape does. `$OUT` is a folder beside the workspace with a file
-/// `secret` and a link `link` to it; `$PID` is the worker's process; `$TERMINAL` and `$SHM` are a person's.
+/// `secret` and a link `link` to it; `$PID` is the worker's process; `$VICTIM` is another one of its user's, `$TERMINAL` and `$SHM`
+/// are a person's.
 const ATTEMPTS: &[(&str, &str)] = &[
     ("read", "cat $OUT/secret"),
     ("read-relative", "cat ../out/secret"),
@@ -66,6 +70,126 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("read-other-terminal", ": < $TERMINAL"),
     ("write-other-terminal", "echo x > $TERMINAL"),
     ("read-shared-memory", "cat $SHM"),
+    (
+        "victim-environment",
+        "cat /proc/$VICTIM/environ | tr '\\0' '\\n' | grep -q .",
+    ),
+    ("victim-root", "cat /proc/$VICTIM/root$OUT/secret"),
+    ("enter-mounts", "nsenter -t $PID -m cat $OUT/secret"),
+    (
+        "write-kernel-setting",
+        "cat /proc/sys/kernel/core_pattern > kept && cat kept > /proc/sys/kernel/core_pattern",
+    ),
+    ("kernel-log", ": < /dev/kmsg"),
+];
+
+/// The same by system calls: a function of `calls.py`, and what it reaches.
+const CALLS: &[(&str, &str)] = &[
+    ("victim-limits", "prlimit(2) of another process"),
+    ("worker-limits", "prlimit(2) of the worker"),
+    ("victim-affinity", "where another process runs"),
+    ("victim-scheduler", "how it is scheduled"),
+    ("victim-scheduling-parameters", "the same, by its parameters"),
+    ("victim-scheduling-attributes", "the same, by attributes"),
+    ("victim-priority", "its priority"),
+    ("victim-io-priority", "its priority for disks"),
+    ("victim-memory-reclaim", "its memory, pushed out"),
+    ("victim-memory-read", "its memory, read by address"),
+    ("victim-memory-write", "its memory, written by address"),
+    ("victim-memory-file", "its memory, by /proc"),
+    ("victim-pages-moved", "where its memory lies"),
+    ("victim-pages-migrated", "the same, of all of it"),
+    ("victim-robust-list", "an address in it"),
+    ("victim-compared", "whether it shares something"),
+    ("victim-traced", "all of it, as a debugger"),
+    ("victim-descriptor", "a file that it has open"),
+    ("victim-descriptor-file", "the same, by /proc"),
+    ("victim-signal", "kill(2)"),
+    ("victim-thread-signal", "tgkill(2)"),
+    ("victim-queued-signal", "rt_sigqueueinfo(2)"),
+    ("victim-descriptor-signal", "pidfd_send_signal(2)"),
+    ("victim-signal-by-pipe", "a signal that a pipe sends (F_SETOWN)"),
+    ("victim-namespaces", "setns(2)"),
+    ("victim-namespace-file", "its mount namespace, by /proc"),
+    ("victim-out-of-memory", "who is killed when memory runs out"),
+    ("victim-watched", "perf_event_open(2) of it"),
+    ("ring", "io_uring, which makes calls past the filter"),
+    ("keyring", "the kernel's keys of the user"),
+    ("kernel-program", "bpf(2)"),
+    ("page-faults", "userfaultfd(2)"),
+    ("file-by-handle", "a file outside, by its handle"),
+    ("file-by-handle-inside", "any file by a handle"),
+    ("shared-segment", "System V shared memory"),
+    ("semaphore", "a System V semaphore"),
+    ("messages", "a System V message queue"),
+    ("message-queue", "a POSIX message queue"),
+    ("message-queue-removed", "the same, removed"),
+    ("path-socket", "a socket with a path, as docker's"),
+    ("abstract-socket", "a socket with an abstract name"),
+    ("mode", "permission bits of a file outside"),
+    ("folder-mode", "those of a folder"),
+    ("owner", "the owner of a file"),
+    ("times", "its times"),
+    ("attribute", "an extended attribute"),
+    ("attribute-read", "the names of such"),
+    ("name-known", "whether a file is there"),
+    ("link-read", "where a link leads"),
+    ("folder-entered", "chdir(2) to a folder outside"),
+    ("folder-watched", "inotify on a folder outside"),
+    ("mode-of-a-tool", "permission bits of a program"),
+    ("terminal-typed-into", "TIOCSTI on another terminal"),
+    ("typed-into-its-own", "TIOCSTI at all"),
+    ("console", "TIOCLINUX at all"),
+    ("terminal-owned", "permission bits of another terminal"),
+    ("mounted", "mount(2) of a folder outside"),
+    ("mounted-as-another", "the same, in a user namespace"),
+];
+
+/// What a machine, or a user who isn't root, may be refused without any sandbox; and what only its victim can tell.
+const BY_THE_MACHINE: &[&str] = &[
+    "enter-mounts",
+    "write-kernel-setting",
+    "kernel-log",
+    "victim-memory-reclaim",
+    "victim-memory-read",
+    "victim-memory-write",
+    "victim-memory-file",
+    "victim-pages-moved",
+    "victim-pages-migrated",
+    "victim-compared",
+    "victim-traced",
+    "victim-descriptor",
+    "victim-signal-by-pipe",
+    "victim-namespaces",
+    "victim-watched",
+    "ring",
+    "kernel-program",
+    "page-faults",
+    "file-by-handle",
+    "file-by-handle-inside",
+    "attribute",
+    "mode-of-a-tool",
+    "terminal-typed-into",
+    "typed-into-its-own",
+    "mounted",
+    "mounted-as-another",
+];
+
+/// What stays open where a session can have no root of its own; `doctor` says so.
+const WITHOUT_A_ROOT: &[&str] = &[
+    "path-socket",
+    "mode",
+    "folder-mode",
+    "owner",
+    "times",
+    "attribute",
+    "attribute-read",
+    "name-known",
+    "link-read",
+    "folder-entered",
+    "folder-watched",
+    "mode-of-a-tool",
+    "terminal-owned",
 ];
 
 /// What a person's session has: a terminal, and memory that its programs share.
@@ -82,6 +206,14 @@ impl Persons {
         }
     }
 
+    /// Whether somebody wrote to the terminal, or typed into it: both come out at its other end.
+    fn written(&self) -> bool {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        use std::os::fd::AsFd as _;
+        let mut other_end = [PollFd::new(self.terminal.master.as_fd(), PollFlags::POLLIN)];
+        poll(&mut other_end, PollTimeout::ZERO).unwrap() > 0
+    }
+
     fn terminal(&self) -> String {
         nix::unistd::ttyname(&self.terminal.slave)
             .unwrap()
@@ -90,19 +222,27 @@ impl Persons {
     }
 }
 
-fn stage(mode: SandboxMode, persons: &Persons) -> (Scene, String) {
+fn stage(mode: SandboxMode) -> (Scene, Persons, Victim) {
     let mut lines = Vec::new();
     for (name, command) in ATTEMPTS {
         lines.push(format!(
             "(({command}) >/dev/null 2>&1 && echo escaped {name}) || echo held {name}"
         ));
     }
+    let names: Vec<&str> = CALLS.iter().map(|(name, _)| *name).collect();
+    // A shim in a home would be out of reach itself.
+    lines.push(format!(
+        "PATH=/usr/bin:$PATH python3 calls.py {}",
+        names.join(" ")
+    ));
     let mut stage = scene("");
     stage.spec.sandbox.mode = mode;
     let out = stage.work().parent().unwrap().join("out");
     restock(&out);
+    let persons = Persons::make();
+    let victim = Victim::start(&out);
     let script = format!(
-        "OUT={}\nTERMINAL={}\nSHM={}\nPID={}\nUSERS_HOME={}\n{}\n",
+        "export OUT={} TERMINAL={} SHM={} PID={} USERS_HOME={} {}\n{}\n",
         out.display(),
         persons.terminal(),
         persons.memory.path().display(),
@@ -111,10 +251,12 @@ fn stage(mode: SandboxMode, persons: &Persons) -> (Scene, String) {
             .filter(|home| home.is_dir())
             .unwrap_or_else(|| out.clone())
             .display(),
+        victim.variables(),
         lines.join("\n")
     );
     std::fs::write(stage.work().join("try.sh"), script).unwrap();
-    (stage, "sh try.sh".to_owned())
+    std::fs::write(stage.work().join("calls.py"), include_str!("calls.py")).unwrap();
+    (stage, persons, victim)
 }
 
 fn restock(out: &Path) {
@@ -139,16 +281,17 @@ fn with(mut scene: Scene, description: &str) -> Scene {
 fn escaped(played: &Played) -> BTreeSet<String> {
     assert_eq!(played.end.ended, turn("end_turn"));
     let told = std::fs::read_to_string(played.path("told")).unwrap();
-    assert_eq!(told.lines().count(), ATTEMPTS.len(), "{told}");
+    assert_eq!(told.lines().count(), ATTEMPTS.len() + CALLS.len(), "{told}");
     told.lines()
         .filter_map(|line| line.strip_prefix("escaped "))
         .map(str::to_owned)
         .collect()
 }
 
-async fn escapes(mode: SandboxMode, who: &str) -> BTreeSet<String> {
-    let persons = Persons::make();
-    let (mut stage, run) = stage(mode, &persons);
+/// What succeeded, and whether all that it was aimed at is as it was before.
+async fn escapes(mode: SandboxMode, who: &str) -> (BTreeSet<String>, bool) {
+    let (mut stage, persons, mut victim) = stage(mode);
+    let before = (victim.state(), persons.written());
     let stage = if who == "agent" {
         let answer = |id: u8, result: &str| format!("read -r l; echo '{{\"id\":{id},\"result\":{result}}}'");
         let script = [
@@ -160,9 +303,21 @@ async fn escapes(mode: SandboxMode, who: &str) -> BTreeSet<String> {
         stage.spec.agent.argv = ["sh", "-c", &script.join("; ")].map(str::to_owned).to_vec();
         stage
     } else {
-        with(stage, &format!("{who} {run} > told 2>&1"))
+        with(stage, &format!("{who} sh try.sh > told 2>&1"))
     };
-    escaped(&stage.play().await)
+    let played = stage.play().await;
+    let escaped = escaped(&played);
+    let after = (victim.state(), persons.written());
+    let untouched = before == after;
+    if !untouched && mode != SandboxMode::None {
+        eprintln!("{mode:?}, {who}: {before:#?}\nbecame {after:#?}");
+    }
+    (escaped, untouched)
+}
+
+/// Those of a table.
+fn names(table: &[&str]) -> BTreeSet<String> {
+    table.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[tokio::test]
@@ -172,14 +327,14 @@ async fn every_attempt_is_held_by_the_sandbox() {
         "this test needs Landlock ABI {REQUIRED_ABI}"
     );
     for who in WHO {
-        let out = escapes(SandboxMode::Landlock, who).await;
-        let scoped = support().abi >= 6;
-        let known = if scoped {
-            BTreeSet::new()
-        } else {
-            BTreeSet::from(["worker-signal".to_owned()])
-        };
-        assert_eq!(out, known, "{who}");
+        let (out, untouched) = escapes(SandboxMode::Landlock, who).await;
+        let mut known = BTreeSet::new();
+        if !own_root() {
+            eprintln!("the worker can't make mount namespaces here: what only they close is not held");
+            known.extend(names(WITHOUT_A_ROOT));
+        }
+        assert!(out.is_subset(&known), "{who}: {out:?}");
+        assert!(untouched || !known.is_empty(), "{who} left a trace");
     }
 }
 
@@ -190,8 +345,9 @@ async fn every_attempt_is_held_by_bubblewrap() {
         return;
     }
     for who in WHO {
-        let out = escapes(SandboxMode::Bubblewrap, who).await;
+        let (out, untouched) = escapes(SandboxMode::Bubblewrap, who).await;
         assert_eq!(out, BTreeSet::new(), "{who}");
+        assert!(untouched, "{who} left a trace");
     }
 }
 
@@ -210,9 +366,12 @@ async fn a_missing_agent_is_not_found_in_bubblewrap_either() {
 #[tokio::test]
 async fn every_attempt_succeeds_without_it() {
     for who in WHO {
-        let out = escapes(SandboxMode::None, who).await;
-        let all: BTreeSet<String> = ATTEMPTS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        assert_eq!(out, all, "{who}");
+        let (out, untouched) = escapes(SandboxMode::None, who).await;
+        let all = ATTEMPTS.iter().chain(CALLS).map(|(name, _)| (*name).to_owned());
+        let mut held: BTreeSet<String> = all.collect();
+        held.retain(|name| !out.contains(name));
+        assert!(held.is_subset(&names(BY_THE_MACHINE)), "{who}: {held:?}");
+        assert!(!untouched, "{who}");
     }
 }
 
@@ -303,4 +462,35 @@ async fn an_agent_outside_of_what_may_be_read_does_not_start() {
     ];
     stage.spec.sandbox.mode = SandboxMode::Landlock;
     assert!(matches!(stage.play().await.end.ended, Ended::Door { .. }));
+}
+
+/// Opens a terminal, has a shell run in it, and reads there what it printed; by path as well, as musl and Go open theirs.
+const USE_A_TERMINAL: &str = "import os, pty
+pid, master = pty.fork()
+if pid == 0:
+    os.execvp('sh', ['sh', '-c', 'test -t 0 && : < /dev/tty && stty size >/dev/null && echo in a terminal'])
+printed = b''
+while b'terminal' not in printed:
+    printed += os.read(master, 100)
+master, slave = os.openpty()
+other = os.open(os.ttyname(slave), os.O_RDWR | os.O_NOCTTY)
+os.write(other, b'by path')
+assert b'by path' in os.read(master, 100)
+print('terminals', 'work')
+";
+
+#[tokio::test]
+async fn every_session_has_terminals_of_its_own() {
+    let mut modes = vec![SandboxMode::Landlock];
+    modes.extend(bubblewrap().map(|_| SandboxMode::Bubblewrap));
+    for mode in modes {
+        let mut stage = scene(
+            "@run PATH=/usr/bin:$PATH python3 use.py\n@term sh -c 'PATH=/usr/bin:$PATH python3 use.py'",
+        );
+        std::fs::write(stage.work().join("use.py"), USE_A_TERMINAL).unwrap();
+        stage.spec.sandbox.mode = mode;
+        let transcript = stage.play().await.transcript();
+        let count = transcript.matches("terminals work\\n").count();
+        assert!(!own_root() || count >= 2, "{mode:?}: {transcript}");
+    }
 }
