@@ -136,16 +136,23 @@ fn say_what_confines(sandbox: &Sandbox) -> anyhow::Result<()> {
     let part = doctor::sandbox(sandbox);
     match part.status {
         Status::Missing => anyhow::bail!("{}", part.found),
-        Status::Warning => tracing::warn!(by = part.found, "agents are not confined"),
+        Status::Warning => tracing::warn!(by = part.found, "agents are not fully confined"),
         Status::Ok => tracing::info!(by = part.found, "agents are confined"),
     }
     for detail in part.details {
         tracing::info!("{detail}");
     }
+    if let Some(advice) = part.advice {
+        tracing::warn!("{advice}");
+    }
     Ok(())
 }
 
 async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    if let Some(port) = args.inside {
+        doctor::try_all(port)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let end = stop::on(&[
         SignalKind::interrupt(),
         SignalKind::terminate(),

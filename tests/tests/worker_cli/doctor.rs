@@ -47,6 +47,13 @@ fn a_machine_that_can_work_is_said_to() {
             .unwrap()
             .starts_with("git version")
     );
+    let inside = found(&findings["parts"], "inside the sandbox");
+    assert_eq!(inside["status"], "ok", "{inside}");
+    let works = inside["found"].as_str().unwrap();
+    assert!(
+        works.contains("a shell in a terminal") && works.contains("the network"),
+        "{works}"
+    );
     let page = String::from_utf8(bench.output(&["doctor"]).stdout).unwrap();
     assert!(page.contains("agent default: ralph-scripted-agent"), "{page}");
     assert!(page.ends_with("This machine can work.\n"), "{page}");

@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use ralph_shared::wire::EndReason;
 use tokio::sync::watch;
 
-use super::findings::Findings;
+use super::findings::{Findings, Status};
+use super::inside::inside;
 use super::{agent, gate, parts, tools};
 use crate::config::{Machine, MachineArgs};
 
@@ -28,6 +29,9 @@ pub struct DoctorArgs {
     /// How the findings are printed
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
+    /// Only try what programs do here, and whether this port of this machine is reached: what the examination starts in the sandbox
+    #[arg(long, hide = true, value_name = "PORT")]
+    pub inside: Option<u16>,
 }
 
 /// How findings are printed.
@@ -52,6 +56,9 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
         parts::sandbox(&machine.sandbox),
         tools::tools(),
     ];
+    if found.iter().all(|part| part.status != Status::Missing) {
+        found.push(inside(&machine.sandbox).await);
+    }
     if let Some(url) = &args.nats {
         found.push(parts::nats(url).await);
     }
