@@ -343,6 +343,7 @@ mod tests {
             agents: Vec::new(),
             is_new: true,
             wait_ms,
+            checks: true,
         };
         let message = Message {
             subject: "claim".into(),

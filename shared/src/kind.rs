@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a dispatch does. Every kind but `Integrate` and `Git` is one agent session.
+/// What a dispatch does. Every kind but `Integrate`, `Git` and `Check` is one agent session.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -34,11 +34,13 @@ pub enum SessionKind {
     Integrate,
     /// Changes a branch as a person or the feature's end asks for it; no agent takes part.
     Git,
+    /// Tries the gate on the feature's base commit; no agent takes part.
+    Check,
 }
 
 impl SessionKind {
     /// Every kind, in the order in which a feature meets them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Spec,
         Self::Plan,
         Self::Build,
@@ -48,6 +50,7 @@ impl SessionKind {
         Self::Distill,
         Self::Integrate,
         Self::Git,
+        Self::Check,
     ];
 
     /// The word that stands in messages, in the database and on screens.
@@ -62,6 +65,7 @@ impl SessionKind {
             Self::Distill => "distill",
             Self::Integrate => "integrate",
             Self::Git => "git",
+            Self::Check => "check",
         }
     }
 
@@ -77,7 +81,7 @@ impl SessionKind {
 
     /// Whether an agent runs.
     pub fn has_agent(self) -> bool {
-        !matches!(self, Self::Integrate | Self::Git)
+        !matches!(self, Self::Integrate | Self::Git | Self::Check)
     }
 }
 

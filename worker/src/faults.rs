@@ -75,6 +75,9 @@ pub const OPERATION_POINTS: &[&str] = &[
     "integrate.after_push",
 ];
 
+/// The points of a gate's check on a base commit.
+pub const CHECK_POINTS: &[&str] = &["check.before_gate", "check.after_gate"];
+
 /// The points of a checkout's preparation with caches: filled, kept, and copied in by the next.
 pub const CACHE_POINTS: &[&str] = &[
     "cache.before_fill",

@@ -52,6 +52,7 @@ pub async fn run(life: Arc<Life>) {
                 Some(_) => 0,
                 None => life.link.wait_ms(),
             },
+            checks: true,
         };
         match life.link.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {

@@ -124,6 +124,7 @@ impl Life {
             agents: vec!["default".to_owned()],
             is_new,
             wait_ms: WAIT_MS,
+            checks: true,
         };
         self.request(self.subjects.claim(), &request).await
     }

@@ -24,6 +24,7 @@ use crate::domain::strategy::Strategy;
   ralph-coordinator feature edit todo --max-cost 50 --max-parallel 8
   ralph-coordinator feature edit todo --model-strategy escalate --verify false
   ralph-coordinator feature edit todo --agent claude               also of tasks that wait in the queue
+  ralph-coordinator feature edit todo --gate-may-fail-on-base      work lands that passes it, whatever it does on the base
   ralph-coordinator feature edit todo --description - < description.md")]
 pub struct EditArgs {
     /// Name of the feature, or the beginning of its id
@@ -88,6 +89,10 @@ struct RunChange {
     /// A command that must succeed on exactly the commit that lands, instead of those that there are; may be repeated
     #[arg(long, value_name = "COMMAND")]
     gate: Vec<String>,
+    /// Let work land that passes the gate although the gate fails on the base commit, where it is not tried then
+    #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
+          value_parser = BoolishValueParser::new())]
+    gate_may_fail_on_base: Option<bool>,
     /// Let no task wait for a person when its retries are used up, or no further one helps
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
@@ -109,6 +114,7 @@ impl RunChange {
             model_strategy: self.model_strategy,
             agent: self.agent,
             gate: self.gate,
+            gate_may_fail_on_base: self.gate_may_fail_on_base,
             review: self.no_review.map(|off| !off),
         }
     }

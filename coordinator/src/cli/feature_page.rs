@@ -69,6 +69,12 @@ pub fn list(features: &[FeatureView], wide: bool) -> String {
 /// The same of the features that a status names, with what is known of others.
 pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
     let mut text = table(&status.features, wide).to_string();
+    for feature in &status.features {
+        if let Some(gate) = feature.gate.as_ref().filter(|gate| gate.fails()) {
+            let words = indented(&tame(&gate.to_string()));
+            text.push_str(&format!("{}: {words}\n", feature.name));
+        }
+    }
     if status.more_features > 0 {
         let more = status.more_features;
         text.push_str(&format!("and {more} more: `ralph-coordinator feature list`\n"));
@@ -194,6 +200,11 @@ pub fn page(progress: &Progress) -> String {
                 tame(run.reason.as_deref().unwrap_or("no reason given"))
             ));
         }
+    }
+    if let Some(gate) = &feature.gate {
+        let tone = if gate.fails() { Tone::Warn } else { Tone::Dim };
+        let words = indented(&tame(&gate.to_string()));
+        lines.push(paint.apply(tone, &format!("  gate        {words}")));
     }
     if let Some(words) = wait::words(feature) {
         lines.push(paint.apply(Tone::Warn, &format!("  next        {words}")));

@@ -319,11 +319,13 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
     } = facts;
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
-        IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } => Judgement::new(
-            Outcome::Error,
-            Step::Retry,
-            "its report is not of its kind".to_owned(),
-        ),
+        IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } | IntegrationEnd::Checked => {
+            Judgement::new(
+                Outcome::Error,
+                Step::Retry,
+                "its report is not of its kind".to_owned(),
+            )
+        }
         IntegrationEnd::Conflict { paths, hunks, .. } => {
             let hunks: String = hunks.chars().take(MAX_HUNK_CHARS).collect();
             let reason = format!(
@@ -407,7 +409,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             step: Step::Ask,
             ..integration(end, IntegrationFacts::default())
         },
-        IntegrationEnd::Rewritten { .. } => Judgement::new(
+        IntegrationEnd::Rewritten { .. } | IntegrationEnd::Checked => Judgement::new(
             Outcome::Error,
             Step::Retry,
             "its report is not of its kind".to_owned(),
@@ -423,6 +425,33 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             let away = matches!(end, IntegrationEnd::Failed { .. });
             Judgement { step, away, ..judged }
         }
+    }
+}
+
+/// Judges the report of a dispatch that tried the gate on a base commit.
+pub fn check(end: &IntegrationEnd) -> Judgement {
+    match end {
+        IntegrationEnd::Checked => Judgement::new(Outcome::Passed, Step::Landed, None),
+        IntegrationEnd::GateFailed { command, output } => Judgement::new(
+            Outcome::Failed,
+            Step::Ask,
+            format!("`{command}` failed on the base commit:\n{output}"),
+        ),
+        // The repository, or what this worker lacks: later or elsewhere it can be tried.
+        IntegrationEnd::Failed { message, .. } => Judgement {
+            away: true,
+            ..Judgement::new(Outcome::Error, Step::Retry, message.clone())
+        },
+        IntegrationEnd::Told { .. } => Judgement::new(
+            Outcome::Interrupted,
+            Step::Retry,
+            "the check was ended from outside".to_owned(),
+        ),
+        _ => Judgement::new(
+            Outcome::Error,
+            Step::Retry,
+            "its report is not of its kind".to_owned(),
+        ),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod document;
 pub mod door;
 pub mod excerpt;
 pub mod fairness;
+pub mod gate;
 pub mod graph;
 pub mod ids;
 pub mod instead;

@@ -93,14 +93,6 @@ impl Offer {
         }
     }
 
-    /// The agents alone. What needs none is a follow-up, so nothing else has to be looked up for it.
-    pub fn real_agents(&self) -> &[String] {
-        match self.agents.split_first() {
-            Some((first, rest)) if first == NO_AGENT => rest,
-            _ => &self.agents,
-        }
-    }
-
     /// [`Self::shut`] as the store compares it.
     pub fn shut_words(&self) -> Vec<String> {
         let words = |(pool, kind): &(String, SessionKind)| format!("{pool} {kind}");
@@ -224,7 +216,6 @@ mod tests {
                 Accounts::Not(&closed),
             );
             assert_eq!(offer.agents, names(expected));
-            assert_eq!(offer.real_agents(), &names(expected)[1..]);
             assert_eq!(offer.pools, names(&["a", "p"]));
         };
         check(&["b", "a", "a"], &[], &[], &["", "a", "b"]);

@@ -24,6 +24,9 @@ pub struct RunSettings {
     pub agent: Option<String>,
     /// Commands that must succeed on exactly the commit that lands.
     pub gate: Vec<String>,
+    /// Whether what fails it may land nothing although it fails on the base commit, too: it is not tried there.
+    #[serde(default)]
+    pub gate_may_fail: bool,
     /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
     pub limit_grows: bool,
     /// Whether a task that only a person can move on waits for one; else it fails for good (SPEC 6.7).
@@ -56,6 +59,7 @@ impl Default for RunSettings {
             model_strategy: Strategy::CostOptimized,
             agent: None,
             gate: Vec::new(),
+            gate_may_fail: false,
             limit_grows: false,
             review: true,
         }

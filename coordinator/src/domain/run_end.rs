@@ -7,7 +7,7 @@ use super::run::Run;
 use super::states::{FeatureState, RunOutcome, TaskState};
 
 /// What is known of a feature that runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Facts<'a> {
     pub state: FeatureState,
@@ -18,8 +18,10 @@ pub struct Facts<'a> {
     pub queued: bool,
     /// Whether a verification or an integration of what was done already waits in the queue.
     pub following_up: bool,
-    /// Whether an integration is open.
+    /// Whether an integration is open that may land without a person.
     pub integrating: bool,
+    /// Why nothing lands before a person decides about the gate, if that is so.
+    pub gate: Option<String>,
     pub run: &'a Run,
     pub now: OffsetDateTime,
 }
@@ -51,6 +53,9 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     let end = |outcome, reason: String| Decision::End { outcome, reason };
     let count = |state| facts.counts.of(state);
     if facts.counts.open() == 0 && !facts.live && !facts.integrating {
+        if let Some(gate) = &facts.gate {
+            return end(RunOutcome::Blocked, gate.clone());
+        }
         return match (
             count(TaskState::Failed),
             count(TaskState::NeedsReview),
@@ -71,6 +76,11 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
     if facts.live || facts.integrating || facts.following_up {
         return Decision::GoOn;
+    }
+    let max = facts.run.settings.max_iterations;
+    let may_begin = facts.queued && max.is_none_or(|max| facts.run.iterations < max);
+    if let Some(gate) = facts.gate.as_ref().filter(|_| !may_begin) {
+        return end(RunOutcome::Blocked, gate.clone());
     }
     if let Some(max) = facts.run.settings.max_iterations
         && i64::from(facts.run.iterations) >= i64::from(max)
@@ -111,6 +121,7 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
         queued: true,
         following_up: false,
         integrating: false,
+        gate: None,
         run,
         now,
     };
@@ -210,6 +221,7 @@ mod tests {
             queued,
             following_up: false,
             integrating: false,
+            gate: None,
             run: &run,
             now: OffsetDateTime::UNIX_EPOCH + Duration::seconds(30),
         };
@@ -288,6 +300,44 @@ mod tests {
     }
 
     #[test]
+    fn a_gate_that_fails_on_the_base_blocks_a_run_once_nothing_else_can_run() {
+        let check = |queued, live, iterations, expected: Option<RunOutcome>| {
+            let mut counts = Counts::default();
+            for (state, n) in [
+                (TaskState::NeedsReview, 1),
+                (TaskState::InProgress, 2),
+                (TaskState::Failed, 1),
+            ] {
+                counts.add(state, n);
+            }
+            let run = Run { iterations, ..run() };
+            let decided = decide(&Facts {
+                state: FeatureState::Running,
+                counts,
+                live,
+                queued,
+                following_up: false,
+                integrating: false,
+                gate: Some("the gate fails on the base commit abc".to_owned()),
+                run: &run,
+                now: OffsetDateTime::UNIX_EPOCH,
+            });
+            let expected = expected.map_or(Decision::GoOn, |outcome| Decision::End {
+                outcome,
+                reason: "the gate fails on the base commit abc".to_owned(),
+            });
+            assert_eq!(
+                decided, expected,
+                "queued {queued} live {live} after {iterations}"
+            );
+        };
+        check(true, false, 0, None);
+        check(false, true, 0, None);
+        check(false, false, 0, Some(RunOutcome::Blocked));
+        check(true, false, 20, Some(RunOutcome::Blocked));
+    }
+
+    #[test]
     fn while_a_dispatch_is_live_nothing_else_that_is_under_way_matters() {
         let spent = Run {
             cost_usd: 2.0,
@@ -298,7 +348,7 @@ mod tests {
                 let mut counts = Counts::default();
                 counts.add(TaskState::Done, 1);
                 counts.add(TaskState::Pending, open);
-                let decided = (0..8).map(|bits| {
+                let decided = (0..16).map(|bits| {
                     decide(&Facts {
                         state: FeatureState::Running,
                         counts,
@@ -306,6 +356,7 @@ mod tests {
                         queued: bits & 1 != 0,
                         following_up: bits & 2 != 0,
                         integrating: bits & 4 != 0,
+                        gate: (bits & 8 != 0).then(|| "the gate fails".to_owned()),
                         run: &run,
                         now: OffsetDateTime::UNIX_EPOCH,
                     })

@@ -49,6 +49,12 @@ pub async fn approve(
         let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
         return refused(why, signals);
     }
+    if task.role == SessionKind::Check {
+        let why = format!(
+            "{id} runs the gate on the base commit: `task retry {id}` tries it again, `task skip {id}` lets work land all the same"
+        );
+        return refused(why, signals);
+    }
     if !task.role.changes_files() {
         return step(tx, features, task, by, why).await;
     }

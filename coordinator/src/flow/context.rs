@@ -3,7 +3,7 @@
 //! Built outside the claim's transaction for a whole batch; what was sent is stored in a second one, so that it can be
 //! explained later.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
@@ -56,6 +56,8 @@ pub(super) struct Facts {
     pub(super) surveys: HashMap<Uuid, SurveyOrder>,
     pub(super) integrations: HashMap<TaskId, Integration>,
     pub(super) operations: HashMap<TaskId, GitOperation>,
+    /// Features whose gate is known to fail on their base.
+    gate_fails: HashSet<FeatureId>,
     /// What attempts changed that are judged in a folder.
     dir_changed: HashMap<TaskId, Vec<String>>,
     /// Titles of what landed, of features that are merged.
@@ -116,7 +118,7 @@ pub(super) async fn assemble(
         let Some(run) = facts.runs.get(&dispatch.run.0) else {
             continue;
         };
-        let work = if dispatch.kind == SessionKind::Git {
+        let work = if matches!(dispatch.kind, SessionKind::Git | SessionKind::Check) {
             let Some(operation) = facts.operations.get(&dispatch.task) else {
                 continue;
             };
@@ -161,7 +163,7 @@ pub(super) async fn assemble(
             }
             let text = parted(&mut conn, prompt.whole(), Some(dispatch.dispatch)).await?;
             let mut context = BTreeMap::new();
-            for (name, text) in prompt::overlong(&task_context(&facts, task), &settings.budgets) {
+            for (name, text) in prompt::overlong(&task_context(&facts, task, run), &settings.budgets) {
                 context.insert(name.to_owned(), parted(&mut conn, text.to_owned(), None).await?);
             }
             Work::Session(SessionOrder {
@@ -338,7 +340,7 @@ async fn read(
     let surveys = survey::orders(conn, settings, &tasks).await?;
     let operating: Vec<Uuid> = tasks
         .iter()
-        .filter(|task| task.role == SessionKind::Git)
+        .filter(|task| matches!(task.role, SessionKind::Git | SessionKind::Check))
         .map(|task| task.task.0)
         .collect();
     let operations = if operating.is_empty() {
@@ -366,8 +368,25 @@ async fn read(
             landed.insert(task.feature, titles);
         }
     }
+    let gated = opened
+        .iter()
+        .filter(|d| matches!(d.kind, SessionKind::Work | SessionKind::Verify));
+    let is_gated = |d: &&Opened| {
+        runs.iter()
+            .any(|run| run.id == d.run && !run.settings.gate.is_empty())
+    };
+    let gated: HashSet<TaskId> = gated.filter(is_gated).map(|d| d.task).collect();
+    let of_gated = tasks
+        .iter()
+        .filter(|task| gated.contains(&task.task) && task.repo_address.is_some());
+    let of_gated: Vec<Uuid> = of_gated.map(|task| task.feature.0).collect();
+    let gate_fails = match of_gated[..] {
+        [] => HashSet::new(),
+        _ => store::gate::fails(conn, &of_gated).await?,
+    };
     Ok(Facts {
         operations,
+        gate_fails,
         dir_changed,
         landed,
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
@@ -390,7 +409,7 @@ fn render(
     dispatch: &Opened,
     settings: &Settings,
 ) -> (prompt::Rendered, Option<Laid>) {
-    let mut context = task_context(facts, task);
+    let mut context = task_context(facts, task, run);
     if !dispatch.kind.changes_files() {
         context.conflict = None;
     }
@@ -421,7 +440,7 @@ fn render(
     (rendered, laid)
 }
 
-fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
+fn task_context(facts: &Facts, task: &TaskFacts, run: &Run) -> prompt::TaskContext {
     prompt::TaskContext {
         id: task.task.to_string(),
         title: task.title.clone(),
@@ -479,5 +498,10 @@ fn task_context(facts: &Facts, task: &TaskFacts) -> prompt::TaskContext {
         dir: task.dir.clone(),
         dir_changed: facts.dir_changed.get(&task.task).cloned().unwrap_or_default(),
         said: None,
+        gate: match task.repo_address {
+            Some(_) => run.settings.gate.clone(),
+            None => Vec::new(),
+        },
+        gate_fails: facts.gate_fails.contains(&task.feature),
     }
 }

@@ -171,7 +171,8 @@ async fn give(
                 None => Default::default(),
             };
             let before = facts.map_or(0, |facts| facts.attempt);
-            if !offer.can_start(agent.as_deref()) {
+            let is_able = taken.kind != SessionKind::Check || asking.claims[index].checks;
+            if !is_able || !offer.can_start(agent.as_deref()) {
                 back.push(taken.task.0);
                 continue;
             }

@@ -7,7 +7,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::{PgConnection, PgPool};
 
 use super::steer::{self, Steered, TaskCommand};
-use super::{Signals, agent_graph, cascade, submit};
+use super::{Signals, agent_graph, cascade, gate, integrate, submit};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps;
@@ -85,7 +85,7 @@ pub async fn feature(
     actor: &str,
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut tx = db.begin().await?;
-    let features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(held) = features.get(&id) else {
         return Ok((Steered::NotFound, Signals::default()));
     };
@@ -117,6 +117,15 @@ pub async fn feature(
     {
         return refused(why);
     }
+    let mut signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
+    if run.is_some() && matches!(held.state, FeatureState::Running | FeatureState::Paused) {
+        gate::follow(&mut tx, &mut features, id, gate::Why::Changed, &mut signals).await?;
+        cascade::save_features(&mut tx, &features, &mut signals).await?;
+        integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
+    }
     store::edit::feature(&mut tx, id, edit).await?;
     let mut changed = 0;
     if edit.max_retries.is_some() || edit.verify.is_some() {
@@ -124,10 +133,6 @@ pub async fn feature(
         changed = store::edit::tasks_of_feature(&mut tx, id, edit, actor, &why).await?;
     }
     tx.commit().await?;
-    let signals = Signals {
-        features: BTreeSet::from([id]),
-        ..Signals::default()
-    };
     Ok((Steered::Done(usize::try_from(changed).unwrap_or(0)), signals))
 }
 

@@ -1,9 +1,9 @@
 //! A run's end: decided from counters, looked at after every change and by a poll (SPEC 3.4, 3.5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
-use ralph_shared::wire::{Control, EndReason};
+use ralph_shared::wire::{Control, EndReason, GitOperation};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -11,9 +11,10 @@ use super::cascade::{self, Features};
 use super::guard::{guarded, is_away};
 use super::steer::{By, Steered};
 use super::{Signals, hold, integrate, operate, submit};
+use crate::domain::gate;
 use crate::domain::instead::{self, FeatureVerb};
 use crate::domain::run_end::{self, Decision, Facts};
-use crate::domain::states::{FeatureState, RunOutcome};
+use crate::domain::states::{FeatureState, RunOutcome, TaskState};
 use crate::store;
 
 /// Ends the runs of held features that are over; the caller writes the features back.
@@ -33,6 +34,15 @@ pub async fn check(
     }
     let runs = store::run::read(conn, &runs).await?;
     let under_way = store::ready::under_way(conn, &ids).await?;
+    let troubled = features.values().filter(|feature| {
+        let waits = feature.counts.of(TaskState::NeedsReview) + feature.counts.of(TaskState::Failed) > 0;
+        feature.has_repository && feature.state == FeatureState::Running && waits
+    });
+    let troubled: Vec<Uuid> = troubled.map(|feature| feature.id.0).collect();
+    let checks = match troubled[..] {
+        [] => HashMap::new(),
+        _ => store::gate::open(conn, &troubled).await?,
+    };
     for run in runs {
         let (Some(feature), Some(under_way)) = (features.get_mut(&run.feature), under_way.get(&run.feature))
         else {
@@ -45,6 +55,10 @@ pub async fn check(
             queued: under_way.queued,
             following_up: under_way.following_up,
             integrating: under_way.integrating,
+            gate: checks
+                .get(&run.feature)
+                .filter(|check| check.waits)
+                .map(why_nothing_lands),
             now: run.now,
             run: &run,
         };
@@ -70,6 +84,19 @@ pub async fn check(
         }
     }
     Ok(())
+}
+
+/// What holds up every landing of a feature, where only a person can move it on.
+fn why_nothing_lands(check: &store::gate::Open) -> String {
+    let commit = match &check.operation {
+        GitOperation::Check { commit, .. } => gate::short(commit),
+        _ => "",
+    };
+    if check.fails {
+        format!("the gate fails on the base commit {commit}")
+    } else {
+        format!("the gate could not be tried on the base commit {commit}")
+    }
 }
 
 /// Every task is resolved: what follows is a review where one is due, then the merge where one is asked for, then the end.
@@ -245,6 +272,7 @@ async fn look(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     if features.values().any(|feature| feature.avoid_conflicts) {
         hold::release(&mut tx, &[id], &mut signals).await?;
     }
+    super::gate::look(&mut tx, &mut features, FeatureId(id), &mut signals).await?;
     integrate::promote(&mut tx, &BTreeSet::from([FeatureId(id)]), &mut signals).await?;
     check(&mut tx, &mut features, &mut signals).await?;
     if features.values().map(|f| (f.state, f.counts)).ne(before) {

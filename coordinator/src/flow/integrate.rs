@@ -31,6 +31,9 @@ pub async fn promote(
         .into_iter()
         .map(|(_, task)| task.0)
         .collect();
+    if next.len() < ids.len() {
+        store::gate::hurry(conn, &ids).await?;
+    }
     if next.is_empty() {
         return Ok(());
     }

@@ -22,6 +22,7 @@
 //! | [`capture`] | what a report leaves for later iterations |
 //! | [`integrate`] | turns, decisions, landings |
 //! | [`operate`] | what people and a feature's end ask of branches: update, revert, merge |
+//! | `gate` | the gate is tried on the base before anything lands |
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
 //! | [`recount`] | counters that are wrong are put right |
@@ -85,6 +86,7 @@ mod around;
 mod ask;
 mod attempts;
 mod deal;
+mod gate;
 mod guard;
 mod hand;
 mod laid;

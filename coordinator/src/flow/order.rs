@@ -135,12 +135,16 @@ pub(super) fn operation_order(
             let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             (format!("Merge feature {feature}"), parts.join("\n\n"))
         }
+        GitOperation::Check { .. } => (task.title.clone(), String::new()),
     };
     GitOperationOrder {
         operation: operation.clone(),
         subject,
         body,
-        gate: run.settings.gate.clone(),
+        gate: match operation {
+            GitOperation::Check { gate, .. } => gate.clone(),
+            _ => run.settings.gate.clone(),
+        },
     }
 }
 

@@ -83,6 +83,7 @@ async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
             agents: vec![DEFAULT_AGENT.to_owned()],
             is_new: false,
             wait_ms: 0,
+            checks: true,
         }];
         let known = hand::known_workers(tx, &claims).await?;
         let dealt = hand::deal_out(tx, settings, &claims, known, hand::Look::Later).await?;

@@ -170,7 +170,8 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
                 again.push(one.task.0);
             }
             Next::NeedsReview => {
-                give_up(&mut features, task, reviewed.contains(&task.feature));
+                let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
+                give_up(&mut features, task, asks);
                 given_up.push((
                     one.task,
                     IntegrationState::Withdrawn,

@@ -119,7 +119,8 @@ fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
 fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Taken]) {
     for one in taken {
         if let Some(feature) = features.get_mut(&one.feature) {
-            feature.running += i32::from(one.kind != SessionKind::Integrate);
+            let needs_room = !matches!(one.kind, SessionKind::Integrate | SessionKind::Check);
+            feature.running += i32::from(needs_room);
             feature.working += i32::from(one.kind == SessionKind::Work);
         }
     }

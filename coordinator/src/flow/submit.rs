@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Signals, finish};
+use super::{Signals, finish, gate};
 use crate::domain::graph::Graph;
 use crate::domain::instead::{self, FeatureVerb};
 use crate::domain::names;
@@ -141,6 +141,13 @@ pub(super) async fn within(
         return Ok(Submitted::NameTaken);
     }
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
+    if let Some(settings) = begun {
+        let before = held.counts;
+        gate::ensure(tx, &mut held, settings, gate::Why::Changed, signals).await?;
+        if held.counts != before {
+            store::feature::save(tx, std::iter::once(&held)).await?;
+        }
+    }
     signals.features.insert(feature);
     if let (None, Start::Now(settings) | Start::Later(settings)) = (begun, &submission.start) {
         let draft = [value(settings)?, value(&submission.defaults)?];
@@ -286,6 +293,7 @@ pub(super) async fn begin(
 ) -> sqlx::Result<RunId> {
     store::run::insert(conn, run, held.id, settings).await?;
     held.begin(run);
+    gate::ensure(conn, held, settings, gate::Why::Again, signals).await?;
     signals.got_work(store::ready::enqueue_feature(conn, held.id, Some(run)).await?);
     Ok(run)
 }

@@ -54,7 +54,58 @@ fn assigned(words: &str) -> TaskContext {
                 text: words(),
             }],
         }),
+        gate: vec![words()],
+        gate_fails: true,
     }
+}
+
+#[test]
+fn those_who_work_and_verify_are_told_of_the_gate() {
+    let check = |kind, gate_fails, expected: &[&str], missing: &[&str]| {
+        let task = TaskContext {
+            id: TASK.to_owned(),
+            gate: vec!["make test".to_owned()],
+            gate_fails,
+            ..TaskContext::default()
+        };
+        let judged = (kind == SessionKind::Verify).then(|| Judged {
+            attempt: 1,
+            change: None,
+            said: None,
+        });
+        let templates = Templates::built_in();
+        let body = render(
+            &templates,
+            &Budgets::default(),
+            kind,
+            &task,
+            None,
+            judged.as_ref(),
+        )
+        .prompt
+        .body;
+        for words in expected {
+            assert!(body.contains(words), "{kind}: {body}");
+        }
+        for words in missing {
+            assert!(!body.contains(words), "{kind}: {body}");
+        }
+    };
+    let (command, fails) = (
+        "- `make test`",
+        "known to fail on the commit that the feature started from",
+    );
+    let before =
+        "Run these commands before you say that the task is done; they run again on the merged commit";
+    check(SessionKind::Work, false, &[command, before], &[fails]);
+    check(SessionKind::Work, true, &[command, fails], &[]);
+    check(
+        SessionKind::Verify,
+        false,
+        &[command, "run on the merged commit; run them here as well"],
+        &[before],
+    );
+    check(SessionKind::Review, true, &[], &[command]);
 }
 
 /// Pieces of which a text that says something to the system could be put together.

@@ -261,6 +261,11 @@ fn assigned(
             dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
             dir => task.dir.as_deref().map(spoken),
             said => task.said.as_deref().map(|text| item(text, SAID_CHARS)),
+            gate => match kind {
+                SessionKind::Work | SessionKind::Verify => task.gate.iter().map(|command| line(command, usize::MAX)).collect(),
+                _ => Vec::new(),
+            },
+            gate_fails => task.gate_fails,
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )

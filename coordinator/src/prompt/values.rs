@@ -33,6 +33,10 @@ pub struct TaskContext {
     pub merging: Option<Merging>,
     /// What people said of an earlier attempt, where no memory tells it.
     pub said: Option<String>,
+    /// Commands that have to succeed on the commit that lands.
+    pub gate: Vec<String>,
+    /// They are known to fail on the commit that the feature started from.
+    pub gate_fails: bool,
 }
 
 /// Learnings that a session is to merge (SPEC 6.7).

@@ -128,7 +128,7 @@ pub async fn tasks_of_feature(
         r#"with others as materialized (
              select id
              from tasks
-             where feature_id = $1 and role not in ('git', 'distill') and state in ('pending', 'blocked', 'failed', 'needs_review')
+             where feature_id = $1 and role not in ('git', 'distill', 'check') and state in ('pending', 'blocked', 'failed', 'needs_review')
                and (max_retries <> coalesce($2, max_retries) or verify <> coalesce($3, verify))
              order by id
              for update

@@ -85,8 +85,8 @@ pub async fn insert(
          ), run as (
            insert into runs
              (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-              backoff_ms, model, model_strategy, agent, gate, limit_grows, review)
-           select $19, id, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40
+              backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail)
+           select $19, id, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41
            from feature
            where $19::uuid is not null
          )
@@ -132,6 +132,7 @@ pub async fn insert(
         &first.gate,
         first.limit_grows,
         first.review,
+        first.gate_may_fail,
     )
     .execute(conn)
     .await?;
@@ -381,7 +382,7 @@ pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result
                   (select count(*) from tasks r where r.feature_id = $1 and r.role = 'review') as "reviews!"
            from tasks t
            join task_texts x on x.task_id = t.id
-           where t.feature_id = $1 and t.role <> 'git'
+           where t.feature_id = $1 and t.role not in ('git', 'check')
            order by t.id desc
            limit 1"#,
         id.0

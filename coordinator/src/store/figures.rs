@@ -38,7 +38,7 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
     sqlx::query_as!(
         Load,
         r#"with recursive live as materialized (
-             select d.feature_id, x.pool, count(*) as sessions, count(*) filter (where d.kind <> 'integrate') as running
+             select d.feature_id, x.pool, count(*) as sessions, count(*) filter (where d.kind not in ('integrate', 'check')) as running
              from dispatches d
              cross join lateral (select pool from task_texts where task_id = d.task_id limit 1) x
              where d.state = 'live'

@@ -128,7 +128,7 @@ pub async fn candidates(
         &offer.pools,
         feature.0,
         n,
-        offer.real_agents(),
+        &offer.agents,
         &offer.shut_words(),
     )
     .fetch_all(&mut *conn)

@@ -134,10 +134,25 @@ pub async fn next_turns(
              select exists (select 1 from tasks c where c.feature_id = f.id and c.conflicts >= 2) as any
            ) colliding
            cross join lateral (
+             -- Until the gate is known to pass on the base, nothing lands but what was decided.
+             select coalesce((
+               select true
+               from features g
+               cross join lateral (
+                 select 1 from tasks
+                 where id = g.check_task and state not in ('done', 'skipped', 'cancelled')
+                 limit 1
+               ) c
+               where g.id = f.id
+               limit 1
+             ), false) as any
+           ) checking
+           cross join lateral (
              select i.task_id, i.dispatch_id, i.state
              from integrations i
              join tasks t on t.id = i.task_id
              where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+               and not (checking.any and i.state <> 'decided')
                and not (colliding.any and i.state = 'waiting' and held_by_collision(i))
              -- What conflicted twice goes before what could make it conflict again.
              order by i.state = 'waiting', t.conflicts < 2, i.queued_at, i.id
@@ -241,6 +256,8 @@ pub struct Closed {
     pub empty: bool,
     /// What it conflicted with.
     pub collision: Collision,
+    /// What the gate said, without what differs from run to run.
+    pub gate_signature: Option<String>,
 }
 
 impl Closed {
@@ -252,6 +269,7 @@ impl Closed {
             landed: None,
             empty: false,
             collision: Collision::default(),
+            gate_signature: None,
         }
     }
 }
@@ -261,7 +279,7 @@ pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()>
     sqlx::query!(
         "update integrations
          set state = $2, landed_commit = $3, empty = $4, conflict_paths = $5, collided = $6, ended_at = now(),
-             dispatch_id = null
+             gate_signature = $7, dispatch_id = null
          where task_id = $1 and state in ('waiting', 'turn', 'decided')",
         closed.task.0,
         closed.state as IntegrationState,
@@ -269,6 +287,7 @@ pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()>
         closed.empty,
         &closed.collision.paths,
         &closed.collision.others,
+        closed.gate_signature.as_deref(),
     )
     .execute(conn)
     .await?;

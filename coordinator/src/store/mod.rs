@@ -16,6 +16,7 @@ pub mod earlier;
 pub mod edit;
 pub mod feature;
 pub mod figures;
+pub mod gate;
 pub mod hold;
 pub mod idempotency;
 pub mod import;

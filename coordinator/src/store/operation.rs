@@ -224,7 +224,7 @@ pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<T
 pub async fn only_operations_open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select not exists (
-             select 1 from tasks where feature_id = $1 and role <> 'git' and state in ('pending', 'blocked', 'in_progress')
+             select 1 from tasks where feature_id = $1 and role not in ('git', 'check') and state in ('pending', 'blocked', 'in_progress')
            ) as "only!""#,
         feature.0,
     )

@@ -10,7 +10,8 @@ use uuid::Uuid;
 use crate::domain::offer::Offer;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
-// of branches without an agent (-2^31 + 1). A task's own priority never reaches theirs, whatever its agent asked for.
+// of branches without an agent (-2^31 + 1), and a check of the gate where it is to go first. A task's own priority never reaches
+// theirs, whatever its agent asked for.
 
 /// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
 /// feature, no sooner than `delays_ms` from now. What verifies or integrates an attempt ends what was begun, and waits for
@@ -34,7 +35,7 @@ pub async fn enqueue(
            insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    else greatest(t.priority, -2147483646) end,
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
                   greatest(now() + q.delay_ms * interval '1 millisecond',
                            case when t.state = 'pending' then t.not_before end)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
@@ -66,14 +67,14 @@ pub async fn enqueue_feature(
         r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    else greatest(t.priority, -2147483646) end
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end
            from tasks t
            join task_texts texts on texts.task_id = t.id
            left join runs r on r.id = $2
            where t.feature_id = $1 and t.children = 0
              and (t.state = 'in_progress' and t.next_kind = 'verify'
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
-                     and t.next_kind in ('work', 'spec', 'plan', 'build', 'review', 'distill', 'git')
+                     and t.next_kind in ('work', 'spec', 'plan', 'build', 'review', 'distill', 'git', 'check')
                      and (t.conflicts < 2 or t.next_kind <> 'work'))
              and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
            on conflict (task_id) do nothing
@@ -166,7 +167,7 @@ pub struct Claimable {
     pub feature: FeatureId,
     pub run: RunId,
     pub max_parallel: i32,
-    /// Live dispatches, integrations left out.
+    /// Live dispatches, integrations and checks of the gate left out.
     pub running: i32,
     /// Live work dispatches, each of which will be an iteration.
     pub working: i32,
@@ -186,7 +187,7 @@ pub struct Claimable {
 pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<Vec<Claimable>> {
     let rows = sqlx::query!(
         r#"with live as (
-             select feature_id, count(*) filter (where kind <> 'integrate')::int as running,
+             select feature_id, count(*) filter (where kind not in ('integrate', 'check'))::int as running,
                     count(*) filter (where kind = 'work')::int as working
              from dispatches
              where state = 'live'
@@ -272,11 +273,6 @@ pub async fn take(
 ) -> sqlx::Result<Vec<Taken>> {
     let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
-    let agents = if only_follow_ups {
-        &offer.agents[..]
-    } else {
-        offer.real_agents()
-    };
     let rows = sqlx::query!(
         r#"with chosen as (
              select q.task_id, q.feature_id, q.priority
@@ -312,7 +308,7 @@ pub async fn take(
         &counts,
         &offer.pools,
         only_follow_ups,
-        agents,
+        &offer.agents,
         &offer.shut_words(),
     )
     .fetch_all(conn)
@@ -374,7 +370,7 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Uuid], pause_ms: i64) ->
            insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    else greatest(t.priority, -2147483646) end,
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
                   now() + $2 * interval '1 millisecond'
            from tasks t
            join task_texts texts on texts.task_id = t.id
@@ -519,6 +515,7 @@ pub async fn under_way(
                   not live and coalesce(
                     (select true from integrations i
                      where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+                       and (i.state = 'decided' or not gate.stopped)
                      limit 1),
                     false
                   ) as "integrating!"
@@ -527,7 +524,20 @@ pub async fn under_way(
              select coalesce((select true from dispatches d where d.feature_id = f.id and d.state = 'live' limit 1), false) as live
              -- Looked for once.
              offset 0
-           ) l"#,
+           ) l
+           cross join lateral (
+             -- The gate waits for a person, and all that is to land with it.
+             select coalesce((
+               select true
+               from features g
+               cross join lateral (
+                 select 1 from tasks where id = g.check_task and state in ('failed', 'needs_review') limit 1
+               ) c
+               where g.id = f.id
+               limit 1
+             ), false) as stopped
+             offset 0
+           ) gate"#,
         features,
     )
     .fetch_all(conn)

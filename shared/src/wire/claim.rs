@@ -26,6 +26,9 @@ pub struct ClaimRequest {
     /// How long the coordinator may keep the claim while there is nothing for it. Milliseconds; 0 for an answer at once.
     #[serde(default)]
     pub wait_ms: u64,
+    /// Whether the worker can try a gate on a base commit; earlier releases can't.
+    #[serde(default)]
+    pub checks: bool,
 }
 
 /// What came of it.

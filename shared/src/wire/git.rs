@@ -55,6 +55,16 @@ pub enum GitOperation {
         #[serde(default)]
         at_end: bool,
     },
+    /// Tries the gate on the commit that a feature begins at; no branch changes.
+    Check {
+        /// The commit. Hex object id.
+        commit: String,
+        /// The commands.
+        gate: Vec<String>,
+        /// What made somebody doubt that it passes there, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        because: Option<String>,
+    },
 }
 
 /// How a finished feature comes into the branch that it began from.

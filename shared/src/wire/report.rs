@@ -303,13 +303,15 @@ pub enum IntegrationEnd {
         /// Where, lossily as UTF-8.
         paths: Vec<String>,
     },
-    /// A command of the gate failed on the rebased commit.
+    /// A command of the gate failed on the rebased commit, or on the one that it was to be tried on.
     GateFailed {
         /// The command.
         command: String,
         /// Its output, the end of it.
         output: String,
     },
+    /// The gate passes on the commit that it was to be tried on.
+    Checked,
     /// The decided push can't happen any more, since the branch went elsewhere: the turn starts again.
     Void {
         /// What was found.

@@ -81,6 +81,7 @@ impl Stub {
             agents: vec!["default".to_owned()],
             is_new: false,
             wait_ms: 0,
+            checks: true,
         }
     }
 
@@ -93,6 +94,7 @@ impl Stub {
         self.link.lease_is(8 * PATIENCE);
         let request = ClaimRequest {
             wait_ms: u64::try_from(PATIENCE.as_millis())?,
+            checks: true,
             ..self.request()
         };
         self.link.claim(&request).await

@@ -90,7 +90,7 @@ const COMPLETE: &[(&str, &str)] = &[
          join task_texts x on x.task_id = t.id
          left join dispatches d on d.task_id = t.id and d.kind = 'work' and d.state = 'settled' and d.outcome = 'done'
                                and d.attempt = t.attempt
-         where t.feature_id = $1 and t.children = 0
+         where t.feature_id = $1 and t.children = 0 and t.role <> 'check'
          group by x.key, t.id
          having count(d.id) <> 1",
     ),

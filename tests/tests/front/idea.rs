@@ -189,7 +189,9 @@ async fn a_gate_holds_back_what_does_not_pass_and_its_output_is_told() {
     let gate = "grep -q right a.txt || { echo not right yet; exit 1; }";
     let tasks = json!({"source": "tasks.yaml", "text": tasks});
     stage
-        .submit(json!({"tasks": tasks, "run": {"backoff_ms": 0, "gate": [gate]}}))
+        .submit(
+            json!({"tasks": tasks, "run": {"backoff_ms": 0, "gate": [gate], "gate_may_fail_on_base": true}}),
+        )
         .await;
     stage.ends("complete").await;
     assert_eq!(stage.titles().await, [("Right".to_owned(), 2)]);
@@ -228,6 +230,7 @@ CHANGES
         ("Make the changes that the review asks for", 1),
         ("Review the feature, round 1", 2),
         ("Review the feature, round 2", 1),
+        ("Try the gate on the base", 1),
     ];
     assert_eq!(
         stage.titles().await,

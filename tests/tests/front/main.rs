@@ -16,6 +16,7 @@ mod edits;
 mod feature_edits;
 mod figures;
 mod found;
+mod gates;
 mod glance;
 mod graph;
 mod idea;

@@ -11,6 +11,7 @@ mod disk;
 mod doors;
 mod drain;
 mod forged;
+mod gates;
 mod git_server;
 mod growth;
 mod idle;

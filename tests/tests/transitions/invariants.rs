@@ -128,7 +128,18 @@ const RULES: &[(&str, &str)] = &[
            and not exists (select 1 from ready_tasks q where q.feature_id = f.id and q.kind = 'integrate')
            -- Or it is judged again within its turn.
            and not exists (select 1 from ready_tasks q join integrations i on i.task_id = q.task_id and i.state = 'turn'
-                           where q.feature_id = f.id and q.kind = 'verify')",
+                           where q.feature_id = f.id and q.kind = 'verify')
+           -- Or the gate is not known to pass on the base.
+           and not exists (select 1 from tasks c where c.id = f.check_task and c.state not in ('done', 'skipped', 'cancelled'))",
+    ),
+    (
+        "nothing that nobody decided is to land while the gate is not known to pass on the base",
+        "select q.task_id::text || ' is queued beside ' || c.id::text || ', which is ' || c.state::text
+         from ready_tasks q
+         join integrations i on i.task_id = q.task_id and i.state in ('waiting', 'turn')
+         join features f on f.id = q.feature_id
+         join tasks c on c.id = f.check_task
+         where q.kind = 'integrate' and c.state not in ('done', 'skipped', 'cancelled')",
     ),
     (
         "at most one integration of a feature is queued",

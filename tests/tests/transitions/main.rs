@@ -9,6 +9,7 @@ mod away;
 mod crash;
 mod deaths;
 mod doors;
+mod gates;
 mod hello;
 mod holds;
 mod invariants;

@@ -178,6 +178,8 @@ impl History<'_> {
             "select id from tasks
              where feature_id = $1 and children = 0 and failures + conflicts = 0 and state in ('pending', 'blocked')
                and not exists (select 1 from tasks f where f.feature_id = $1 and f.state = 'failed')
+               -- A retry has the gate tried again as well.
+               and not exists (select 1 from tasks f where f.feature_id = $1 and f.role = 'check' and f.state = 'needs_review')
              order by id",
         )
         .bind(self.feature.0)

@@ -3,6 +3,7 @@
 use ralph_coordinator::flow::apply::{self, Fate, Incoming};
 use ralph_coordinator::flow::{claim, heartbeat, hello};
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     AgentRule, Assignment, ClaimAnswer, ClaimRequest, EndReason, Ended, Finished, Heartbeat, HeartbeatAnswer,
     Hello, HelloAnswer, IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text,
@@ -121,6 +122,7 @@ impl<'a> Pool<'a> {
                 agents: self.open.clone(),
                 is_new: false,
                 wait_ms: 0,
+                checks: true,
             })
             .collect()
     }
@@ -235,6 +237,10 @@ impl<'a> Pool<'a> {
             duration_ms: 5,
             finished,
         }
+    }
+
+    pub fn is_check(of: &Assignment) -> bool {
+        of.kind == SessionKind::Check
     }
 
     pub fn is_integration(of: &Assignment) -> bool {

@@ -57,6 +57,11 @@ impl<'a> History<'a> {
                 max_iterations: None,
                 backoff_ms: 0,
                 review: seed % 5 != 2,
+                gate: if seed % 3 == 1 {
+                    vec!["make test".to_owned()]
+                } else {
+                    Vec::new()
+                },
                 ..FeatureOptions::default().run
             },
             ..FeatureOptions::default()
@@ -170,6 +175,27 @@ impl<'a> History<'a> {
         let turn = |stop_reason: &str| Ended::Turn {
             stop_reason: stop_reason.into(),
         };
+        if Pool::is_check(of) {
+            let end = match self.random.random_range(0..6) {
+                0..=2 => (IntegrationEnd::Checked, "passes"),
+                3 => (
+                    IntegrationEnd::Failed {
+                        message: "away".into(),
+                        retry: true,
+                        away: true,
+                    },
+                    "failed",
+                ),
+                _ => (
+                    IntegrationEnd::GateFailed {
+                        command: "make test".into(),
+                        output: "o".into(),
+                    },
+                    "gate",
+                ),
+            };
+            return (self.pool.integration(of, end.0), end.1);
+        }
         if Pool::is_integration(of) {
             let end = match self.random.random_range(0..9) {
                 0..=3 => (
@@ -371,6 +397,9 @@ impl<'a> History<'a> {
             let batch: Vec<Incoming> = std::mem::take(&mut self.running)
                 .iter()
                 .map(|of| {
+                    if Pool::is_check(of) {
+                        return self.pool.integration(of, IntegrationEnd::Checked);
+                    }
                     if Pool::is_integration(of) {
                         let merged = IntegrationEnd::Merged {
                             commit: format!("{:040x}", 9),

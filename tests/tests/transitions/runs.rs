@@ -29,6 +29,7 @@ fn settings() -> RunSettings {
         model_strategy: Strategy::Escalate,
         agent: Some("other".to_owned()),
         gate: vec!["make test".to_owned()],
+        gate_may_fail: true,
         limit_grows: true,
         review: false,
     }

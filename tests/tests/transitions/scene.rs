@@ -52,7 +52,9 @@ impl<'a> Scene<'a> {
 
     /// It went well.
     pub async fn done(&self, of: &Assignment) {
-        let report = if !matches!(of.work, Work::Session(_)) {
+        let report = if Pool::is_check(of) {
+            self.pool.integration(of, IntegrationEnd::Checked)
+        } else if !matches!(of.work, Work::Session(_)) {
             let merged = IntegrationEnd::Merged {
                 commit: format!("{:040x}", of.dispatch.0.as_u128() >> 8),
                 empty: false,

@@ -153,6 +153,9 @@ impl Operation<'_> {
         D: Future<Output = Decision>,
     {
         self.site.make()?;
+        if let GitOperation::Check { commit, .. } = &self.order.operation {
+            return self.check(commit, end).await;
+        }
         let mut tries = 0;
         loop {
             tries += 1;
@@ -204,6 +207,38 @@ impl Operation<'_> {
             GitOperation::Update { branch, .. } => self.update(branch).await,
             GitOperation::Revert { task, commit, .. } => self.revert(&task.to_string(), commit).await,
             GitOperation::Merge { branch, how, .. } => self.merge(branch, *how).await,
+            GitOperation::Check { .. } => Ok(failed("a check changes no branch".to_owned())),
+        }
+    }
+
+    /// Tries the gate on a commit, in the same way as on one that is to land.
+    async fn check(
+        &self,
+        commit: &str,
+        end: &mut watch::Receiver<Option<EndReason>>,
+    ) -> Result<IntegrationEnd, WorkspaceError> {
+        let wanted = Wanted {
+            refs: Vec::new(),
+            base: &self.site.git_order.base,
+            commit: Some(commit),
+        };
+        let tried = async {
+            if self.site.fetch(&wanted).await?.commit.is_none() {
+                return Err(WorkspaceError::CommitMissing {
+                    address: address::public(&self.site.git_order.repository.address),
+                    commit: commit.to_owned(),
+                    role: "the base commit to try the gate on",
+                });
+            }
+            faults::point("check.before_gate");
+            let gated = self.site.gate(&self.order.gate, commit).await;
+            faults::point("check.after_gate");
+            gated
+        };
+        tokio::select! {
+            biased;
+            reason = told(end) => Ok(IntegrationEnd::Told { reason }),
+            tried = tried => Ok(tried?.unwrap_or(IntegrationEnd::Checked)),
         }
     }
 

@@ -61,6 +61,10 @@ pub struct RunWish {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = commands)]
     pub gate: Vec<String>,
+    /// Whether work may land although the gate fails on the feature's base commit, where it is not tried then; `false` when it isn't
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_may_fail_on_base: Option<bool>,
     /// Whether a task that used up its retries, or that only a person can move on for another reason, waits for one
     /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,6 +163,11 @@ impl RunWish {
                 Some(last.model_strategy.as_str().to_owned())
             },
             agent: self.agent.or_else(|| last.agent.clone()),
+            // That it may fail was said of the gate that there was.
+            gate_may_fail_on_base: match self.gate.is_empty() || self.gate == last.gate {
+                true => self.gate_may_fail_on_base.or(Some(last.gate_may_fail)),
+                false => self.gate_may_fail_on_base,
+            },
             gate: if self.gate.is_empty() {
                 last.gate.clone()
             } else {
@@ -223,6 +232,7 @@ impl RunWish {
             model_strategy: strategy,
             agent: self.agent.clone(),
             gate: self.gate.clone(),
+            gate_may_fail: self.gate_may_fail_on_base.unwrap_or(false),
             limit_grows: self.iterations.is_none(),
             review: self.review.unwrap_or(true),
         })

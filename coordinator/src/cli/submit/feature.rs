@@ -37,7 +37,8 @@ use crate::domain::steps::{self, Given};
   ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
   ralph-coordinator submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
   ralph-coordinator submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
-  ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on")]
+  ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on
+  ralph-coordinator submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   made by the tasks")]
 pub struct FeatureArgs {
     /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
     name: String,

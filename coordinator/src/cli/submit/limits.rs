@@ -52,6 +52,10 @@ pub struct RunFlags {
     /// A command that must succeed on exactly the commit that lands; may be repeated [default: `[verify] commands`]
     #[arg(long, env = "RALPH_GATE_COMMAND", value_name = "COMMAND")]
     pub gate: Vec<String>,
+    /// Let work land that passes the gate although the gate fails on the base commit, where it is not tried then
+    #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
+          value_parser = BoolishValueParser::new())]
+    pub gate_may_fail_on_base: Option<bool>,
     /// Let no task wait for a person when its retries are used up, or no further one helps: it fails for good, and
     /// `--on-failure` says what follows. What `--approve` names waits all the same
     #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
@@ -115,6 +119,7 @@ impl RunFlags {
             model_strategy: self.model_strategy.clone(),
             agent: self.agent.clone(),
             gate: self.gate.clone(),
+            gate_may_fail_on_base: self.gate_may_fail_on_base,
             review: self.no_review.map(|off| !off),
         })
     }

@@ -11,6 +11,7 @@ use super::interrupt::{Answer, Interrupts};
 use super::{bar, ended, lines};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::output::Format;
+use crate::cli::paint::tame;
 use crate::domain::states::RunOutcome;
 use crate::store::view::Progress;
 
@@ -116,6 +117,7 @@ pub async fn wait(
     tokio::spawn(read(client.clone(), feature.to_owned(), sender));
     let mut last: Option<Progress> = None;
     let mut away = false;
+    let mut told_of_gate = None;
     let progress = loop {
         let news = tokio::select! {
             news = told.recv() => news.context("the coordinator is not followed any more")?,
@@ -146,6 +148,12 @@ pub async fn wait(
                     screen.say("the coordinator answers again");
                 }
                 screen.show(&progress);
+                let gate = progress.feature.gate.as_ref().filter(|gate| gate.fails());
+                let words = gate.map(|gate| tame(&gate.to_string()));
+                if let Some(words) = words.as_ref().filter(|_| words != told_of_gate) {
+                    screen.say(words);
+                }
+                told_of_gate = words;
                 if progress.is_over() {
                     break *progress;
                 }

@@ -19,12 +19,14 @@ use super::door::Doors;
 use super::record::end;
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
+use crate::domain::gate::History;
 use crate::domain::judge::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::strategy;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
+use crate::store::gate::Checked;
 use crate::store::integration::{Closed, Collision, Integration, IntegrationState};
 use crate::store::memory::Source;
 use crate::store::operation;
@@ -95,6 +97,12 @@ pub(super) struct Batch<'a> {
     /// Operations of whose pushes it is known by now what came of them.
     pub found_out: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
+    /// What is known of the gate, of tasks that it refused.
+    pub histories: HashMap<TaskId, History>,
+    /// What came of the gate on base commits.
+    pub checks: Vec<(FeatureId, Checked)>,
+    /// Features whose gate may fail for its environment, and why.
+    pub doubts: Vec<(FeatureId, String)>,
 }
 
 impl<'a> Batch<'a> {
@@ -147,6 +155,9 @@ impl<'a> Batch<'a> {
             altered: Vec::new(),
             found_out: Vec::new(),
             turns: BTreeSet::new(),
+            histories: HashMap::new(),
+            checks: Vec::new(),
+            doubts: Vec::new(),
         }
     }
 }
@@ -192,7 +203,10 @@ impl Batch<'_> {
             Finished::Integration(report) if dispatch.kind == SessionKind::Git => {
                 self.operation(dispatch, task, &one.report, report);
             }
-            Finished::Session(report) if !integrates && dispatch.kind != SessionKind::Git => {
+            Finished::Integration(report) if dispatch.kind == SessionKind::Check => {
+                self.checked(dispatch, task, &one.report, report);
+            }
+            Finished::Session(report) if dispatch.kind.has_agent() => {
                 self.session(dispatch, task, one, report);
             }
             Finished::Integration(report) if integrates => {
@@ -370,6 +384,7 @@ impl Batch<'_> {
             is_decided,
         };
         let judgement = judge::integration(&integration.end, facts);
+        let (judgement, gate_signature) = self.refused_by_gate(&task, &integration.end, judgement);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
@@ -410,6 +425,7 @@ impl Batch<'_> {
                 };
                 self.closed.push(Closed {
                     collision: collision(&integration.end),
+                    gate_signature,
                     ..Closed::without_landing(task.id, state)
                 });
                 if judgement.outcome == Outcome::Error {

@@ -17,6 +17,7 @@
 
 mod batch;
 mod door;
+mod gate;
 mod late;
 mod moves;
 mod operate;

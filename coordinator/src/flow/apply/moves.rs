@@ -300,6 +300,8 @@ impl Batch<'_> {
     /// Only a person could move it on: it waits for one, or fails for good where the run has no review.
     pub(super) fn needs_person(&mut self, mut task: Task, reason: String) {
         let review = self.current_run(&task).is_none_or(|run| run.settings.review);
+        // Without a check nothing lands, and only a person can say that something may.
+        let review = review || task.role == SessionKind::Check;
         if retry::without_attempts(review) == TaskState::NeedsReview {
             return self.waits_for_person(task, reason);
         }
@@ -310,7 +312,7 @@ impl Batch<'_> {
     }
 
     /// A person is asked, whether the run has a review or not.
-    fn waits_for_person(&mut self, mut task: Task, reason: String) {
+    pub(super) fn waits_for_person(&mut self, mut task: Task, reason: String) {
         self.move_to(&mut task, TaskState::NeedsReview);
         task.next_kind = Some(task.role);
         self.explained.push((task.id, Some(bounded(reason))));

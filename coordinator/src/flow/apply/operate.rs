@@ -7,7 +7,7 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, MergeHow, Report};
 use sqlx::PgConnection;
 
-use super::super::{Signals, cascade, library};
+use super::super::{Signals, cascade, gate, library};
 use super::batch::{Batch, collision};
 use super::record::end;
 use crate::domain::judge::{self, Step};
@@ -35,6 +35,7 @@ fn looked(end: &IntegrationEnd) -> bool {
         IntegrationEnd::Failed { .. }
         | IntegrationEnd::Told { .. }
         | IntegrationEnd::Rewritten { .. }
+        | IntegrationEnd::Checked
         | IntegrationEnd::Unresolved { .. } => false,
     }
 }
@@ -170,6 +171,7 @@ impl Batch<'_> {
                 Some(GitOperation::Update { brings, .. }) => {
                     if let Some(base) = self.bases.get(&id).cloned().or(brings) {
                         store::operation::rebase(conn, feature, &base).await?;
+                        gate::follow(conn, &mut self.features, feature, gate::Why::Changed, signals).await?;
                     }
                 }
                 Some(GitOperation::Revert { task, commit, redo }) => {
@@ -199,7 +201,7 @@ impl Batch<'_> {
                     };
                     store::operation::set(conn, id, &merged).await?;
                 }
-                None => {}
+                Some(GitOperation::Check { .. }) | None => {}
             }
         }
         Ok(())

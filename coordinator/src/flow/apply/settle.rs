@@ -274,7 +274,7 @@ pub async fn end_as_error(
 /// The report that stands for one that can't be used.
 pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
     let finished = match dispatch.kind {
-        SessionKind::Integrate | SessionKind::Git => Finished::Integration(IntegrationReport {
+        kind if !kind.has_agent() => Finished::Integration(IntegrationReport {
             end: IntegrationEnd::Failed {
                 message,
                 retry: true,
@@ -363,7 +363,9 @@ pub(in super::super) async fn within(
     } else {
         store::integration::open_of_tasks(tx, &integrating).await?
     };
-    let operating = tasks.iter().filter(|task| task.role == SessionKind::Git);
+    let operating = tasks
+        .iter()
+        .filter(|task| matches!(task.role, SessionKind::Git | SessionKind::Check));
     let operating: Vec<Uuid> = operating.map(|task| task.id.0).collect();
     let operations = if operating.is_empty() {
         HashMap::new()
@@ -372,6 +374,17 @@ pub(in super::super) async fn within(
     };
     let strangers = strangers(tx, incoming, &dispatches).await?;
     let mut batch = Batch::new(settings, features, runs, tasks, integrations, operations);
+    for one in incoming {
+        if let Finished::Integration(IntegrationReport {
+            end: IntegrationEnd::GateFailed { .. },
+        }) = &one.report.finished
+            && let Some(of) = dispatches.get(&one.report.dispatch)
+            && of.kind == SessionKind::Integrate
+        {
+            let history = store::gate::history(tx, of.feature, of.task).await?;
+            batch.histories.insert(of.task, history);
+        }
+    }
     let mut fates = Vec::with_capacity(incoming.len());
     for (at, one) in incoming.iter().enumerate() {
         let fate = match dispatches.get_mut(&one.report.dispatch) {

@@ -124,6 +124,7 @@ impl Batch<'_> {
             .collect();
         cascade::failed(conn, &mut self.features, &failed).await?;
         self.write_operations(conn, signals).await?;
+        self.write_checks(conn, signals).await?;
         let apart = self.features.values().filter(|feature| feature.avoid_conflicts);
         let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
         if !apart.is_empty() {

@@ -147,6 +147,10 @@ impl TaskCommand {
                 task.id,
                 state.as_str()
             )),
+            (Self::Reject | Self::Done, _) if task.role == SessionKind::Check => Err(format!(
+                "{0} runs the gate on the base commit: `task retry {0}` tries it again, `task skip {0}` lets work land all the same",
+                task.id
+            )),
             (Self::Reject, _) if task.role == SessionKind::Git => Err(format!(
                 "{0} changes branches without an agent that could be told why: `task retry {0}` does it again, `task cancel {0}` \
                  leaves them",

@@ -26,4 +26,4 @@ pub use feature::{FeatureCommand, feature, feature_by};
 pub(super) use parts::refer;
 pub use talk::{feedback, interrupt};
 pub use task::task;
-pub(super) use task::task_in;
+pub(super) use task::{fence_off, task_in};

@@ -9,7 +9,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::super::cascade::{self, Features, moved};
-use super::super::{Signals, finish, integrate};
+use super::super::{Signals, finish, gate, integrate};
 use super::command::{By, Steered, TaskCommand};
 use super::{again, parts, proposal};
 use crate::domain::instead;
@@ -126,6 +126,7 @@ pub(in crate::flow) async fn task_in(
         for leaf in &ids {
             store::task::log(tx, *leaf, actor, command.verb(), why).await?;
         }
+        gate::follow(tx, &mut features, feature, gate::Why::Again, &mut signals).await?;
         integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
         end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
         return Ok((Steered::Done(ids.len()), signals));
@@ -160,6 +161,9 @@ pub(in crate::flow) async fn task_in(
             TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id)]).await?,
             _ => signals.got_work(store::ready::enqueue(tx, &[id.0], &[0]).await?),
         }
+    }
+    if command.tries_again() {
+        gate::follow(tx, &mut features, feature, gate::Why::Again, &mut signals).await?;
     }
     integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
     end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
@@ -239,7 +243,7 @@ async fn end_of_step(
 }
 
 /// Takes a task from whoever has it: its fence is cleared, its session is told to end, and no verdict is waited for.
-pub(super) async fn fence_off(
+pub(in crate::flow) async fn fence_off(
     conn: &mut PgConnection,
     task: &mut Task,
     signals: &mut Signals,

@@ -33,7 +33,7 @@ pub struct NewTask {
     pub start_ref: Option<String>,
     /// What its own sessions are.
     pub role: SessionKind,
-    /// What it does to a branch, with the role [`SessionKind::Git`].
+    /// What it does to a branch, with the role [`SessionKind::Git`], or tries, with [`SessionKind::Check`].
     pub operation: Option<GitOperation>,
 }
 
@@ -93,7 +93,7 @@ pub async fn insert_begun(
              ), queued as (
                insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
                select t.id, $1, t.pool, t.next_kind, agent_needed(t.next_kind, t.agent, $23),
-                      case t.next_kind when 'git' then -2147483647 else greatest(t.priority, -2147483646) end
+                      case t.next_kind when 'git' then -2147483647 when 'check' then t.priority else greatest(t.priority, -2147483646) end
                from unnest($2::uuid[], $4::task_state[], $5::session_kind[], $7::int[], $17::text[], $18::text[])
                  as t(id, state, next_kind, priority, pool, agent)
                where $22 and t.state = 'pending' and t.next_kind is not null

@@ -259,7 +259,7 @@ pub async fn beginning_of_attempt(
     let id = sqlx::query_scalar!(
         "select id
          from dispatches
-         where task_id = $1 and kind not in ('verify', 'integrate', 'git') and ($2::int is null or attempt = $2)
+         where task_id = $1 and kind not in ('verify', 'integrate', 'git', 'check') and ($2::int is null or attempt = $2)
          order by claimed_at desc, id desc
          limit 1",
         task.0,

@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::gate::{GateView, gates};
 use super::page::{Cursor, Page, cut};
 use super::run::{RunView, runs};
 use crate::domain::states::{FailurePolicy, FeatureState};
@@ -39,6 +40,9 @@ pub struct FeatureView {
     pub needs_run: bool,
     /// Its current or last run.
     pub run: Option<RunView>,
+    /// The gate of that run on the base commit, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateView>,
     /// What all of its runs cost so far. US dollars.
     #[serde(default)]
     pub cost_usd: f64,
@@ -96,6 +100,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
     .await?;
     let run_ids: Vec<Uuid> = rows.iter().filter_map(|row| row.run).collect();
     let mut run_views = runs(conn, &run_ids).await?;
+    let mut gates = gates(conn, ids).await?;
     Ok(rows
         .into_iter()
         .map(|row| {
@@ -142,6 +147,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 tasks,
                 needs_run: needs_run(row.state, &tasks),
                 run,
+                gate: gates.remove(&row.id),
                 cost_usd: row.cost_usd,
                 created_at: row.created_at,
                 updated_at: row.updated_at,

@@ -10,6 +10,7 @@ mod door;
 mod examined;
 mod feature;
 mod find;
+mod gate;
 mod memory;
 mod page;
 mod progress;
@@ -29,6 +30,7 @@ pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{
     Found, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features, newest_runs,
 };
+pub use gate::{GateState, GateView};
 pub use memory::{
     MemoryFilter, MemorySizes, MemoryView, UseView, find_memories, find_memory, memory_entries, memory_id,
     memory_page, memory_sizes, most_weighed, newest_memories, trials, uses,

@@ -1,0 +1,123 @@
+//! The gate's word: on the base, where a check tried it, and on attempts that it refused.
+
+use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report};
+use sqlx::PgConnection;
+
+use super::super::Signals;
+use super::super::gate::{Why, follow, forgive};
+use super::batch::Batch;
+use super::record::end;
+use crate::domain::gate::{self, Failure};
+use crate::domain::judge::{self, Judgement, Step};
+use crate::domain::states::Outcome;
+use crate::store;
+use crate::store::dispatch::{Dispatch, DispatchState};
+use crate::store::gate::Checked;
+use crate::store::task::Task;
+
+impl Batch<'_> {
+    /// Notes what a report on a check changes.
+    pub(super) fn checked(
+        &mut self,
+        dispatch: &Dispatch,
+        task: Task,
+        report: &Report,
+        integration: &IntegrationReport,
+    ) {
+        let judgement = judge::check(&integration.end);
+        self.ends
+            .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
+        self.turns.insert(task.feature);
+        let failed = match &integration.end {
+            IntegrationEnd::Checked => None,
+            IntegrationEnd::GateFailed { command, output } => Some((command.clone(), output.clone())),
+            _ => return self.retry(task, dispatch, &judgement, false),
+        };
+        let feature = self.features.get(&task.feature);
+        let (repo_id, name) = feature.map_or_else(Default::default, |f| (f.repo_id.clone(), f.name.clone()));
+        let Some(GitOperation::Check {
+            commit,
+            gate,
+            because,
+        }) = self.operations.get(&task.id).cloned()
+        else {
+            return self.needs_person(task, "what it is to try is not known any more".to_owned());
+        };
+        let reason = failed.as_ref().map(|(command, output)| {
+            gate::fails_on_base(&name, &commit, command, output, because.as_deref())
+        });
+        self.checks.push((
+            task.feature,
+            Checked {
+                repo_id,
+                commit,
+                gate,
+                failed,
+                worker: report.worker.clone(),
+                duration_ms: i64::try_from(report.duration_ms).unwrap_or(i64::MAX),
+            },
+        ));
+        match reason {
+            None => self.land(task),
+            Some(reason) => self.waits_for_person(task, reason),
+        }
+    }
+
+    /// What it means that the gate refused an attempt: that, or nothing while it isn't known to pass on the base. With the
+    /// signature to be kept of it.
+    pub(super) fn refused_by_gate(
+        &mut self,
+        task: &Task,
+        end: &IntegrationEnd,
+        judgement: Judgement,
+    ) -> (Judgement, Option<String>) {
+        let IntegrationEnd::GateFailed { command, output } = end else {
+            return (judgement, None);
+        };
+        let run = self
+            .features
+            .get(&task.feature)
+            .and_then(|feature| feature.current_run);
+        let may_fail = run
+            .and_then(|run| self.runs.get(&run))
+            .is_some_and(|run| run.settings.gate_may_fail);
+        let Some(history) = self.histories.get(&task.id).filter(|_| !may_fail) else {
+            return (judgement, None);
+        };
+        let again = |reason| Judgement::new(Outcome::Void, Step::Repeat, reason);
+        match gate::judge(task.id, command, output, history) {
+            Failure::Counts(signature) => (judgement, signature),
+            Failure::Waits => {
+                let reason =
+                    "the gate failed while it was not known to pass on the base, so it counts for nothing"
+                        .to_owned();
+                (again(reason), None)
+            }
+            Failure::Environment(tasks) => {
+                let told = gate::same_way(&tasks, command);
+                let reason = format!("{told}; it is tried on the base again before this counts");
+                self.doubts.push((task.feature, told));
+                (again(reason), None)
+            }
+        }
+    }
+
+    /// Writes what is known of gates by now, and what follows from it.
+    pub(super) async fn write_checks(
+        &mut self,
+        conn: &mut PgConnection,
+        signals: &mut Signals,
+    ) -> sqlx::Result<()> {
+        for (feature, checked) in std::mem::take(&mut self.checks) {
+            if checked.failed.is_some() {
+                forgive(conn, &mut self.features, feature).await?;
+            }
+            store::gate::keep(conn, &checked).await?;
+        }
+        for (feature, told) in std::mem::take(&mut self.doubts) {
+            tracing::warn!(%feature, told, "the gate is tried on the base again");
+            follow(conn, &mut self.features, feature, Why::Doubt(told), signals).await?;
+        }
+        Ok(())
+    }
+}
