@@ -117,10 +117,17 @@ async fn beat(life: &Life, silence: &mut Reminder) {
         draining: life.draining.is_cancelled(),
         doors: life.closed_doors(),
         answered: life.answered(),
+        used: life.allowances.used(),
     };
     match life.link.heartbeat(&beat).await {
-        Ok(HeartbeatAnswer::Renewed { settled, end, drain }) => {
+        Ok(HeartbeatAnswer::Renewed {
+            settled,
+            end,
+            drain,
+            shares,
+        }) => {
             life.heard(true);
+            life.allowances.grant(&shares);
             if silence.over() {
                 tracing::info!("in contact again");
             }

@@ -7,6 +7,7 @@ mod patience;
 mod said;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::door::{FirstAnswer, Knock};
 use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
-use crate::session::{self, AgentCommand, Check, SessionEnd, SessionSpec, TranscriptReceiver};
+use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
 pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
 use patience::Patience;
@@ -285,8 +286,14 @@ async fn session(
     let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
     let spec = spec(life, assignment, order, agent, &workspace, prompt);
+    let allowance = Arc::clone(&spec.allowance);
+    life.allowances.begin(assignment.dispatch, Arc::clone(&allowance));
     let mut told = end.clone();
-    let mut ended = session::run_checked(spec, sender, end, check(life, assignment)).await;
+    let mut ended = tokio::select! {
+        ended = session::run_checked(spec, sender, end, check(life, assignment)) => ended,
+        never = ask_for_more(life, &allowance) => match never {},
+    };
+    allowance.close();
     faults::point("session.ended");
     // Only a verdict can be void: how else it ended says who is to blame.
     if assignment.kind == SessionKind::Verify && ended.ended.is_in_order() {
@@ -343,6 +350,14 @@ async fn session(
     }
     let finished = with_snapshot(said.finished, snapshot);
     (bare(finished), pushed.then_some(workspace))
+}
+
+/// Lets the next heartbeat come at once whenever a session needs more than it may use.
+async fn ask_for_more(life: &Life, allowance: &Allowance) -> Infallible {
+    loop {
+        allowance.asks().await;
+        life.beat_now.notify_one();
+    }
 }
 
 /// What a session said, with what became of its work.
@@ -502,6 +517,7 @@ fn spec(
         sandbox: life.config.machine.sandbox.clone(),
         read: workspace.borrowed_objects(),
         limits: order.limits,
+        allowance: Arc::new(Allowance::new(order.share)),
         env,
     }
 }

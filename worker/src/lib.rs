@@ -7,6 +7,7 @@
 //! | [`link`] | the other end of every message: hello, claim, heartbeat, decide, blob, report |
 //! | [`spool`] | reports on disk until they are settled |
 //! | [`life`], [`drain`] | one incarnation from its hello on; how it ends |
+//! | [`allowances`] | what the sessions used, and may use |
 //! | [`slot`], [`beat`] | the two loops: claiming and working; renewing and being told |
 //! | [`door`] | which agents a worker offers, when one fails at the door |
 //! | [`errand`] | one dispatch: prepare, run or integrate, push, report |
@@ -23,6 +24,7 @@
 //! | [`paint`], [`stop`] | colours of both, and how they are told to stop |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
+pub mod allowances;
 pub mod beat;
 pub mod chat;
 pub mod config;

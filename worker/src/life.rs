@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::allowances::Allowances;
 use crate::config::Config;
 use crate::door::{Doors, Knock};
 use crate::errand::Said;
@@ -68,6 +69,8 @@ pub struct Life {
     pub push_now: Notify,
     /// Whether a session's work could not be pushed when it ended.
     pub unpushed: AtomicBool,
+    /// What sessions used, and may use.
+    pub allowances: Allowances,
     running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
     free_slots: AtomicU32,
     in_contact: AtomicBool,
@@ -143,6 +146,7 @@ impl Life {
     pub fn ended(&self, dispatch: DispatchId) {
         lock(&self.running).remove(&dispatch);
         lock(&self.answered).remove(&dispatch);
+        self.allowances.end(dispatch);
     }
 
     /// Notes that a session's model answers: a coordinator is told with the next heartbeat.
@@ -396,6 +400,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         push_now: Notify::new(),
         unpushed: AtomicBool::new(false),
         running: Mutex::default(),
+        allowances: Allowances::default(),
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
         doors: Mutex::default(),

@@ -43,8 +43,8 @@ pub fn report(
             usage: Usage {
                 input_tokens: Some(12_000),
                 output_tokens: Some(700),
-                cached_tokens: None,
                 cost_usd: Some(0.01),
+                ..Usage::default()
             },
             tool_calls: 7,
             ..SessionReport::new(Ended::Turn {

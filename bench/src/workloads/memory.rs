@@ -101,6 +101,7 @@ impl Side {
             model: None,
             agent: None,
             prompts: Some(Uuid::now_v7()),
+            share: Default::default(),
         }
     }
 

@@ -174,8 +174,15 @@ fn outcomes(text: &mut String, counts: &Counts) {
         text,
         "gauge",
         "cost_usd",
-        "What all runs cost. US dollars.",
+        "What all runs cost, by the sessions that ended. US dollars.",
         [(String::new(), totals.cost_usd)],
+    );
+    family(
+        text,
+        "gauge",
+        "in_flight_usd",
+        "What live sessions cost so far, beside that. US dollars.",
+        [(String::new(), totals.in_flight_usd)],
     );
     family(
         text,
@@ -325,6 +332,7 @@ mod tests {
         let counts = Counts {
             totals: Totals {
                 cost_usd: 12.25,
+                in_flight_usd: 0.5,
                 input_tokens: 4_000_000_000,
                 bad_reports: 1,
                 ..Totals::default()
@@ -355,6 +363,7 @@ mod tests {
             "ralph_sessions_ended{kind=\"work\",outcome=\"done\"} 9",
             "ralph_tokens{direction=\"input\"} 4000000000",
             "ralph_cost_usd 12.25",
+            "ralph_in_flight_usd 0.5",
             "ralph_bad_reports_total 1",
             "ralph_counters_drifted 0",
             "ralph_notices_undelivered 1",

@@ -222,6 +222,7 @@ mod tests {
             needs_person: NeedsPerson::default(),
             cost_usd: 0.0,
             total_cost_usd: 0.0,
+            in_flight_usd: 0.0,
             sessions: Vec::new(),
             live_sessions: 3,
             held: Vec::new(),

@@ -1,5 +1,6 @@
 //! Features for people: a table of them, and a page of one.
 
+use super::cost;
 use super::counted::{counted, taken_out};
 use super::duration::show_ms;
 use super::paint::{Paint, Tone, tame, tone_of};
@@ -37,7 +38,7 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
             counts.in_progress.to_string(),
             counts.failed.to_string(),
             counts.needs_review.to_string(),
-            run.map_or_else(String::new, |_| format!("{:.2}", feature.cost_usd)),
+            cost::of_feature(feature),
             run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
         ];
         if wide {
@@ -63,7 +64,10 @@ pub fn list(features: &[FeatureView], wide: bool) -> String {
         return text;
     }
     let cost_usd = cost_of(features);
-    text + &summary(NeedsPerson::of(features), cost_usd, cost_usd)
+    let in_flight_usd = features
+        .iter()
+        .fold(0.0, |sum, feature| sum + feature.in_flight_usd);
+    text + &summary(NeedsPerson::of(features), cost_usd, in_flight_usd, cost_usd)
 }
 
 /// The same of the features that a status names, with what is known of others.
@@ -85,6 +89,7 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
         text.push_str(&summary(
             status.needs_person,
             cost_of(&status.features),
+            status.in_flight_usd,
             total_usd,
         ));
     }
@@ -92,7 +97,7 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
 }
 
 /// What waits for a person and what was spent, in a line.
-fn summary(needs: NeedsPerson, cost_usd: f64, total_usd: f64) -> String {
+fn summary(needs: NeedsPerson, cost_usd: f64, in_flight_usd: f64, total_usd: f64) -> String {
     let mut parts = Vec::new();
     if needs.tasks > 0 {
         let tasks = match needs.tasks {
@@ -121,7 +126,7 @@ fn summary(needs: NeedsPerson, cost_usd: f64, total_usd: f64) -> String {
     if parts.is_empty() {
         parts.push("nothing waits for you".to_owned());
     }
-    parts.push(format!("{cost_usd:.2} USD so far"));
+    parts.push(format!("{} so far", cost::spent_usd(cost_usd, in_flight_usd)));
     if total_usd - cost_usd >= CENT {
         parts.push(format!("{total_usd:.2} USD with all other features"));
     }
@@ -178,12 +183,11 @@ pub fn page(progress: &Progress) -> String {
             .iterations
             .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
         lines.push(format!(
-            "  {:11} {} of {limit}, {:.2} USD, {} tokens in and {} out, {}",
+            "  {:11} {} of {limit}, {}, {}, {}",
             run.id.split('-').next().unwrap_or("run"),
             counted(run.iterations, "iteration", "iterations"),
-            run.cost_usd,
-            run.input_tokens,
-            run.output_tokens,
+            cost::of_run(run),
+            cost::tokens_of_run(run),
             show_ms(run.elapsed_ms)
         ));
         // Runs before it cost something.
@@ -243,7 +247,7 @@ mod tests {
     #[test]
     fn a_line_tells_what_waits_for_a_person_and_what_was_spent() {
         let check_all = |needs, expected: &str| {
-            let told = summary(needs, 12.5, 12.5);
+            let told = summary(needs, 12.5, 0.0, 12.5);
             assert_eq!(told, format!("\n{expected}, 12.50 USD so far\n"));
         };
         let check = |tasks, paused, expected: &str| {
@@ -276,10 +280,10 @@ mod tests {
             "2 tasks need you (`ralph-coordinator task list --status needs_review`), 1 feature is paused",
         );
         check(0, 3, "3 features are paused");
-        let told = summary(NeedsPerson::default(), 12.5, 40.25);
+        let told = summary(NeedsPerson::default(), 12.5, 0.5, 40.25);
         assert_eq!(
             told,
-            "\nnothing waits for you, 12.50 USD so far, 40.25 USD with all other features\n"
+            "\nnothing waits for you, 12.50 USD + 0.50 USD in flight so far, 40.25 USD with all other features\n"
         );
     }
 }

@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod confirm;
 mod context;
+mod cost;
 mod counted;
 mod diff;
 mod doctor;

@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use super::args::Globals;
 use super::client::{Client, escape};
+use super::cost;
 use super::duration::show_ms;
 use super::local_time::when;
 use super::output;
@@ -88,7 +89,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
                 limits.iterations.map(|n| n.to_string()),
             ),
             of(
-                format!("{:.2}", run.cost_usd),
+                cost::spent_by(run),
                 limits.cost_usd.map(|usd| format!("{usd:.2}")),
             ),
             of(show_ms(run.elapsed_ms), limits.time_ms.map(show_ms)),
@@ -99,7 +100,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
                 run.model_strategy.clone(),
                 run.model.clone().unwrap_or_default(),
                 of(
-                    (run.input_tokens + run.output_tokens).to_string(),
+                    (run.input_tokens + run.output_tokens + run.in_flight.tokens).to_string(),
                     limits.tokens.map(|n| n.to_string()),
                 ),
             ]);

@@ -16,6 +16,7 @@ use crate::store::notice::Event;
 
 use super::memory::Memory;
 use super::retention::Retention;
+use super::shares::Shares;
 use super::telemetry::Telemetry;
 use super::unknown::{unknown, warn};
 
@@ -40,6 +41,8 @@ pub struct Config {
     pub api: Api,
     /// `[ceilings]`: read by the coordinator.
     pub ceilings: CeilingsTable,
+    /// `[shares]`: read by the coordinator.
+    pub shares: Shares,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
     /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
@@ -336,6 +339,7 @@ impl Config {
             settings.api_connections = usize::try_from(most).unwrap_or(usize::MAX);
         }
         settings.ceilings = self.ceilings.checked()?;
+        settings.first_share = self.shares.checked()?;
         settings.notify = self.notify.checked()?;
         settings.kept = self.retention.checked()?;
         settings.tracer = self.telemetry.tracer()?;

@@ -10,6 +10,7 @@ mod keys;
 mod memory;
 mod retention;
 mod sections;
+mod shares;
 mod telemetry;
 mod unknown;
 
@@ -21,5 +22,6 @@ pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::Memory;
 pub use retention::Retention;
+pub use shares::Shares;
 pub use telemetry::Telemetry;
 pub use unknown::unread;

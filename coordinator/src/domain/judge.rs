@@ -251,6 +251,10 @@ fn broke_off(ended: &Ended) -> Judgement {
             },
             EndReason::Unknown => retry(Outcome::Interrupted, "it was ended from outside".into()),
         },
+        // The run's limit, not the task's fault: what it did is kept, and the next session goes on from there.
+        Ended::Limit {
+            limit: limit @ (SessionLimit::Cost | SessionLimit::Tokens),
+        } => retry(Outcome::Interrupted, limit_in_words(*limit).into()),
         Ended::Limit { limit } => retry(Outcome::Error, limit_in_words(*limit).into()),
         Ended::AgentExited { code: Some(code), .. } => retry(
             Outcome::Error,
@@ -288,6 +292,8 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
         SessionLimit::Output => "the agent sent more than the output limit",
         SessionLimit::ToolCalls => "the agent called more tools than the limit",
         SessionLimit::Stall => "the agent sent updates but made no progress",
+        SessionLimit::Cost => "the session's share of the run's cost is used up",
+        SessionLimit::Tokens => "the session's share of the run's tokens is used up",
         SessionLimit::Disk => "the session filled the worker's disk",
     }
 }

@@ -1,9 +1,11 @@
 //! A run: its limits and choices, and what it used so far.
 
 use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::wire::Usage;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use super::budget::{Pot, Purse};
 use super::states::RunOutcome;
 use super::strategy::Strategy;
 
@@ -114,7 +116,10 @@ pub struct Run {
     pub succeeded: i32,
     pub input_tokens: i64,
     pub output_tokens: i64,
+    /// Of sessions that ended. US dollars.
     pub cost_usd: f64,
+    /// What live sessions used so far.
+    pub in_flight: InFlight,
     pub started_at: OffsetDateTime,
     /// How long its feature was paused meanwhile, the pause included that lasts. Milliseconds.
     pub paused_ms: i64,
@@ -125,7 +130,52 @@ pub struct Run {
     pub now: OffsetDateTime,
 }
 
+/// What live sessions used so far, as far as their workers told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[allow(missing_docs)]
+pub struct InFlight {
+    /// US dollars.
+    pub cost_usd: f64,
+    /// Read and written.
+    pub tokens: i64,
+}
+
+/// US dollars in millionths, as shares are counted.
+pub fn microusd(usd: f64) -> i64 {
+    (usd * 1e6).round() as i64
+}
+
 impl Run {
+    /// All that its sessions cost, those that are live included. US dollars.
+    pub fn used_usd(&self) -> f64 {
+        self.cost_usd + self.in_flight.cost_usd
+    }
+
+    /// All tokens that its sessions read and wrote, those that are live included.
+    pub fn used_tokens(&self) -> i64 {
+        self.input_tokens + self.output_tokens + self.in_flight.tokens
+    }
+
+    /// Whether its agents tell what they cost; not known to be otherwise while they did nothing.
+    pub fn tells_cost(&self) -> bool {
+        self.used_usd() > 0.0 || self.iterations == 0 && self.used_tokens() == 0
+    }
+
+    /// What is left of its limits when no session is live.
+    pub fn purse(&self) -> Purse {
+        let pot = |max: i64, used: i64| Pot {
+            max,
+            left: max.saturating_sub(used),
+        };
+        Purse {
+            microusd: self
+                .settings
+                .max_cost_usd
+                .map(|max| pot(microusd(max), microusd(self.used_usd()))),
+            tokens: self.settings.max_tokens.map(|max| pot(max, self.used_tokens())),
+        }
+    }
+
     /// How long it took, or takes so far, pauses left out. Milliseconds.
     pub fn took_ms(&self, now: OffsetDateTime) -> i64 {
         let elapsed = self.ended_at.unwrap_or(now) - self.started_at;
@@ -156,4 +206,17 @@ pub struct Spent {
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cost_usd: f64,
+}
+
+impl Spent {
+    /// Adds what a session used beyond what was counted of it before.
+    pub fn more(&mut self, before: &Usage, used: &Usage) {
+        let tokens = |before: Option<u64>, used: Option<u64>| {
+            let more = used.unwrap_or(0).saturating_sub(before.unwrap_or(0));
+            i64::try_from(more).unwrap_or(i64::MAX)
+        };
+        self.input_tokens += tokens(before.input_tokens, used.input_tokens);
+        self.output_tokens += tokens(before.output_tokens, used.output_tokens);
+        self.cost_usd += (used.cost_usd.unwrap_or(0.0) - before.cost_usd.unwrap_or(0.0)).max(0.0);
+    }
 }

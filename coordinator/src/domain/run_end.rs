@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use super::budget::Purse;
 use super::counts::Counts;
 use super::run::Run;
 use super::states::{FeatureState, RunOutcome, TaskState};
@@ -93,6 +94,9 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             },
         );
     }
+    if let Some(reason) = too_little_left(facts.run) {
+        return end(RunOutcome::LimitReached, reason);
+    }
     if facts.queued {
         return Decision::GoOn;
     }
@@ -131,17 +135,41 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
 /// Whether the run has used up what it may: nothing more is begun that nobody asked for.
 pub fn used_up(facts: &Facts<'_>) -> bool {
     let max = facts.run.settings.max_iterations;
-    hard_limit(facts).is_some() || max.is_some_and(|max| facts.run.iterations >= max)
+    hard_limit(facts).is_some()
+        || too_little_left(facts.run).is_some()
+        || max.is_some_and(|max| facts.run.iterations >= max)
+}
+
+/// The limit of which less is left than a session begins with, in words.
+fn too_little_left(run: &Run) -> Option<String> {
+    let Purse { microusd, tokens } = run.purse();
+    let begins_none = |microusd, tokens| Purse { microusd, tokens }.sessions() == 0;
+    let why = "less is left than a session begins with";
+    if begins_none(microusd, None) {
+        let max = run.settings.max_cost_usd.unwrap_or_default();
+        return Some(format!(
+            "the run cost {:.2} USD of {max:.2}; {why}",
+            run.used_usd()
+        ));
+    }
+    if begins_none(None, tokens) {
+        let max = run.settings.max_tokens.unwrap_or_default();
+        return Some(format!(
+            "the run used {} tokens of {max}; {why}",
+            run.used_tokens()
+        ));
+    }
+    None
 }
 
 /// The limit of cost, tokens or time that is reached, in words.
 pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     let run = facts.run;
     let limits = &run.settings;
-    if let Some(max) = limits.max_cost_usd.filter(|max| run.cost_usd >= *max) {
-        return Some(format!("the run cost {:.2} USD of {max:.2}", run.cost_usd));
+    if let Some(max) = limits.max_cost_usd.filter(|max| run.used_usd() >= *max) {
+        return Some(format!("the run cost {:.2} USD of {max:.2}", run.used_usd()));
     }
-    let tokens = run.input_tokens + run.output_tokens;
+    let tokens = run.used_tokens();
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
         return Some(format!("the run used {tokens} tokens of {max}"));
     }
@@ -174,7 +202,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::domain::run::RunSettings;
+    use crate::domain::run::{InFlight, RunSettings};
 
     fn run() -> Run {
         Run {
@@ -192,6 +220,7 @@ mod tests {
             input_tokens: 0,
             output_tokens: 0,
             cost_usd: 0.0,
+            in_flight: InFlight::default(),
             started_at: OffsetDateTime::UNIX_EPOCH,
             paused_ms: 0,
             ended_at: None,
@@ -276,6 +305,23 @@ mod tests {
             Some(RunOutcome::LimitReached),
         );
         check(&[(InProgress, 1)], true, true, |run| run.iterations = 20, None);
+        // Too little is left for a session; those that run go on.
+        let nearly = |run: &mut Run| run.cost_usd = 1.96;
+        check(
+            &[(Pending, 1)],
+            false,
+            true,
+            nearly,
+            Some(RunOutcome::LimitReached),
+        );
+        check(&[(InProgress, 1)], true, true, nearly, None);
+        check(
+            &[(Pending, 1)],
+            false,
+            true,
+            |run| run.in_flight.tokens = 901,
+            Some(RunOutcome::LimitReached),
+        );
         check(
             &[(Pending, 1)],
             false,

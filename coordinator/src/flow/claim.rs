@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest};
+use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest, Share};
 use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
@@ -41,6 +41,8 @@ pub struct Opened {
     pub agent: Option<String>,
     /// The row that keeps its prompt.
     pub prompts: Option<Uuid>,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
 }
 
 /// Whose connections claims use: of few that do nothing else, so that each has made its plans.

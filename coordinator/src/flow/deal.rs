@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use ralph_shared::ids::RunId;
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{AgentRule, ClaimRequest, DEFAULT_AGENT, agent_for};
+use ralph_shared::wire::{AgentRule, ClaimRequest, DEFAULT_AGENT, Share, agent_for};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::slots::Budget;
 use super::{Settings, slots};
+use crate::domain::budget::Usual;
 use crate::domain::door::Standing;
 use crate::domain::fairness::Left;
 use crate::domain::offer::{Accounts, Agents, Offer};
@@ -40,6 +42,8 @@ pub(super) struct Dealt {
     pub attempt: i32,
     /// What its session gets.
     pub chosen: Chosen,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
 }
 
 /// What a session gets.
@@ -153,6 +157,12 @@ async fn give(
         let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
         let took = slots::take(conn, offer, indices.len(), &took).await?;
         left = took.left;
+        let mut budgets = took.budgets;
+        for one in &*dealt {
+            if let Some(budget) = budgets.get_mut(&one.run) {
+                budget.purse.give(one.share);
+            }
+        }
         if took.tasks.is_empty() {
             break;
         }
@@ -176,8 +186,14 @@ async fn give(
                 back.push(taken.task.0);
                 continue;
             }
+            let budget = budgets.get_mut(&run);
+            let Some(share) = share(settings, facts, taken.kind, budget) else {
+                back.push(taken.task.0);
+                continue;
+            };
             indices.pop_front();
             dealt.push(Dealt {
+                share,
                 index,
                 attempt: before + i32::from(taken.kind.begins_attempt()),
                 taken,
@@ -196,6 +212,30 @@ async fn give(
     }
     unmet.extend(indices.into_iter().map(|index| (index, left)));
     Ok(())
+}
+
+/// The share of its run's limits that a session begins with, taken out of what is left; `None` where that is too little now.
+fn share(
+    settings: &Settings,
+    facts: Option<&ModelFacts>,
+    kind: SessionKind,
+    budget: Option<&mut Budget>,
+) -> Option<Share> {
+    let Some(budget) = budget.filter(|_| kind.has_agent()) else {
+        return Some(Share::default());
+    };
+    let own = facts.map(|facts| facts.used_before).unwrap_or_default();
+    let usual = Usual {
+        microusd: own.microusd.or(budget.usual.microusd),
+        tokens: own.tokens.or(budget.usual.tokens),
+    };
+    let follows_up = kind == SessionKind::Verify;
+    let share = budget
+        .purse
+        .first_share(usual, settings.first_share, budget.sessions, follows_up)?;
+    budget.purse.give(share);
+    budget.sessions -= 1;
+    Some(share)
 }
 
 /// What a session gets, and the agent that has to be started for it.

@@ -187,6 +187,7 @@ fn opened(dealt: &Dealt, new: &NewDispatch, attempt: i32) -> Opened {
         model: dealt.chosen.model.clone(),
         agent: new.agent.clone(),
         prompts: new.prompts,
+        share: new.share,
     }
 }
 
@@ -249,6 +250,7 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
         agent: row.agent.clone(),
         // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
         prompts: row.prompts.map(|_| row.id.0),
+        share: row.share,
     }
 }
 
@@ -278,6 +280,7 @@ fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> 
             model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
             prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
+            share: dealt.share,
         }
     });
     new.collect()

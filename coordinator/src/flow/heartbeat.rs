@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement};
+use ralph_shared::wire::{End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement, Used};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::Settings;
+use super::{Settings, spent};
+use crate::domain::budget::bounded;
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::DispatchState;
@@ -19,6 +20,14 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
     let mut all = running.clone();
     all.extend(beat.spooled.iter().map(|d| d.0));
+    let used: Vec<Used> = beat
+        .used
+        .iter()
+        .map(|one| Used {
+            usage: bounded(one.usage),
+            ..one.clone()
+        })
+        .collect();
     let mut tx = db.begin().await?;
     let Some(drain) = store::worker::seen(&mut tx, beat).await? else {
         return Ok(HeartbeatAnswer::SayHello);
@@ -32,16 +41,43 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             settled: Vec::new(),
             end: Vec::new(),
             drain,
+            shares: Vec::new(),
         });
     }
     let life = (beat.worker.as_str(), beat.incarnation);
     store::lease::renew(&mut tx, life, &all, settings.lease_ms()).await?;
+    if !beat.used.is_empty() {
+        store::usage::tell(&mut tx, &beat.worker, &used).await?;
+    }
     let standings = store::lease::standing(&mut tx, &all).await?;
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
     faults::point("heartbeat.after_commit");
+    let over = |one: &&Used| {
+        standings
+            .iter()
+            .any(|s| s.id == one.dispatch && s.state != DispatchState::Live)
+    };
+    let late: Vec<&Used> = used.iter().filter(over).collect();
+    if !late.is_empty() {
+        spent::told_late(db, &beat.worker, &late).await?;
+    }
+    let asking: Vec<Uuid> = used
+        .iter()
+        .filter(|one| one.asks)
+        .map(|one| one.dispatch.0)
+        .collect();
+    let shares = match asking[..] {
+        [] => Vec::new(),
+        _ => spent::enlarge(db, settings, &beat.worker, &asking).await?,
+    };
     let (settled, end) = answer(beat, &standings);
-    Ok(HeartbeatAnswer::Renewed { settled, end, drain })
+    Ok(HeartbeatAnswer::Renewed {
+        settled,
+        end,
+        drain,
+        shares,
+    })
 }
 
 /// What a worker is told of the dispatches that it named.
@@ -108,6 +144,7 @@ mod tests {
             draining: false,
             doors: Vec::new(),
             answered: Vec::new(),
+            used: Vec::new(),
         };
         let standings: Vec<_> = state
             .map(|(state, reported, is_current, reason)| Standing {

@@ -95,6 +95,7 @@ mod order;
 mod sent;
 mod settings;
 mod slots;
+mod spent;
 mod told;
 
 pub use crate::bus::Signals;

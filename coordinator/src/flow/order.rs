@@ -43,6 +43,7 @@ pub(super) fn session_order(
             grace_ms: settings.grace.as_millis() as u64,
             ..SessionLimits::default()
         },
+        share: dispatch.share,
         access: match dispatch.kind {
             // There is no clone whose build products could be thrown away.
             SessionKind::Verify if task.dir.is_some() => Access::ReadOnly,

@@ -38,6 +38,7 @@ pub async fn preview(db: &PgPool, settings: &Settings, task: TaskId) -> sqlx::Re
         model: None,
         agent: None,
         prompts: None,
+        share: Default::default(),
     };
     // Nobody is measured here.
     let settings = Settings {

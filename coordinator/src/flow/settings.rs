@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use super::aged::KeptDays;
 use super::opens::Opens;
+use crate::domain::budget::FirstShare;
 use crate::domain::lifecycle::Bounds;
 use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub api_connections: usize,
     /// What a run may have at most, whoever starts it.
     pub ceilings: Ceilings,
+    /// What a session may use of its run's limits at first, where nothing is known of its like.
+    pub first_share: FirstShare,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
     pub stuck_threshold: i16,
     /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
@@ -117,6 +120,7 @@ impl Default for Settings {
             requests_per_second: 500,
             api_connections: API_CONNECTIONS,
             ceilings: Ceilings::default(),
+            first_share: FirstShare::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             kept: KeptDays::default(),

@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::hold;
+use crate::domain::budget::{Purse, Usual};
 use crate::domain::fairness::{Left, Share, divide};
 use crate::domain::offer::Offer;
 use crate::store;
@@ -20,8 +21,31 @@ use crate::store::ready::{Claimable, Taken};
 pub(super) struct Took {
     /// The tasks, each with its run.
     pub tasks: Vec<(Taken, RunId)>,
+    /// What their runs have left for sessions.
+    pub budgets: HashMap<RunId, Budget>,
     /// What there is for slots that got none.
     pub left: Left,
+}
+
+/// What a run has left for sessions that begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    /// Its limits of cost and tokens.
+    pub purse: Purse,
+    /// What its sessions use.
+    pub usual: Usual,
+    /// How many more may run at once.
+    pub sessions: i64,
+}
+
+impl From<&Claimable> for Budget {
+    fn from(feature: &Claimable) -> Self {
+        Self {
+            purse: feature.purse,
+            usual: feature.usual,
+            sessions: i64::from(feature.max_parallel - feature.running),
+        }
+    }
 }
 
 /// Takes up to `slots` ready tasks for who offers this. `before` is what this transaction took already: its dispatches are opened
@@ -49,6 +73,7 @@ pub(super) async fn take(
         })
         .collect();
     let shares = divide(left, &follow_ups);
+    let budgets = features.values().map(|f| (f.run, Budget::from(f))).collect();
     let mut taken = Vec::new();
     if !shares.is_empty() {
         taken = store::ready::take(conn, offer, &shares, true).await?;
@@ -74,6 +99,7 @@ pub(super) async fn take(
     let with_run = |task: Taken| features.get(&task.feature).map(|f| f.run).map(|run| (task, run));
     Ok(Took {
         tasks: taken.into_iter().filter_map(with_run).collect(),
+        budgets,
         left,
     })
 }
@@ -178,7 +204,7 @@ fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) -> Ve
     exhausted
 }
 
-/// What a feature may start now: by `max_parallel` and by the iterations it has left.
+/// What a feature may start now: by `max_parallel` and by what its run's limits leave.
 pub(super) fn share(feature: &Claimable) -> Share {
     let parallel = feature.max_parallel - feature.running;
     let iterations = feature
@@ -187,7 +213,8 @@ pub(super) fn share(feature: &Claimable) -> Share {
     let room = if feature.over_limit {
         0
     } else {
-        parallel.min(iterations)
+        let funded = i32::try_from(feature.purse.sessions()).unwrap_or(i32::MAX);
+        parallel.min(iterations).min(funded)
     };
     Share {
         feature: feature.feature,
@@ -212,6 +239,8 @@ mod tests {
                 follow_ups,
                 iterations_left: None,
                 over_limit: false,
+                purse: Purse::default(),
+                usual: Usual::default(),
                 avoid_conflicts: false,
                 dir: dir.map(str::to_owned),
                 dir_taken,

@@ -8,6 +8,8 @@ use ralph_shared::wire::{Change, Landed};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::budget::Usual;
+use crate::domain::run::microusd;
 use crate::domain::strategy::Strategy;
 
 /// A task with its feature, as prompts and assignments need them.
@@ -323,6 +325,8 @@ pub struct ModelFacts {
     pub easy_streak: u32,
     pub iterations: i32,
     pub plan_given: bool,
+    /// What the task's sessions of this kind used at most.
+    pub used_before: Usual,
 }
 
 /// Reads what the choice of models depends on, for tasks of running features.
@@ -359,13 +363,18 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
                   x.hinted_model as hint, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",
-                  ft.plan is not null as "plan_given!"
+                  ft.plan is not null as "plan_given!", own.usd as own_usd, own.tokens as own_tokens
            from tasks t
            join task_texts x on x.task_id = t.id
            join features f on f.id = t.feature_id
            join feature_texts ft on ft.feature_id = f.id
            join runs r on r.id = f.current_run
            left join recent on recent.feature_id = t.feature_id
+           cross join lateral (
+             select max(cost_usd) as usd, max(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens
+             from dispatches
+             where task_id = t.id and kind = t.next_kind
+           ) own
            where t.id = any($1)"#,
         ids,
     )
@@ -388,6 +397,10 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
                 easy_streak: row.easy.iter().take_while(|easy| **easy).map(|_| 1).sum(),
                 iterations: row.iterations,
                 plan_given: row.plan_given,
+                used_before: Usual {
+                    microusd: row.own_usd.map(microusd).filter(|used| *used > 0),
+                    tokens: row.own_tokens.filter(|used| *used > 0),
+                },
             };
             (TaskId(row.id), facts)
         })

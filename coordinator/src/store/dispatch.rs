@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Difficulty;
-use ralph_shared::wire::{Change, Stray};
+use ralph_shared::wire::{Change, Share, Stray, Usage};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::usage::{count, whole};
 use crate::domain::states::Outcome;
 
 /// What a new dispatch is made of.
@@ -30,6 +31,8 @@ pub struct NewDispatch {
     pub prompts: Option<Uuid>,
     /// Its agent among the worker's; `None` for the default one, and for work without an agent.
     pub agent: Option<String>,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
 }
 
 /// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their dispatches with a lease of
@@ -49,9 +52,9 @@ pub async fn open(
              from (
                select *
                from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
-                           $9::text[], $10::text[], $11::uuid[], $12::text[])
+                           $9::text[], $10::text[], $11::uuid[], $12::text[], $14::bigint[], $15::bigint[])
                  as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
-                      agent)
+                      agent, share_microusd, share_tokens)
                order by task_id
              ) mine
              where t.id = mine.task_id
@@ -59,9 +62,9 @@ pub async fn open(
            )
            insert into dispatches
              (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason, prompts_id,
-              agent, lease_until)
+              agent, share_microusd, share_tokens, lease_until)
            select id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-                  prompts_id, agent, now() + $13 * interval '1 millisecond'
+                  prompts_id, agent, share_microusd, share_tokens, now() + $13 * interval '1 millisecond'
            from moved
            returning id, attempt"#,
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
@@ -77,6 +80,8 @@ pub async fn open(
         &new.iter().map(|d| d.prompts).collect::<Vec<_>>() as &[Option<Uuid>],
         &new.iter().map(|d| d.agent.clone()).collect::<Vec<_>>() as &[Option<String>],
         lease_ms as f64,
+        &new.iter().map(|d| d.share.microusd.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
+        &new.iter().map(|d| d.share.tokens.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
     )
     .fetch_all(conn)
     .await;
@@ -122,6 +127,10 @@ pub struct Dispatch {
     pub outcome: Option<Outcome>,
     /// Whether its work is known to stand on its attempt ref.
     pub pushed: bool,
+    /// What it used, as far as that was told. Its run counts it once the dispatch isn't live any more.
+    pub used: Usage,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
 }
 
 /// Where a dispatch stands.
@@ -144,7 +153,9 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!"
+                  model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!",
+                  input_tokens, output_tokens, cached_tokens, cache_write_tokens, context_tokens, cost_usd, share_microusd,
+                  share_tokens
            from unnest($1::uuid[]) as q(named)
            cross join lateral (select * from dispatches where id = q.named limit 1) d"#,
         ids,
@@ -174,6 +185,14 @@ struct Row {
     prompts_id: Option<Uuid>,
     outcome: Option<Outcome>,
     pushed: bool,
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    cached_tokens: Option<i64>,
+    cache_write_tokens: Option<i64>,
+    context_tokens: Option<i64>,
+    cost_usd: Option<f64>,
+    share_microusd: Option<i64>,
+    share_tokens: Option<i64>,
 }
 
 impl From<Row> for Dispatch {
@@ -198,6 +217,18 @@ impl From<Row> for Dispatch {
             prompts: row.prompts_id,
             outcome: row.outcome,
             pushed: row.pushed,
+            used: Usage {
+                input_tokens: row.input_tokens.map(count),
+                output_tokens: row.output_tokens.map(count),
+                cached_tokens: row.cached_tokens.map(count),
+                cache_write_tokens: row.cache_write_tokens.map(count),
+                context_tokens: row.context_tokens.map(count),
+                cost_usd: row.cost_usd,
+            },
+            share: Share {
+                microusd: row.share_microusd.map(count),
+                tokens: row.share_tokens.map(count),
+            },
         }
     }
 }
@@ -257,9 +288,7 @@ pub struct End {
     pub stop_reason: Option<String>,
     pub agent: Option<String>,
     pub duration_ms: i64,
-    pub input_tokens: Option<i64>,
-    pub output_tokens: Option<i64>,
-    pub cost_usd: Option<f64>,
+    pub used: Usage,
     pub tool_calls: i32,
     pub malformed_sigils: i32,
     /// Number within its run; of iterations only.
@@ -292,6 +321,9 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
                 .and_then(|change| serde_json::to_string(change).ok())
         })
         .collect();
+    let tokens = |of: fn(&Usage) -> Option<u64>| -> Vec<Option<i64>> {
+        ends.iter().map(|e| of(&e.used).map(whole)).collect()
+    };
     let strays: Vec<Option<String>> = ends.iter().map(|e| strays_json(&e.strays)).collect();
     sqlx::query!(
         "update dispatches d
@@ -301,16 +333,17 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
                                   else array(select jsonb_array_elements_text(e.files::jsonb)) end,
              stop_reason = e.stop_reason, agent = e.agent, duration_ms = e.duration_ms,
              input_tokens = e.input_tokens, output_tokens = e.output_tokens, cost_usd = e.cost_usd,
+             cached_tokens = e.cached_tokens, cache_write_tokens = e.cache_write_tokens, context_tokens = e.context_tokens,
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
              difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb,
              model_used = e.model_used, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
                      $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[],
-                     $21::text[])
+                     $21::text[], $22::bigint[], $23::bigint[], $24::bigint[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
                 input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
-                change, strays, model_used)
+                change, strays, model_used, cached_tokens, cache_write_tokens, context_tokens)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -323,9 +356,9 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| e.stop_reason.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
         &ends.iter().map(|e| e.agent.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
         &ends.iter().map(|e| e.duration_ms).collect::<Vec<_>>(),
-        &ends.iter().map(|e| e.input_tokens).collect::<Vec<_>>() as &[Option<i64>],
-        &ends.iter().map(|e| e.output_tokens).collect::<Vec<_>>() as &[Option<i64>],
-        &ends.iter().map(|e| e.cost_usd).collect::<Vec<_>>() as &[Option<f64>],
+        &tokens(|used| used.input_tokens) as &[Option<i64>],
+        &tokens(|used| used.output_tokens) as &[Option<i64>],
+        &ends.iter().map(|e| e.used.cost_usd).collect::<Vec<_>>() as &[Option<f64>],
         &ends.iter().map(|e| e.tool_calls).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.malformed_sigils).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.iteration).collect::<Vec<_>>() as &[Option<i32>],
@@ -333,21 +366,9 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &changes as &[Option<String>],
         &strays as &[Option<String>],
         &ends.iter().map(|e| e.model_used.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Marks live or lost dispatches whose task is taken from them by a person: a later report changes nothing.
-pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
-    sqlx::query!(
-        "update dispatches
-         set state = 'superseded', settled_at = coalesce(settled_at, now()), outcome = coalesce(outcome, 'interrupted'),
-             reason = coalesce(reason, $2)
-         where id = any($1) and state in ('live', 'lost')",
-        ids,
-        reason,
+        &tokens(|used| used.cached_tokens) as &[Option<i64>],
+        &tokens(|used| used.cache_write_tokens) as &[Option<i64>],
+        &tokens(|used| used.context_tokens) as &[Option<i64>],
     )
     .execute(conn)
     .await?;

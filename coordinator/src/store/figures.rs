@@ -139,6 +139,8 @@ pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
 pub struct Totals {
     /// Of the runs of all features that were not deleted. US dollars.
     pub cost_usd: f64,
+    /// Of live sessions, beside that. US dollars.
+    pub in_flight_usd: f64,
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub iterations: i64,
@@ -156,6 +158,7 @@ pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
                   coalesce(sum(output_tokens), 0)::bigint as "output_tokens!", coalesce(sum(iterations), 0)::bigint as "iterations!",
                   coalesce(sum(succeeded), 0)::bigint as "succeeded!",
                   (select coalesce(max(id), 0) from bad_reports) as "bad_reports!",
+                  (select coalesce(sum(cost_usd), 0) from dispatches where state = 'live') as "in_flight_usd!",
                   pg_database_size(current_database()) as "database_bytes!"
            from runs"#
     )

@@ -216,12 +216,71 @@ pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
     .await
 }
 
-/// Marks dispatches lost.
+/// Marks dispatches lost. Their runs count what they are known to have used.
 pub async fn lose(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
     sqlx::query!(
-        "update dispatches
-         set state = 'lost', outcome = 'lost', reason = $2, settled_at = now()
-         where id = any($1) and state = 'live'",
+        "with live as (
+           select id
+           from dispatches
+           where id = any($1) and state = 'live'
+           order by id
+           for no key update
+         ), lost as (
+           update dispatches d
+           set state = 'lost', outcome = 'lost', reason = $2, settled_at = now(),
+               input_tokens = greatest(d.input_tokens, d.context_tokens - coalesce(d.output_tokens, 0))
+           from live
+           where d.id = live.id
+           returning d.run_id, d.input_tokens, d.output_tokens, d.cost_usd
+         )
+         update runs r
+         set input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
+             cost_usd = r.cost_usd + s.cost_usd
+         from (
+           select run_id, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
+                  coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd
+           from lost
+           group by run_id
+         ) s
+         where r.id = s.run_id",
+        ids,
+        reason,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Marks live or lost dispatches whose task is taken from them by a person: a later report changes nothing but what was used. Their
+/// runs count what the live ones are known to have used.
+pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with held as (
+           select id, state
+           from dispatches
+           where id = any($1) and state in ('live', 'lost')
+           order by id
+           for no key update
+         ), superseded as (
+           update dispatches d
+           set state = 'superseded', settled_at = coalesce(settled_at, now()), outcome = coalesce(outcome, 'interrupted'),
+               reason = coalesce(reason, $2),
+               input_tokens = greatest(d.input_tokens, d.context_tokens - coalesce(d.output_tokens, 0))
+           from held
+           where d.id = held.id
+           returning held.state as before, d.run_id, d.input_tokens, d.output_tokens, d.cost_usd
+         )
+         update runs r
+         set input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
+             cost_usd = r.cost_usd + s.cost_usd
+         from (
+           select run_id, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
+                  coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd
+           from superseded
+           where before = 'live'
+           group by run_id
+         ) s
+         where r.id = s.run_id",
         ids,
         reason,
     )

@@ -41,6 +41,7 @@ pub mod task;
 pub mod trace;
 pub mod transcript;
 pub mod upkeep;
+pub mod usage;
 pub mod uses;
 pub mod vectors;
 pub mod view;

@@ -4,7 +4,7 @@ use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::run::{Run, RunSettings, Spent};
+use crate::domain::run::{InFlight, Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
 use crate::domain::strategy::Strategy;
 
@@ -48,11 +48,19 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
     let rows = sqlx::query!(
         r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
                   output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
-                  review, gate_may_fail, iterations, succeeded, input_tokens, output_tokens, cost_usd, started_at,
+                  review, gate_may_fail, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
+                  live.cost_usd as "live_usd!", live.tokens as "live_tokens!",
                   paused_ms + coalesce(extract(epoch from coalesce(ended_at, now()) - paused_at) * 1000, 0)::bigint as "paused_ms!",
                   ended_at, outcome as "outcome: RunOutcome", reason,
                   now() as "now!"
-           from runs
+           from runs r
+           cross join lateral (
+             select coalesce(sum(d.cost_usd), 0) as cost_usd,
+                    coalesce(sum(greatest(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0), d.context_tokens)), 0)::bigint
+                      as tokens
+             from dispatches d
+             where d.feature_id = r.feature_id and d.state = 'live' and d.run_id = r.id
+           ) live
            where id = any($1)"#,
         ids,
     )
@@ -85,6 +93,10 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
             cost_usd: row.cost_usd,
+            in_flight: InFlight {
+                cost_usd: row.live_usd,
+                tokens: row.live_tokens,
+            },
             started_at: row.started_at,
             paused_ms: row.paused_ms,
             ended_at: row.ended_at,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::git::GitOperationOrder;
 use super::survey::SurveyOrder;
 use super::text::Text;
+use super::usage::Share;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
 
@@ -71,6 +72,9 @@ pub struct SessionOrder {
     pub model: Option<ModelChoice>,
     /// Limits of the session.
     pub limits: SessionLimits,
+    /// What it may use of its run's cost and tokens, until it is granted more.
+    #[serde(default, skip_serializing_if = "Share::is_unlimited")]
+    pub share: Share,
     /// What the session may write.
     pub access: Access,
     /// Texts that the prompt shows only the beginning of, by the names of files that hold them below [`CONTEXT_DIR`].

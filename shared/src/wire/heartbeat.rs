@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::control::EndReason;
 use super::door::ClosedDoor;
+use super::usage::{Granted, Used};
 use crate::ids::{DispatchId, Incarnation};
 
 /// Sent every few seconds. A dispatch stays in it, and so leased, until its report is settled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// Versions that the worker reads.
     pub reads: Vec<u16>,
@@ -29,6 +30,9 @@ pub struct Heartbeat {
     /// Dispatches of `running` whose agent got past the door since the last heartbeat that was answered: its model answers.
     #[serde(default)]
     pub answered: Vec<DispatchId>,
+    /// What the dispatches of `running` used so far, as far as it is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<Used>,
 }
 
 /// How a report ended on the coordinator's side.
@@ -79,6 +83,9 @@ pub enum HeartbeatAnswer {
         end: Vec<End>,
         /// Whether to take no more work.
         drain: bool,
+        /// What those may use that asked for more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shares: Vec<Granted>,
     },
     /// The incarnation is not known or no longer the current one: say hello.
     SayHello,

@@ -24,6 +24,7 @@ mod survey;
 mod text;
 mod ticket;
 mod transcript;
+mod usage;
 mod version;
 
 pub use assignment::{
@@ -44,7 +45,7 @@ pub use left::{Left, LeftFile};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
     AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
-    Snapshot, Usage,
+    Snapshot,
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
 pub use stray::{STRAYS, Stray, stray_refs};
@@ -54,4 +55,5 @@ pub use survey::{
 pub use text::{MAX_TEXT_BYTES, PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
 pub use transcript::{TranscriptBatch, TranscriptEntry, TranscriptUpdate};
+pub use usage::{Granted, Share, Usage, Used};
 pub use version::{READS, WRITES, common_version};

@@ -8,6 +8,7 @@ use super::door::Door;
 use super::left::Left;
 use super::stray::Stray;
 use super::text::Text;
+use super::usage::Usage;
 use crate::ids::{DispatchId, Incarnation};
 
 /// The report of one dispatch. Sent again, byte for byte, until it is settled.
@@ -174,19 +175,10 @@ pub enum SessionLimit {
     Stall,
     /// Disk that it left to others.
     Disk,
-}
-
-/// What a session used. `None` is unknown, which is not zero.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Tokens read.
-    pub input_tokens: Option<u64>,
-    /// Tokens written.
-    pub output_tokens: Option<u64>,
-    /// Tokens read from a cache.
-    pub cached_tokens: Option<u64>,
-    /// Cost in US dollars.
-    pub cost_usd: Option<f64>,
+    /// Its share of the run's cost.
+    Cost,
+    /// Its share of the run's tokens.
+    Tokens,
 }
 
 /// What is known of the agent that ran.

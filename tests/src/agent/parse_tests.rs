@@ -96,6 +96,16 @@ fn actions_are_read() {
             input_tokens: 10,
             output_tokens: 2,
             cost_usd: 0.5,
+            times: 1,
+        },
+    );
+    check(
+        "@spend 3 10 2 0.5",
+        Action::Usage {
+            input_tokens: 10,
+            output_tokens: 2,
+            cost_usd: 0.5,
+            times: 3,
         },
     );
     check("@stream 7", Action::Stream { count: 7 });

@@ -101,6 +101,8 @@ pub(super) enum Action {
         input_tokens: u64,
         output_tokens: u64,
         cost_usd: f64,
+        /// How many updates tell this much more each.
+        times: u32,
     },
     Model,
     Meta,

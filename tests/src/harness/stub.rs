@@ -136,6 +136,7 @@ impl Stub {
             draining: false,
             doors: Vec::new(),
             answered: Vec::new(),
+            used: Vec::new(),
         };
         match self.link.heartbeat(&beat).await? {
             HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),

@@ -4,6 +4,7 @@
 mod agents;
 mod apart;
 mod beside;
+mod caps;
 mod conflicts;
 mod coordinator_killed;
 mod dirs;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{
@@ -81,6 +82,7 @@ pub fn scene(description: &str) -> Scene {
             grace_ms: 10_000,
             ..SessionLimits::default()
         },
+        allowance: Arc::default(),
         env: BTreeMap::new(),
     };
     Scene {

@@ -4,6 +4,15 @@ use sqlx::PgPool;
 
 const RULES: &[(&str, &str)] = &[
     (
+        "a run counts what its dispatches used that aren't live any more",
+        "select r.id::text || ' counts ' || r.cost_usd || ' USD, not ' || d.usd
+         from runs r
+         cross join lateral (
+           select coalesce(sum(cost_usd), 0) as usd from dispatches where run_id = r.id and state <> 'live'
+         ) d
+         where r.cost_usd < d.usd - 1e-9",
+    ),
+    (
         "open_blockers equals a recount",
         "select t.id::text || ' has ' || t.open_blockers || ', not ' || r.n
          from tasks t

@@ -6,6 +6,7 @@ mod aged;
 mod asked_again;
 mod at_once;
 mod away;
+mod caps;
 mod crash;
 mod deaths;
 mod doors;

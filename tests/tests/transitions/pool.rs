@@ -5,9 +5,9 @@ use ralph_coordinator::flow::{claim, heartbeat, hello};
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
-    AgentRule, Assignment, ClaimAnswer, ClaimRequest, EndReason, Ended, Finished, Heartbeat, HeartbeatAnswer,
-    Hello, HelloAnswer, IntegrationEnd, IntegrationReport, READS, Report, SessionReport, Snapshot, Text,
-    WRITES, Work, WorkspaceOrder,
+    AgentRule, Assignment, ClaimAnswer, ClaimRequest, End, EndReason, Ended, Finished, Granted, Heartbeat,
+    HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, IntegrationReport, READS, Report, SessionReport,
+    Snapshot, Text, Usage, Used, WRITES, Work, WorkspaceOrder,
 };
 use ralph_tests::harness::World;
 
@@ -79,9 +79,32 @@ impl<'a> Pool<'a> {
         assert!(matches!(answer, HeartbeatAnswer::Renewed { .. }));
     }
 
-    async fn beaten(&self, running: &[&Assignment], answered: &[&Assignment]) -> HeartbeatAnswer {
-        let ids = |of: &[&Assignment]| of.iter().map(|one| one.dispatch).collect();
+    /// Tells what sessions used: what they may use then, and what is to end for which reason.
+    pub async fn tells(&self, used: &[Used]) -> (Vec<Granted>, Vec<End>) {
         let beat = Heartbeat {
+            running: used.iter().map(|one| one.dispatch).collect(),
+            used: used.to_vec(),
+            ..self.beat_of(&[], &[])
+        };
+        match self.answer(&beat).await {
+            HeartbeatAnswer::Renewed { shares, end, .. } => (shares, end),
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    async fn beaten(&self, running: &[&Assignment], answered: &[&Assignment]) -> HeartbeatAnswer {
+        self.answer(&self.beat_of(running, answered)).await
+    }
+
+    async fn answer(&self, beat: &Heartbeat) -> HeartbeatAnswer {
+        heartbeat::heartbeat(&self.world.db, &self.world.settings, beat)
+            .await
+            .unwrap()
+    }
+
+    fn beat_of(&self, running: &[&Assignment], answered: &[&Assignment]) -> Heartbeat {
+        let ids = |of: &[&Assignment]| of.iter().map(|one| one.dispatch).collect();
+        Heartbeat {
             reads: READS.to_vec(),
             worker: "w".into(),
             incarnation: self.incarnation,
@@ -91,10 +114,8 @@ impl<'a> Pool<'a> {
             draining: false,
             doors: Vec::new(),
             answered: ids(answered),
-        };
-        heartbeat::heartbeat(&self.world.db, &self.world.settings, &beat)
-            .await
-            .unwrap()
+            used: Vec::new(),
+        }
     }
 
     /// Claims at once for slots of these pools each.
@@ -195,6 +216,11 @@ impl<'a> Pool<'a> {
         let finished = Finished::Session(Box::new(SessionReport {
             text: Text::Inline(text.to_owned()),
             tool_calls: 1,
+            usage: Usage {
+                output_tokens: Some(7),
+                cost_usd: Some(0.125),
+                ..Usage::default()
+            },
             snapshot: Snapshot {
                 commit,
                 pushed_ref,

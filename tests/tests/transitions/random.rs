@@ -7,7 +7,7 @@ use ralph_coordinator::flow::{finish, integrate, rescue};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Assignment, DecideRequest, EndReason, Ended, IntegrationEnd};
+use ralph_shared::wire::{Assignment, DecideRequest, EndReason, Ended, IntegrationEnd, Usage, Used};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -109,6 +109,7 @@ impl<'a> History<'a> {
             15 | 16 => self.steer_a_task().await,
             17 => self.steer_the_feature().await,
             18 => self.decide_one().await,
+            19 => self.tell_usage().await,
             20 => self.change_an_edge().await,
             21 => self.delete_a_task().await,
             22 => self.approve_a_task().await,
@@ -293,6 +294,26 @@ impl<'a> History<'a> {
             ),
         };
         (self.pool.session(of, ended, &text, 1), what)
+    }
+
+    /// What a session used, told by a heartbeat; by whoever had its task taken, too.
+    async fn tell_usage(&mut self) -> String {
+        if self.running.is_empty() {
+            return "nothing to tell".to_owned();
+        }
+        let of = &self.running[self.random.random_range(0..self.running.len())];
+        let usd = f64::from(self.random.random_range(0..16)) / 64.0;
+        let usage = Usage {
+            cost_usd: Some(usd),
+            ..Usage::default()
+        };
+        let used = Used {
+            dispatch: of.dispatch,
+            usage,
+            asks: true,
+        };
+        self.pool.tells(&[used]).await;
+        format!("{usd} USD of {}", of.task)
     }
 
     async fn lose_one(&mut self) -> String {

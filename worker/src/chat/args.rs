@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -126,6 +127,7 @@ impl ChatArgs {
             },
             sandbox,
             read: Vec::new(),
+            allowance: Arc::default(),
             limits: SessionLimits {
                 session_ms: LIMIT_MS,
                 idle_ms: LIMIT_MS,

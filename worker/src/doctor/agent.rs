@@ -1,6 +1,7 @@
 //! One agent, shaken hands with.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ralph_shared::ids::DispatchId;
@@ -96,6 +97,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
             grace_ms: GRACE_MS,
             ..SessionLimits::default()
         },
+        allowance: Arc::default(),
         env: BTreeMap::new(),
     };
     let secrets = own_secrets()

@@ -346,6 +346,7 @@ impl<'a> Conversation<'a> {
             output_bytes: self.output_bytes(),
             tool_calls: self.record.tool_calls,
             disk_filled: *self.disk.borrow(),
+            used_up: self.record.used_up(),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Facts {
     pub tool_calls: u32,
     /// Whether it filled the disk.
     pub disk_filled: bool,
+    /// What of its share of the run's limits is used up.
+    pub used_up: Option<SessionLimit>,
 }
 
 /// What to do about it.
@@ -51,6 +53,9 @@ pub fn judge(limits: &SessionLimits, facts: &Facts, now: Instant) -> Verdict {
     }
     if facts.tool_calls > limits.tool_calls {
         return Verdict::End(SessionLimit::ToolCalls);
+    }
+    if let Some(limit) = facts.used_up {
+        return Verdict::End(limit);
     }
     if facts.disk_filled {
         return Verdict::End(SessionLimit::Disk);
@@ -92,6 +97,7 @@ mod tests {
                 output_bytes,
                 tool_calls,
                 disk_filled: false,
+                used_up: None,
             };
             let verdict = judge(&limits, &facts, at(now_ms));
             assert_eq!(
@@ -117,7 +123,13 @@ mod tests {
             output_bytes: 0,
             tool_calls: 0,
             disk_filled: true,
+            used_up: None,
         };
         assert_eq!(judge(&limits, &facts, started), end(SessionLimit::Disk));
+        let facts = Facts {
+            used_up: Some(SessionLimit::Cost),
+            ..facts
+        };
+        assert_eq!(judge(&limits, &facts, started), end(SessionLimit::Cost));
     }
 }

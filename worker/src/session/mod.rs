@@ -23,10 +23,12 @@
 //! | [`disk`] | whether a session fills the disk |
 //! | [`resume`] | whether an agent that ended in the middle of its turn is started again |
 //! | [`check`] | what the agent said is looked at before the session ends |
+//! | [`allowance`] | what it used, and what it may use of its run's cost and tokens |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`redacted_tail`], [`secrets`] | what is shown while it runs, without secrets |
 
 mod agent;
+mod allowance;
 mod check;
 mod content;
 mod conversation;
@@ -64,6 +66,7 @@ mod transcript;
 mod usage;
 
 pub use agent::start_no_more;
+pub use allowance::Allowance;
 pub use check::Check;
 pub use introduction::{Capabilities, Introduction, SessionOffer};
 pub use leftovers::{MARK, kill_leftovers};

@@ -2,14 +2,16 @@
 //! transcript.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     ContentChunk, Plan, SessionNotification, SessionUpdate, ToolCallStatus, ToolCallUpdate, ToolKind,
     UsageUpdate,
 };
-use ralph_shared::wire::{AgentInfo, TranscriptUpdate, Usage};
+use ralph_shared::wire::{AgentInfo, SessionLimit, TranscriptUpdate, Usage};
 use serde_json::Value;
 
+use super::allowance::Allowance;
 use super::check;
 use super::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
 use super::introduction::Introduction;
@@ -56,6 +58,8 @@ pub struct Record {
     resumed: bool,
     /// What was used.
     meter: Meter,
+    /// Who is told what was used, and knows what may be.
+    allowance: Arc<Allowance>,
     /// Whether updates tell an earlier session again.
     muted: bool,
     tools: Tools,
@@ -79,6 +83,11 @@ pub struct Record {
 impl Record {
     /// An empty one, for an agent of the configuration.
     pub fn new(transcript: TranscriptSender, agent: &str) -> Self {
+        Self::with_allowance(transcript, agent, Arc::default())
+    }
+
+    /// The same of a session that may use no more than it is allowed.
+    pub fn with_allowance(transcript: TranscriptSender, agent: &str, allowance: Arc<Allowance>) -> Self {
         Self {
             transcript,
             text: String::new(),
@@ -94,6 +103,7 @@ impl Record {
             session: None,
             resumed: false,
             meter: Meter::default(),
+            allowance,
             muted: false,
             tools: Tools::default(),
             last_output: None,
@@ -181,9 +191,15 @@ impl Record {
         }
     }
 
-    /// What was used, by all processes.
+    /// What was used, by all processes. It is never less than what was told before.
     pub fn used(&self) -> Usage {
-        self.meter.total()
+        self.allowance.uses(self.meter.total());
+        self.allowance.used().0
+    }
+
+    /// What of the session's share of the run's limits is used up.
+    pub fn used_up(&self) -> Option<SessionLimit> {
+        self.allowance.reached()
     }
 
     /// Updates that tell an earlier session again are no part of this one.
@@ -397,9 +413,11 @@ impl Record {
     }
 
     fn usage_update(&mut self, update: &UsageUpdate) {
+        self.meter.context(update.used);
         if let Some(cost) = cost(update) {
             self.meter.update(cost);
         }
+        self.allowance.uses(self.meter.total());
         let cost = update.cost.as_ref();
         let cost = cost.map_or(String::new(), |cost| {
             format!(", {:.4} {}", cost.amount, cost.currency)

@@ -48,7 +48,10 @@ pub fn is_end(later: &Ended, resumed: bool) -> bool {
     let from_outside = match later {
         Ended::Told { .. } => true,
         Ended::Door { door, .. } => matches!(door, Door::RateLimit | Door::Overload | Door::Authentication),
-        Ended::Limit { limit } => *limit == SessionLimit::Disk,
+        Ended::Limit { limit } => matches!(
+            limit,
+            SessionLimit::Disk | SessionLimit::Cost | SessionLimit::Tokens
+        ),
         _ => false,
     };
     resumed || from_outside
@@ -90,6 +93,7 @@ mod tests {
             (door(Door::ExitsAtOnce), false),
             (door(Door::Silent), false),
             (limit(SessionLimit::Disk), true),
+            (limit(SessionLimit::Cost), true),
             (limit(SessionLimit::Session), false),
             (
                 Ended::AgentExited {

@@ -49,7 +49,8 @@ pub async fn run_checked(
     end: watch::Receiver<Option<EndReason>>,
     check: Option<Check>,
 ) -> SessionEnd {
-    let mut record = Record::new(transcript.clone(), &spec.agent.name);
+    let allowance = spec.allowance.clone();
+    let mut record = Record::with_allowance(transcript.clone(), &spec.agent.name, allowance);
     let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
     summed_up(record, ended, stderr_tail)
 }

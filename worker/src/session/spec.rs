@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{McpServer, Meta};
 use ralph_shared::presets::Preset;
 use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, SessionLimits, Usage};
 
+use super::allowance::Allowance;
 use super::logins::LoginFile;
 use super::permissions::Rule;
 use super::secrets::secret_values;
@@ -158,6 +160,8 @@ pub struct SessionSpec {
     pub read: Vec<PathBuf>,
     /// When it is ended.
     pub limits: SessionLimits,
+    /// What it may use, and what it used.
+    pub allowance: Arc<Allowance>,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
     pub env: BTreeMap<String, String>,
 }

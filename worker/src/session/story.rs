@@ -308,6 +308,8 @@ pub fn limit_words(limit: SessionLimit) -> &'static str {
         SessionLimit::Output => "the agent's output is over its limit",
         SessionLimit::ToolCalls => "the agent called more tools than it may",
         SessionLimit::Stall => "the agent makes no progress",
+        SessionLimit::Cost => "its share of the run's cost is used up",
+        SessionLimit::Tokens => "its share of the run's tokens is used up",
         SessionLimit::Disk => "it fills the disk (`session_disk_reserve_mb` of [workspace])",
     }
 }

@@ -15,6 +15,8 @@ pub struct Meter {
     /// What the processes before this one used.
     before: Usage,
     tokens: Tokens,
+    /// The most tokens that the process had in its context since it was prompted.
+    context: Option<u64>,
     /// The cost by the session's updates.
     updated: Cost,
     /// The cost by the answers to prompts.
@@ -35,6 +37,13 @@ impl Meter {
     /// The process is given a prompt: what it tells from here on, it used.
     pub fn prompted(&mut self) {
         self.prompted = true;
+    }
+
+    /// Takes the tokens that an update says to be in the context. What was there before the prompt, another process used.
+    pub fn context(&mut self, tokens: u64) {
+        if self.prompted {
+            self.context = self.context.max(Some(tokens));
+        }
     }
 
     /// Takes the cost that an update tells. What a process that took up a session tells before it is prompted, it took
@@ -64,8 +73,12 @@ impl Meter {
 
     /// Takes the figures of an answer to a prompt.
     pub fn answer(&mut self, usage: Usage) {
-        self.tokens
-            .told([usage.input_tokens, usage.output_tokens, usage.cached_tokens]);
+        self.tokens.told([
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+        ]);
         if let Some(cost) = usage.cost_usd {
             self.answered.told(cost);
         }
@@ -73,7 +86,7 @@ impl Meter {
 
     /// All that was used, as far as it was told.
     pub fn total(&self) -> Usage {
-        let [input, output, cached] = self.tokens.used();
+        let [input, output, cached, cache_write] = self.tokens.used();
         let cost = match (self.updated.used(), self.answered.used()) {
             (Some(updated), Some(answered)) => Some(updated.max(answered)),
             (updated, answered) => updated.or(answered),
@@ -82,23 +95,25 @@ impl Meter {
             input_tokens: both(self.before.input_tokens, input, u64::saturating_add),
             output_tokens: both(self.before.output_tokens, output, u64::saturating_add),
             cached_tokens: both(self.before.cached_tokens, cached, u64::saturating_add),
+            cache_write_tokens: both(self.before.cache_write_tokens, cache_write, u64::saturating_add),
+            context_tokens: both(self.before.context_tokens, self.context, u64::saturating_add),
             cost_usd: both(self.before.cost_usd, cost, |before, cost| before + cost),
         }
     }
 }
 
-/// Tokens read, written and cached, by the answers of one process.
+/// Tokens read, written, read from a cache and written into one, by the answers of one process.
 #[derive(Debug, Default)]
 struct Tokens {
-    sum: [Option<u64>; 3],
-    most: [Option<u64>; 3],
-    newest: [Option<u64>; 3],
+    sum: [Option<u64>; 4],
+    most: [Option<u64>; 4],
+    newest: [Option<u64>; 4],
     /// Whether each turn counts from zero: a figure fell.
     anew: bool,
 }
 
 impl Tokens {
-    fn told(&mut self, counts: [Option<u64>; 3]) {
+    fn told(&mut self, counts: [Option<u64>; 4]) {
         for (at, count) in counts.into_iter().enumerate() {
             // A turn that was given up may tell zeros.
             let fell = |newest| count.is_some_and(|count| 0 < count && count < newest);
@@ -109,7 +124,7 @@ impl Tokens {
         }
     }
 
-    fn used(&self) -> [Option<u64>; 3] {
+    fn used(&self) -> [Option<u64>; 4] {
         if self.anew { self.sum } else { self.most }
     }
 }
@@ -162,12 +177,17 @@ fn merge(usage: &mut Usage, newer: Usage) {
     usage.input_tokens = newer.input_tokens.or(usage.input_tokens);
     usage.output_tokens = newer.output_tokens.or(usage.output_tokens);
     usage.cached_tokens = newer.cached_tokens.or(usage.cached_tokens);
+    usage.cache_write_tokens = newer.cache_write_tokens.or(usage.cache_write_tokens);
     usage.cost_usd = newer.cost_usd.or(usage.cost_usd);
 }
 
+/// More than a session can cost; bounded, so that an agent's nonsense can't overflow sums.
+const MOST_USD: f64 = 1e9;
+
 /// A cost, if it is one and in US dollars.
 pub fn dollars(amount: f64, currency: &str) -> Option<f64> {
-    (amount.is_finite() && amount >= 0.0 && currency.eq_ignore_ascii_case("usd")).then_some(amount)
+    (amount.is_finite() && amount >= 0.0 && currency.eq_ignore_ascii_case("usd"))
+        .then_some(amount.min(MOST_USD))
 }
 
 /// In words for the transcript.
@@ -198,9 +218,16 @@ fn read(value: &Value) -> Usage {
             "cachedtokens",
             "cachedcontenttokencount",
         ]),
+        cache_write_tokens: tokens(&[
+            "cachedwritetokens",
+            "cachecreationinputtokens",
+            "cachewriteinputtokens",
+            "cachewritetokens",
+        ]),
         cost_usd: find(value, &["totalcostusd", "costusd"], DEPTH)
             .and_then(Value::as_f64)
             .and_then(|cost| dollars(cost, "usd")),
+        context_tokens: None,
     }
 }
 
@@ -232,6 +259,7 @@ mod tests {
                 output_tokens: output,
                 cached_tokens: cached,
                 cost_usd: cost,
+                ..Usage::default()
             };
             assert_eq!(of_answer(&answer), expected, "{answer}");
         };
@@ -339,5 +367,6 @@ mod tests {
         assert_eq!(dollars(1.5, "EUR"), None);
         assert_eq!(dollars(f64::NAN, "USD"), None);
         assert_eq!(dollars(-1.0, "USD"), None);
+        assert_eq!(dollars(1e300, "USD"), Some(1e9));
     }
 }

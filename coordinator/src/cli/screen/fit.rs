@@ -3,6 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use crate::cli::cost;
 use crate::cli::duration::show_ms;
 use crate::cli::paint::{Tone, tone_of};
 use crate::store::view::FeatureView;
@@ -141,7 +142,7 @@ fn parts(feature: &FeatureView, without: Without, style: &impl Fn(Tone) -> Style
         if without < Without::Rate {
             spans.push(Span::raw(format!("  {}", rate(tasks.resolved(), run.elapsed_ms))));
         }
-        spans.push(Span::raw(format!("  {:.2} USD", run.cost_usd)));
+        spans.push(Span::raw(format!("  {}", cost::of_run(run))));
         if without < Without::Time {
             spans.push(Span::raw(format!("  {}", show_ms(run.elapsed_ms))));
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::cli::cost;
 use crate::cli::counted::{counted, done_of};
 use crate::cli::duration::show_ms;
 use crate::cli::paint::{Paint, Tone, tame};
@@ -89,7 +90,7 @@ impl Bar {
             facts.push(format!("{rate:.1}/min"));
         }
         if let Some(run) = &feature.run {
-            facts.push(format!("{:.2} USD", run.cost_usd));
+            facts.push(cost::of_run(run));
         }
         if feature.status.as_str() != "running" {
             facts.push(feature.status.as_str().to_owned());

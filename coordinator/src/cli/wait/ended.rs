@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use super::idle;
 use crate::cli::client::{Client, escape};
+use crate::cli::cost;
 use crate::cli::counted::{counted, done_of};
 use crate::cli::duration;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, tame, tone_of};
 use crate::domain::states::{FeatureState, RunOutcome};
-use crate::store::view::{FeatureView, Landing, Page, Progress};
+use crate::store::view::{FeatureView, Landing, Page, Progress, RunView};
 
 /// Prints it; the exit code is the outcome's.
 pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
@@ -39,13 +40,13 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             None => String::new(),
         };
         let mut text = format!(
-            "{}: {} — {}; {}, {}, {:.2} USD, {}{branch}\n",
+            "{}: {} — {}; {}, {}, {}, {}{branch}\n",
             feature.name,
             paint.apply(tone_of(outcome.as_str()), word),
             tame(run.reason.as_deref().unwrap_or("no reason given")),
             done_of(&feature.tasks),
             counted(run.iterations, "iteration", "iterations"),
-            run.cost_usd,
+            cost::of_run(run),
             duration::show_ms(run.elapsed_ms),
         );
         for task in &progress.attention {
@@ -54,7 +55,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
         }
         if outcome == RunOutcome::LimitReached {
-            text.push_str(&goes_on(&feature.name));
+            text.push_str(&goes_on(feature, run));
         }
         if !progress.attention.is_empty() {
             text.push_str(&format!(
@@ -67,11 +68,27 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// How to go on after a limit: a further run has the limits of the last one anew.
-fn goes_on(feature: &str) -> String {
+/// What is left after a limit, and how to go on: a further run has the limits of the last one anew.
+fn goes_on(feature: &FeatureView, run: &RunView) -> String {
+    let (name, limits) = (&feature.name, &run.limits);
+    // Less than a tenth is left, which no session begins with.
+    let used_up = |used: f64, limit: f64| used >= limit * 0.9;
+    #[allow(clippy::cast_precision_loss)]
+    let tokens = (run.input_tokens + run.output_tokens) as f64;
+    #[allow(clippy::cast_precision_loss)]
+    let flag = match (limits.cost_usd, limits.tokens) {
+        (Some(usd), _) if used_up(run.cost_usd, usd) => format!(" --max-cost {usd}"),
+        (_, Some(most)) if used_up(tokens, most as f64) => format!(" --max-tokens {most}"),
+        _ => String::new(),
+    };
+    let left = match feature.tasks.open() {
+        0 => String::new(),
+        1 => "1 task is left: ".to_owned(),
+        n => format!("{n} tasks are left: "),
+    };
     format!(
-        "  `ralph-coordinator feature run {feature} --wait` goes on, with the same limits once more; `--limit N` (iterations), \
-         `--max-cost USD`, `--max-time TIME` or `--max-tokens N` sets others\n"
+        "  {left}`ralph-coordinator feature run {name}{flag} --wait` goes on, with the same limits once more; `--limit N` \
+         (iterations), `--max-cost USD`, `--max-time TIME` or `--max-tokens N` sets others\n"
     )
 }
 

@@ -183,6 +183,18 @@ pub(super) const KEYS: &[Key] = &[
         "Tokens that a run may have at most, in and out",
     ),
     key(
+        "shares.first_cost",
+        Toml("1.0"),
+        Coordinator,
+        "What a session may cost at first where nothing is known of its like, in USD",
+    ),
+    key(
+        "shares.first_tokens",
+        Toml("1000000"),
+        Coordinator,
+        "Tokens that a session may use at first where nothing is known of its like",
+    ),
+    key(
         "notify.url",
         Words("nobody is told"),
         Coordinator,

@@ -8,7 +8,7 @@ use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Difficulty, ErrorCategory, Sigils};
 use ralph_shared::wire::{
-    Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray,
+    Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray, Usage,
 };
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use super::super::capture::{self, Captured};
 use super::super::cascade::Features;
 use super::super::{Settings, agent_graph, distill};
 use super::door::Doors;
-use super::record::end;
+use super::record::{end, used};
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
 use crate::domain::gate::History;
@@ -374,6 +374,7 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
+        self.count(dispatch, dispatch.used.settled());
         let open = self.integrations.get(&task.id).cloned();
         let state = open.as_ref().map(|i| i.state);
         let is_decided = state == Some(IntegrationState::Decided);
@@ -460,10 +461,19 @@ impl Batch<'_> {
         let spent = self.spent.entry(dispatch.run).or_default();
         spent.iterations += i32::from(counted);
         spent.succeeded += i32::from(counted && done);
-        spent.input_tokens += tokens(session.usage.input_tokens);
-        spent.output_tokens += tokens(session.usage.output_tokens);
-        let cost_usd = session.usage.cost_usd.filter(|usd| *usd >= 0.0);
-        spent.cost_usd += cost_usd.map_or(0.0, |usd| usd.min(MOST_USD));
+        self.count(dispatch, used(dispatch, session));
+    }
+
+    /// Counts for its run what a dispatch used in all, but for what was counted before.
+    pub(super) fn count(&mut self, dispatch: &Dispatch, used: Usage) {
+        let before = match dispatch.state {
+            DispatchState::Live => Usage::default(),
+            _ => dispatch.used,
+        };
+        self.spent
+            .entry(dispatch.run)
+            .or_default()
+            .more(&before, &used);
     }
 }
 
@@ -480,15 +490,6 @@ pub(super) fn collision(end: &IntegrationEnd) -> Collision {
             .map(|id| id.as_str().to_owned())
             .collect(),
     }
-}
-
-/// More than a session can cost; bounded, so that an agent's nonsense can't overflow a run's sums.
-const MOST_USD: f64 = 1e9;
-/// More tokens than a session can use.
-const MOST_TOKENS: u64 = 1 << 40;
-
-fn tokens(used: Option<u64>) -> i64 {
-    used.unwrap_or(0).min(MOST_TOKENS).cast_signed()
 }
 
 /// Where the task's next dispatch starts (SPEC 3.3): from the feature branch when the agent itself said that it failed,

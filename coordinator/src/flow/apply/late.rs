@@ -53,8 +53,9 @@ impl Batch<'_> {
 
     /// A report that came after the fence moved: kept with its usage and branch.
     pub(super) fn supersede(&mut self, dispatch: &Dispatch, one: &Incoming) {
-        if let Finished::Session(report) = &one.report.finished {
-            self.spend(dispatch, report, false, false);
+        match &one.report.finished {
+            Finished::Session(report) => self.spend(dispatch, report, false, false),
+            Finished::Integration(_) => self.count(dispatch, dispatch.used.settled()),
         }
         let (outcome, reason) = match dispatch.state {
             DispatchState::Superseded => (

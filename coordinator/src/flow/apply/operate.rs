@@ -56,6 +56,7 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
+        self.count(dispatch, dispatch.used.settled());
         let judgement = judge::operation(&integration.end);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));

@@ -1,13 +1,15 @@
 //! The row that a dispatch leaves: the iteration's outcome and its journal entry.
 
-use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report};
+use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, SessionReport, Usage};
 
+use crate::domain::budget::bounded;
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::left;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
-pub(super) fn whole(n: Option<u64>) -> Option<i64> {
-    n.and_then(|n| i64::try_from(n).ok())
+/// What a session used in all: the greater of what was told while it ran and what it is reported with.
+pub(super) fn used(dispatch: &Dispatch, session: &SessionReport) -> Usage {
+    dispatch.used.max(bounded(session.usage)).settled()
 }
 
 /// What is kept of a change: its diff for a verification only.
@@ -44,9 +46,7 @@ pub(super) fn end(
         stop_reason: None,
         agent: None,
         duration_ms: i64::try_from(report.duration_ms).unwrap_or(i64::MAX),
-        input_tokens: None,
-        output_tokens: None,
-        cost_usd: None,
+        used: dispatch.used.settled(),
         tool_calls: 0,
         malformed_sigils: i32::try_from(malformed).unwrap_or(i32::MAX),
         iteration: None,
@@ -90,9 +90,7 @@ pub(super) fn end(
                     .is_none_or(|chosen| !used.to_lowercase().contains(chosen))
             };
             end.model_used = session.agent.model.clone().filter(is_another);
-            end.input_tokens = whole(session.usage.input_tokens);
-            end.output_tokens = whole(session.usage.output_tokens);
-            end.cost_usd = session.usage.cost_usd.filter(|usd| usd.is_finite());
+            end.used = used(dispatch, session);
             end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
         }
         Finished::Integration(integration) => match &integration.end {

@@ -250,7 +250,7 @@ pub(in crate::flow) async fn fence_off(
 ) -> sqlx::Result<()> {
     let live = store::dispatch::live_of_tasks(conn, &[task.id.0]).await?;
     let ids: Vec<Uuid> = live.iter().map(|(dispatch, _)| dispatch.0).collect();
-    store::dispatch::supersede(conn, &ids, "a person took the task from it").await?;
+    store::lease::supersede(conn, &ids, "a person took the task from it").await?;
     store::integration::release_turn(conn, &ids).await?;
     for (dispatch, worker) in live {
         signals.order(

@@ -43,9 +43,12 @@ pub struct FeatureView {
     /// The gate of that run on the base commit, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateView>,
-    /// What all of its runs cost so far. US dollars.
+    /// What all of its runs cost so far, by the sessions that ended. US dollars.
     #[serde(default)]
     pub cost_usd: f64,
+    /// What its live sessions cost so far, beside that. US dollars.
+    #[serde(default)]
+    pub in_flight_usd: f64,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
@@ -90,9 +93,14 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
                   (select coalesce(sum(r.cost_usd), 0) from runs r where r.feature_id = f.id) as "cost_usd!",
-                  (select count(*) from dispatches d where d.feature_id = f.id and d.state = 'live') as "live!"
+                  live.sessions as "live!", live.cost_usd as "in_flight_usd!"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join features f on f.id = wanted.id
+           cross join lateral (
+             select count(*) as sessions, coalesce(sum(d.cost_usd), 0) as cost_usd
+             from dispatches d
+             where d.feature_id = f.id and d.state = 'live'
+           ) live
            order by wanted.n"#,
         ids,
     )
@@ -149,6 +157,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 run,
                 gate: gates.remove(&row.id),
                 cost_usd: row.cost_usd,
+                in_flight_usd: row.in_flight_usd,
                 created_at: row.created_at,
                 updated_at: row.updated_at,
             }

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::page::{Cursor, Page, cut};
-use crate::domain::run::Run;
+use crate::domain::run::{InFlight, Run};
 use crate::domain::states::RunOutcome;
 use crate::store;
 
@@ -32,13 +32,25 @@ pub struct RunView {
     pub succeeded: i32,
     pub input_tokens: i64,
     pub output_tokens: i64,
+    /// What its sessions cost that ended. US dollars.
     pub cost_usd: f64,
+    /// Whether its agents tell what they cost; where they don't, its cost is unknown, and no limit of cost holds it.
+    #[serde(default = "yes")]
+    pub cost_known: bool,
+    /// What its live sessions used so far, beside that.
+    #[serde(default)]
+    pub in_flight: InFlight,
     #[serde(with = "time::serde::rfc3339")]
     pub started_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended_at: Option<OffsetDateTime>,
     /// How long it took, or takes so far, pauses left out.
     pub elapsed_ms: i64,
+}
+
+/// What an earlier release means that doesn't say it.
+fn yes() -> bool {
+    true
 }
 
 /// Limits of a run; `None` is no limit (SPEC 3.4).
@@ -58,6 +70,7 @@ pub struct RunLimits {
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         let elapsed_ms = run.took_ms(run.now);
+        let cost_known = run.tells_cost();
         let settings = run.settings;
         Self {
             id: run.id.short(),
@@ -83,6 +96,8 @@ impl From<Run> for RunView {
             input_tokens: run.input_tokens,
             output_tokens: run.output_tokens,
             cost_usd: run.cost_usd,
+            cost_known,
+            in_flight: run.in_flight,
             started_at: run.started_at,
             ended_at: run.ended_at,
             elapsed_ms,

@@ -51,6 +51,9 @@ pub struct SystemView {
     /// What all features that there are cost so far, by their 10,000 newest runs. US dollars.
     #[serde(default)]
     pub total_cost_usd: f64,
+    /// What live sessions cost so far, beside both. US dollars.
+    #[serde(default)]
+    pub in_flight_usd: f64,
     /// What runs now, longest first.
     pub sessions: Vec<SessionView>,
     /// How many run now.
@@ -192,10 +195,11 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     }
     let list = store::worker::list(conn, lease_ms).await?;
     let accounts = store::door::not_open(conn).await?;
-    let live_sessions =
-        sqlx::query_scalar!(r#"select count(*) as "n!" from dispatches where state = 'live'"#)
-            .fetch_one(&mut *conn)
-            .await?;
+    let live = sqlx::query!(
+        r#"select count(*) as "sessions!", coalesce(sum(cost_usd), 0) as "cost_usd!" from dispatches where state = 'live'"#
+    )
+    .fetch_one(&mut *conn)
+    .await?;
     let features = features(conn, &ids).await?;
     let cost_usd = cost_of(&features);
     let all = of_all_features(conn).await?;
@@ -208,7 +212,8 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         unserved: unserved(&waiting),
     };
     Ok(SystemView {
-        live_sessions,
+        live_sessions: live.sessions,
+        in_flight_usd: live.cost_usd,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         needs_person,
         more_features: (all.features - named).max(0),

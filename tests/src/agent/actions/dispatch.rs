@@ -1,10 +1,15 @@
 //! From an action to what does it.
 
+use std::time::Duration;
+
 use agent_client_protocol::Error;
 use agent_client_protocol::ErrorCode;
 
 use super::super::script::Action;
 use super::super::turn::{Flow, Turn};
+
+/// Pause between updates of an agent that spends.
+const SPENDING: Duration = Duration::from_millis(50);
 
 impl Turn {
     /// Does one action. Dropping the future ends it, with the processes that it started.
@@ -32,8 +37,14 @@ impl Turn {
                 input_tokens,
                 output_tokens,
                 cost_usd,
+                times,
             } => {
-                self.usage(*input_tokens, *output_tokens, *cost_usd)?;
+                for time in 0..*times {
+                    if time > 0 {
+                        tokio::time::sleep(SPENDING).await;
+                    }
+                    self.usage(*input_tokens, *output_tokens, *cost_usd)?;
+                }
             }
             Action::Model => self.tell_model()?,
             Action::Meta => self.tell_meta()?,

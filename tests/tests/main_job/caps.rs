@@ -1,0 +1,150 @@
+//! Caps that cap: sessions that spend without an end are ended at their run's limits, while they run.
+
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
+
+use super::scene::Scene;
+
+fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions {
+    let default = FeatureOptions::default();
+    FeatureOptions {
+        max_parallel: 3,
+        run: RunSettings {
+            max_cost_usd,
+            max_tokens,
+            ..default.run.clone()
+        },
+        ..default
+    }
+}
+
+/// Tasks whose sessions spend so much an update, three hundred times.
+fn spenders(tasks: usize, spend: &str) -> String {
+    (0..tasks)
+        .map(|n| {
+            format!(
+                "- key: k{n}\n  title: Spend\n  description: |\n    @write f{n} some work\n    @spend 300 {spend}\n    @done\n"
+            )
+        })
+        .collect()
+}
+
+/// Cost and tokens of a run, and the sessions that it had.
+async fn spent(scene: &Scene<'_>) -> (f64, i64, i64) {
+    sqlx::query_as(
+        "select cost_usd, input_tokens + output_tokens,
+                (select count(*) from dispatches d where d.run_id = runs.id and d.kind = 'work')
+         from runs where id = $1",
+    )
+    .bind(scene.run.0)
+    .fetch_one(&scene.world.db)
+    .await
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_end_at_the_runs_cost_with_their_work_pushed() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(3).pool("cost"))
+        .unwrap();
+    let scene = Scene::submit_with(&world, "cost", &spenders(3, "10 2 0.1"), limits(Some(1.0), None)).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (usd, _, sessions) = spent(&scene).await;
+    // One update beyond its share each, at most.
+    assert!(
+        (0.9..1.0 + 0.1 * sessions as f64).contains(&usd),
+        "{usd} USD by {sessions} sessions"
+    );
+    let pushed: Vec<bool> = sqlx::query_scalar(
+        "select pushed_ref is not null from dispatches where reason like '%share of the run''s cost%'",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    assert!(
+        !pushed.is_empty() && pushed.iter().all(|pushed| *pushed),
+        "{}",
+        world.tell().await
+    );
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_end_at_the_runs_tokens() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(2).pool("tokens"))
+        .unwrap();
+    let scene = Scene::scratch(
+        &world,
+        "tokens",
+        &spenders(2, "90 10 0"),
+        limits(None, Some(1_000)),
+    )
+    .await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (_, tokens, sessions) = spent(&scene).await;
+    assert!(
+        (900..1_000 + 100 * sessions).contains(&tokens),
+        "{tokens} tokens by {sessions} sessions"
+    );
+    world.stop().await;
+}
+
+/// It may spend on for its grace, and is killed; what it told until then counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_ignores_cancel_while_it_spends_is_killed() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _worker = world.worker(&WorkerOptions::named("w").pool("stubborn")).unwrap();
+    let graph = "- key: only\n  title: Spend\n  description: |\n    @ignore-cancel\n    @ignore-term\n    @ignore-eof\n    \
+                 @spend 100000 0 0 0.1\n";
+    let scene = Scene::scratch(&world, "stubborn", graph, limits(Some(0.5), None)).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (usd, _, sessions) = spent(&scene).await;
+    // Updates of every 50 ms within the two times of grace.
+    let grace = 2.0 * world.settings.grace.as_secs_f64() / 0.05;
+    assert_eq!(sessions, 1);
+    assert!((0.5..0.6 + 0.1 * grace + 1.0).contains(&usd), "{usd}");
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_out_of_contact_ends_at_its_share() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _worker = world.worker(&WorkerOptions::named("w").pool("away")).unwrap();
+    let gate = world.gate("go");
+    let graph = format!(
+        "- key: only\n  title: Spend\n  description: |\n    @effect began\n    @wait-for {}\n    @spend 300 0 0 0.1\n",
+        gate.display()
+    );
+    let scene = Scene::scratch(&world, "away", &graph, limits(Some(0.6), None)).await;
+    let (feature, run) = (scene.feature, scene.run);
+    world.effects_of("began", 1).await.unwrap();
+    world.stop_coordinators();
+    std::fs::write(&gate, "").unwrap();
+    let spool = world.dir().join("w/spool");
+    until("the session's report", async || {
+        std::fs::read_dir(&spool).is_ok_and(|mut files| files.next().is_some())
+    })
+    .await;
+    // Nobody could give it more.
+    world.coordinator().await.unwrap();
+    let settled = "select exists (select 1 from dispatches where feature_id = $1 and state = 'settled')";
+    world.until(settled, feature.0).await.unwrap();
+    let usd: f64 =
+        sqlx::query_scalar("select cost_usd from dispatches where state = 'settled' order by id limit 1")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert!((0.2..=0.3 + 1e-9).contains(&usd), "{usd}");
+    assert_eq!(world.ended(run).await.unwrap(), RunOutcome::LimitReached);
+    world.stop().await;
+}

@@ -1,0 +1,289 @@
+//! Limits of cost and tokens hold while sessions run: shares, what heartbeats tell, and what reports settle.
+
+use futures::future::join_all;
+use ralph_coordinator::domain::run::{Run, RunSettings};
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::{finish, rescue};
+use ralph_coordinator::store;
+use ralph_shared::wire::{Assignment, EndReason, Ended, Finished, SessionLimit, Share, Usage, Used, Work};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+use super::scene::{Scene, turn};
+
+const USD: u64 = 1_000_000;
+
+fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions {
+    let default = FeatureOptions::default();
+    FeatureOptions {
+        max_parallel: 4,
+        run: RunSettings {
+            max_cost_usd,
+            max_tokens,
+            ..default.run.clone()
+        },
+        ..default
+    }
+}
+
+fn graph(tasks: usize) -> String {
+    (0..tasks)
+        .map(|n| format!("- {{key: k{n}, title: T}}\n"))
+        .collect()
+}
+
+fn share(of: &Assignment) -> Share {
+    match &of.work {
+        Work::Session(order) => order.share,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn cost(usd: f64) -> Usage {
+    Usage {
+        cost_usd: Some(usd),
+        ..Usage::default()
+    }
+}
+
+fn used(of: &Assignment, usage: Usage, asks: bool) -> Used {
+    Used {
+        dispatch: of.dispatch,
+        usage,
+        asks,
+    }
+}
+
+async fn run(scene: &Scene<'_>) -> Run {
+    let mut conn = scene.world.db.acquire().await.unwrap();
+    store::run::last(&mut conn, scene.feature).await.unwrap().unwrap()
+}
+
+/// What ended and what is in flight. US dollars.
+async fn costs(scene: &Scene<'_>) -> (f64, f64) {
+    let run = run(scene).await;
+    (run.cost_usd, run.in_flight.cost_usd)
+}
+
+async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
+    let text = format!("<task-done>{}</task-done>", of.task);
+    let mut report = scene.pool.session(of, ended, &text, 1);
+    if let Finished::Session(session) = &mut report.report.finished {
+        session.usage = usage;
+    }
+    scene.pool.report(vec![report]).await;
+}
+
+async fn lose(world: &World) {
+    sqlx::query("update dispatches set lease_until = '-infinity' where state = 'live'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    rescue::rescue(&world.db, world.settings.lease_ms(), false)
+        .await
+        .unwrap();
+}
+
+/// Coordinators that serve claims at once give no more than there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_given_at_once_stay_within_the_limit() {
+    let world = World::calm().await.unwrap();
+    for (max_cost_usd, max_tokens) in [(Some(0.15), None), (None, Some(25))] {
+        let scene = Scene::set(&world, &graph(4), &limits(max_cost_usd, max_tokens)).await;
+        let claims = (0..8).map(|_| scene.pool.claim_once(&[["default"]]));
+        let got: Vec<Assignment> = join_all(claims).await.into_iter().flatten().collect();
+        assert!(got.len() > 1, "{} began", got.len());
+        let microusd: u64 = got.iter().filter_map(|of| share(of).microusd).sum();
+        let tokens: u64 = got.iter().filter_map(|of| share(of).tokens).sum();
+        assert!(microusd <= 150_000 && tokens <= 25, "{microusd} {tokens}");
+        scene.forget().await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_grow_until_nothing_is_left_and_are_given_back() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(3), &limits(Some(1.0), None)).await;
+    let (one, other) = (scene.claim().await, scene.claim().await);
+    assert_eq!(
+        (share(&one).microusd, share(&other).microusd),
+        (Some(USD / 4), Some(USD / 4))
+    );
+    let (granted, _) = scene.pool.tells(&[used(&one, cost(0.125), true)]).await;
+    assert_eq!(granted[0].share.microusd, Some(USD / 2));
+    // The answer was lost: told again, nothing more is given.
+    let (again, _) = scene.pool.tells(&[used(&one, cost(0.125), true)]).await;
+    assert_eq!(again, granted);
+    // It takes what is left, bit by bit; the other keeps its share, and nobody else begins.
+    let mut last = 0;
+    loop {
+        let usd = (last.max(USD / 4) as f64) / 1e6;
+        let (granted, _) = scene.pool.tells(&[used(&one, cost(usd), true)]).await;
+        let now = granted[0].share.microusd.unwrap();
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    assert_eq!(last, 3 * USD / 4);
+    scene.nothing_is_ready().await;
+    // What it did not use is there for others again.
+    reports(&scene, &other, turn(), cost(0.05)).await;
+    let (granted, _) = scene.pool.tells(&[used(&one, cost(0.75), true)]).await;
+    assert!(granted[0].share.microusd.unwrap() > last);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_live_counts_once_whoever_tells_it_again() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &limits(None, None)).await;
+    let of = scene.claim().await;
+    let tells = async |usd, expected| {
+        scene.pool.tells(&[used(&of, cost(usd), false)]).await;
+        assert_eq!(costs(&scene).await, expected, "{usd}");
+    };
+    tells(0.5, (0.0, 0.5)).await;
+    // What falls, what is negative: nothing was given back.
+    tells(0.25, (0.0, 0.5)).await;
+    tells(-1.0, (0.0, 0.5)).await;
+    // Another worker's word does not count.
+    let stranger = Used {
+        dispatch: ralph_shared::ids::DispatchId::new(),
+        ..used(&of, cost(9.0), true)
+    };
+    scene.pool.tells(&[stranger]).await;
+    assert_eq!(costs(&scene).await, (0.0, 0.5));
+    // The report says less: the greater of both counts.
+    reports(&scene, &of, turn(), cost(0.375)).await;
+    assert_eq!(costs(&scene).await, (0.5, 0.0));
+    // Told after the end.
+    tells(0.5, (0.5, 0.0)).await;
+    tells(0.625, (0.625, 0.0)).await;
+    tells(0.5, (0.625, 0.0)).await;
+    // Tokens that are only known to be in the context count, until they are told apart.
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    let of = scene.claim().await;
+    let context = Usage {
+        context_tokens: Some(1_000),
+        ..Usage::default()
+    };
+    scene.pool.tells(&[used(&of, context, false)]).await;
+    assert_eq!(run(&scene).await.in_flight.tokens, 1_000);
+    let apart = Usage {
+        input_tokens: Some(900),
+        output_tokens: Some(300),
+        ..Usage::default()
+    };
+    reports(&scene, &of, turn(), apart).await;
+    let run = run(&scene).await;
+    assert_eq!(
+        (run.input_tokens, run.output_tokens, run.in_flight.tokens),
+        (900, 300, 0)
+    );
+    world.stop().await;
+}
+
+/// A worker that is killed leaves a share behind and what it told; its late report adds only what is new.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, cost(0.25), false)]).await;
+    lose(&world).await;
+    assert_eq!(costs(&scene).await, (0.25, 0.0));
+    let again = scene.claim().await;
+    assert_eq!(again.task, of.task);
+    assert_eq!(
+        share(&again).microusd,
+        Some(187_500),
+        "the lost one's share is free"
+    );
+    // It still runs, and tells so.
+    scene.pool.tells(&[used(&of, cost(0.375), false)]).await;
+    assert_eq!(costs(&scene).await, (0.375, 0.0));
+    reports(&scene, &of, turn(), cost(0.5)).await;
+    assert_eq!(costs(&scene).await, (0.5, 0.0));
+    // The same report again.
+    reports(&scene, &of, turn(), cost(0.5)).await;
+    assert_eq!(costs(&scene).await, (0.5, 0.0));
+    // A person takes the task from the other one.
+    scene.pool.tells(&[used(&again, cost(0.125), false)]).await;
+    let skip = ralph_coordinator::flow::steer::TaskCommand::Skip;
+    scene.steer(again.task, skip).await;
+    assert_eq!(costs(&scene).await, (0.625, 0.0));
+    reports(&scene, &again, turn(), cost(0.25)).await;
+    assert_eq!(costs(&scene).await, (0.75, 0.0));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_below_what_is_spent_ends_what_runs() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &limits(Some(20.0), None)).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, cost(0.5), false)]).await;
+    let mut conn = world.db.acquire().await.unwrap();
+    let run = run(&scene).await;
+    let settings = RunSettings {
+        max_cost_usd: Some(0.25),
+        ..run.settings
+    };
+    store::run::change(&mut conn, run.id, &settings).await.unwrap();
+    drop(conn);
+    scene.nothing_is_ready().await;
+    finish::tick(&world.db).await.unwrap();
+    let (granted, end) = scene.pool.tells(&[used(&of, cost(0.5), true)]).await;
+    assert_eq!(end[0].reason, EndReason::RunLimit);
+    assert_eq!(granted[0].share, share(&of), "nothing is left to be given");
+    let told = Ended::Told {
+        reason: EndReason::RunLimit,
+    };
+    reports(&scene, &of, told, cost(0.5)).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    world.stop().await;
+}
+
+/// What runs is let end where too little is left to begin more; what is done still lands.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_begins_with_less_than_the_smallest_share() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &limits(Some(1.0), None)).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, cost(0.97), true)]).await;
+    scene.nothing_is_ready().await;
+    reports(&scene, &of, turn(), cost(0.97)).await;
+    let landing = scene.claim().await;
+    assert!(Pool::is_integration(&landing));
+    scene.done(&landing).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(1), &limits(Some(20.0), None)).await;
+    let of = scene.claim().await;
+    let limit = Ended::Limit {
+        limit: SessionLimit::Cost,
+    };
+    reports(&scene, &of, limit, cost(2.0)).await;
+    scene.no_pauses().await;
+    let again = scene.claim().await;
+    assert_eq!(again.task, of.task);
+    assert_eq!(
+        share(&again).microusd,
+        Some(2 * USD),
+        "as much as the first one used"
+    );
+    let failures: i16 = sqlx::query_scalar("select failures from tasks")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(failures, 0);
+    world.stop().await;
+}

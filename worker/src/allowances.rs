@@ -1,0 +1,53 @@
+//! What the sessions of one life used and may use, by their dispatches: heartbeats tell the one and bring the other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Granted, Usage, Used};
+
+use crate::session::Allowance;
+
+/// The allowances of the sessions that run.
+#[derive(Debug, Default)]
+pub struct Allowances(Mutex<HashMap<DispatchId, Arc<Allowance>>>);
+
+impl Allowances {
+    fn lock(&self) -> MutexGuard<'_, HashMap<DispatchId, Arc<Allowance>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session begins.
+    pub fn begin(&self, dispatch: DispatchId, allowance: Arc<Allowance>) {
+        self.lock().insert(dispatch, allowance);
+    }
+
+    /// Its report, with all that it used, lies in the spool.
+    pub fn end(&self, dispatch: DispatchId) {
+        self.lock().remove(&dispatch);
+    }
+
+    /// What sessions used so far, as far as it is known.
+    pub fn used(&self) -> Vec<Used> {
+        let allowances = self.lock();
+        let used = allowances.iter().map(|(&dispatch, allowance)| {
+            let (usage, asks) = allowance.used();
+            Used {
+                dispatch,
+                usage,
+                asks,
+            }
+        });
+        used.filter(|used| used.usage != Usage::default()).collect()
+    }
+
+    /// A coordinator lets sessions use more.
+    pub fn grant(&self, shares: &[Granted]) {
+        let allowances = self.lock();
+        for granted in shares {
+            if let Some(allowance) = allowances.get(&granted.dispatch) {
+                allowance.grant(granted.share);
+            }
+        }
+    }
+}

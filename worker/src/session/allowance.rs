@@ -1,0 +1,170 @@
+//! What a session has used, and what it may use of its run's cost and tokens. The session tells the one, heartbeats bring the other;
+//! the session ends by itself when its share is used up, whether or not a coordinator can be reached.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ralph_shared::wire::{SessionLimit, Share, Usage};
+use tokio::sync::Notify;
+
+/// Usage and share of one session, of all its processes.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    state: Mutex<State>,
+    /// Wakes who asks for more.
+    asks: Notify,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct State {
+    used: Usage,
+    share: Share,
+    /// What was used when the share was given.
+    used_before: Usage,
+}
+
+impl Allowance {
+    /// Of a session that used nothing yet.
+    pub fn new(share: Share) -> Self {
+        Self {
+            state: Mutex::new(State {
+                share,
+                ..State::default()
+            }),
+            asks: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the session used in all so far. A figure that falls stays as it was.
+    pub fn uses(&self, usage: Usage) {
+        let mut state = self.state();
+        let asked = state.asks();
+        state.used = state.used.max(usage);
+        if !asked && state.asks() {
+            self.asks.notify_one();
+        }
+    }
+
+    /// What was used so far, and whether more is needed.
+    pub fn used(&self) -> (Usage, bool) {
+        let state = self.state();
+        (state.used, state.asks())
+    }
+
+    /// A coordinator lets the session use this in all. It never takes back what it gave.
+    pub fn grant(&self, share: Share) {
+        let mut state = self.state();
+        let at_least = |before: Option<u64>, now: Option<u64>| Some(now?.max(before?));
+        let share = Share {
+            microusd: at_least(state.share.microusd, share.microusd),
+            tokens: at_least(state.share.tokens, share.tokens),
+        };
+        if share != state.share {
+            state.share = share;
+            state.used_before = state.used;
+        }
+    }
+
+    /// The session is over: what it used stays known, and it asks for nothing any more.
+    pub fn close(&self) {
+        self.state().share = Share::default();
+    }
+
+    /// The limit that is used up.
+    pub fn reached(&self) -> Option<SessionLimit> {
+        let State { used, share, .. } = *self.state();
+        if share.microusd.is_some_and(|most| used.microusd() >= most) {
+            Some(SessionLimit::Cost)
+        } else if share.tokens.is_some_and(|most| used.tokens() >= most) {
+            Some(SessionLimit::Tokens)
+        } else {
+            None
+        }
+    }
+
+    /// Waits until more is needed.
+    pub async fn asks(&self) {
+        self.asks.notified().await;
+    }
+}
+
+impl State {
+    /// Whether half of what was left when the share was given is used.
+    fn asks(&self) -> bool {
+        let half = |share: Option<u64>, used: u64, before: u64| {
+            share.is_some_and(|share| {
+                used.saturating_sub(before).saturating_mul(2) >= share.saturating_sub(before)
+            })
+        };
+        let (used, before) = (&self.used, &self.used_before);
+        half(self.share.microusd, used.microusd(), before.microusd())
+            || half(self.share.tokens, used.tokens(), before.tokens())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(usd: f64, tokens: u64) -> Usage {
+        Usage {
+            output_tokens: Some(tokens),
+            cost_usd: Some(usd),
+            ..Usage::default()
+        }
+    }
+
+    #[test]
+    fn a_session_asks_at_half_and_ends_at_its_share() {
+        let allowance = Allowance::new(Share {
+            microusd: Some(1_000_000),
+            tokens: Some(100),
+        });
+        let check = |usd, tokens, asks, reached| {
+            allowance.uses(usage(usd, tokens));
+            assert_eq!(
+                (allowance.used().1, allowance.reached()),
+                (asks, reached),
+                "{usd} {tokens}"
+            );
+        };
+        check(0.25, 10, false, None);
+        check(0.5, 10, true, None);
+        allowance.grant(Share {
+            microusd: Some(2_000_000),
+            tokens: Some(200),
+        });
+        // Half of what was left then: of 1.5 and of 190.
+        check(1.0, 10, false, None);
+        check(1.25, 10, true, None);
+        check(1.25, 200, true, Some(SessionLimit::Tokens));
+        // What falls is not less.
+        check(0.0, 0, true, Some(SessionLimit::Tokens));
+        check(2.0, 200, true, Some(SessionLimit::Cost));
+        // What was given stays given.
+        allowance.grant(Share {
+            microusd: Some(1),
+            tokens: None,
+        });
+        check(1.5, 10_000, true, Some(SessionLimit::Cost));
+        allowance.close();
+        check(1e9, 10_000, false, None);
+    }
+
+    #[test]
+    fn nonsense_is_no_usage_and_a_jump_ends_the_session() {
+        let allowance = Allowance::new(Share {
+            microusd: Some(1_000),
+            tokens: None,
+        });
+        for usd in [f64::NAN, -1.0, f64::NEG_INFINITY] {
+            allowance.uses(usage(usd, 0));
+            assert_eq!(allowance.reached(), None, "{usd}");
+        }
+        allowance.uses(usage(f64::INFINITY, u64::MAX));
+        assert_eq!(allowance.reached(), Some(SessionLimit::Cost));
+    }
+}
