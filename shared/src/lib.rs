@@ -12,6 +12,7 @@
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`machine`] | which machine this is |
 //! | [`nearest`] | files that are found by walking up, and whose they have to be |
+//! | [`plain`] | text without what would steer a terminal |
 //! | [`presets`] | what is known of agents by name: how each is started, installed and logged in |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
@@ -31,6 +32,7 @@ pub mod kind;
 pub mod logging;
 pub mod machine;
 pub mod nearest;
+pub mod plain;
 pub mod presets;
 pub mod requires;
 pub mod sigil;

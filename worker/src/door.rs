@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended, TranscriptUpdate};
+use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended, SessionReport, TranscriptUpdate};
 
 /// Pause after the first failure, doubled with each further one.
 const FIRST: Duration = Duration::from_secs(1);
@@ -24,13 +24,19 @@ pub struct Knock {
     pub account: String,
     /// Where it failed and what it said; `None` when it got past the door.
     pub failed: Option<(Door, String)>,
+    /// For how long it held a slot.
+    pub took: Duration,
 }
 
 impl Knock {
     /// What the end of a session tells; nothing, where the agent may not have come as far as its door.
-    pub fn of(agent: &str, account: &str, ended: &Ended) -> Option<Self> {
-        let failed = match ended {
-            Ended::Door { door, message } => Some((*door, message.clone())),
+    pub fn of(agent: &str, account: &str, session: &SessionReport, took: Duration) -> Option<Self> {
+        let failed = match &session.ended {
+            Ended::Door { door, message } => {
+                let said = [Some(message.as_str()), session.unread_output.as_deref()];
+                let said: Vec<&str> = said.into_iter().flatten().collect();
+                Some((*door, said.join("; ")))
+            }
             Ended::Turn { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } | Ended::Protocol { .. } => {
                 None
             }
@@ -40,6 +46,7 @@ impl Knock {
             agent: agent.to_owned(),
             account: account.to_owned(),
             failed,
+            took,
         })
     }
 }
@@ -84,6 +91,8 @@ struct Closed {
     reason: String,
     failures: u32,
     until: Instant,
+    /// How long it waits until then.
+    pause: Duration,
 }
 
 impl Doors {
@@ -108,12 +117,15 @@ impl Doors {
         }
         let failures = before.map_or(0, |closed| closed.failures);
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
+        // What fails slowly would else take most of its slots' time.
+        let pause = pause.max(knock.took);
         let end = said.floor_char_boundary(ClosedDoor::SAID_BYTES);
         let closed = Closed {
             door: *door,
             reason: said[..end].to_owned(),
             failures: failures + 1,
             until: now + pause,
+            pause,
         };
         self.agents.insert(knock.agent.clone(), closed);
         Some(pause)
@@ -124,6 +136,18 @@ impl Doors {
         let waits = |until: Option<Instant>| until.is_some_and(|until| now < until);
         !waits(self.agents.get(agent).map(|closed| closed.until))
             && !waits(self.accounts.get(account).copied())
+    }
+
+    /// Whether its last start failed: it is tried by one session at a time.
+    pub fn is_on_trial(&self, agent: &str) -> bool {
+        self.agents.contains_key(agent)
+    }
+
+    /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has waited for as long as its pause took
+    /// while others went first.
+    pub fn has_trials(&self, now: Instant, overdue: bool) -> bool {
+        let due = |closed: &Closed| closed.until + if overdue { closed.pause } else { Duration::ZERO };
+        self.agents.values().any(|closed| due(closed) <= now)
     }
 
     /// When the first of the doors that are closed opens.
@@ -161,6 +185,7 @@ mod tests {
             agent: agent.to_owned(),
             account: account.to_owned(),
             failed: failed.map(|door| (door, "no".to_owned())),
+            took: Duration::ZERO,
         }
     }
 
@@ -193,6 +218,32 @@ mod tests {
         now += LONGEST;
         doors.note(&knock("a", "x", None), now);
         assert_eq!(doors.note(&failed, now), Some(FIRST));
+    }
+
+    #[test]
+    fn a_pause_is_as_long_as_its_failure_took_and_others_go_first_for_as_long_again() {
+        let mut doors = Doors::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut slow = knock("a", "x", Some(Door::Silent));
+        slow.took = Duration::from_secs(30);
+        assert!(!doors.is_on_trial("a"));
+        assert_eq!(doors.note(&slow, start), Some(Duration::from_secs(30)));
+        let check = |seconds, is_open, has_trials, overdue| {
+            let now = at(seconds);
+            let told = (
+                doors.is_open("a", "x", now),
+                doors.has_trials(now, false),
+                doors.has_trials(now, true),
+            );
+            assert_eq!(told, (is_open, has_trials, overdue), "{seconds}");
+            assert!(doors.is_on_trial("a") && !doors.is_on_trial("b"));
+        };
+        check(29, false, false, false);
+        check(30, true, true, false);
+        check(60, true, true, true);
+        doors.note(&knock("a", "x", None), at(60));
+        assert!(!doors.is_on_trial("a") && !doors.has_trials(at(60), true));
     }
 
     #[test]
@@ -238,14 +289,15 @@ mod tests {
 
     #[test]
     fn only_what_came_as_far_tells_of_the_door() {
+        let of = |ended| Knock::of("a", "x", &SessionReport::new(ended), Duration::ZERO);
         let turn = Ended::Turn {
             stop_reason: "end_turn".to_owned(),
         };
-        assert_eq!(Knock::of("a", "x", &turn), Some(knock("a", "x", None)));
+        assert_eq!(of(turn), Some(knock("a", "x", None)));
         let workspace = Ended::Workspace {
             message: String::new(),
             away: false,
         };
-        assert_eq!(Knock::of("a", "x", &workspace), None);
+        assert_eq!(of(workspace), None);
     }
 }

@@ -42,23 +42,18 @@ pub use said::Said;
 /// How long a session's report waits for its transcript.
 const PUBLISH: Duration = Duration::from_secs(30);
 
-/// Runs a dispatch and leaves its report in the spool. Returns what it told of its agent's door. A panic in it is caught and reported;
-/// it ends where this future is dropped.
-pub async fn run(life: &Arc<Life>, assignment: Assignment) -> Option<Knock> {
+/// Runs a dispatch and leaves its report in the spool. A panic in it is caught and reported; it ends where this future is dropped.
+pub async fn run(life: &Arc<Life>, assignment: Assignment) {
     let began = Instant::now();
-    match AssertUnwindSafe(perform(life, &assignment, began))
+    if let Err(panic) = AssertUnwindSafe(perform(life, &assignment, began))
         .catch_unwind()
         .await
     {
-        Ok(knock) => knock,
-        Err(panic) => {
-            panicked::report_panicked(life, &assignment, began, panic).await;
-            None
-        }
+        panicked::report_panicked(life, &assignment, began, panic).await;
     }
 }
 
-async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) -> Option<Knock> {
+async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) {
     let dispatch = assignment.dispatch;
     let end = life.started(dispatch);
     tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
@@ -74,7 +69,10 @@ async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) -> O
         },
     };
     let finished = outgoing::redacted(&life.redactor, finished);
-    let knock = knock(life, assignment, &finished);
+    // Before its task can be claimed again.
+    if let Some(knock) = knock(life, assignment, &finished, began.elapsed()) {
+        life.note_door(&knock);
+    }
     faults::point("report.before_spool");
     spool(life, &report(life, dispatch, began.elapsed(), finished)).await;
     life.ended(dispatch);
@@ -88,18 +86,17 @@ async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) -> O
     publish_spooled(life).await;
     faults::point("report.published");
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
-    knock
 }
 
 /// What a dispatch told of its agent's door.
-fn knock(life: &Life, assignment: &Assignment, finished: &Finished) -> Option<Knock> {
+fn knock(life: &Life, assignment: &Assignment, finished: &Finished, took: Duration) -> Option<Knock> {
     let (Work::Session(order), Finished::Session(session)) = (&assignment.work, finished) else {
         return None;
     };
     let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let agents = &life.config.machine.agents;
     let account = agents.get(agent).map_or("", |agent| &agent.account);
-    Knock::of(agent, account, &session.ended)
+    Knock::of(agent, account, session, took)
 }
 
 /// A report of this life.
@@ -138,11 +135,13 @@ fn report_of(end: SessionEnd) -> SessionReport {
         text_truncated: end.text_truncated,
         usage: end.usage,
         tool_calls: end.tool_calls,
+        failed_tool_calls: end.failed_tool_calls,
         agent: end.agent,
         snapshot: Snapshot::default(),
         attempted: end.attempted,
         last_tool_error: end.last_tool_error,
         stderr_tail: end.stderr_tail,
+        unread_output: end.unread_output,
         questions: end.questions,
     }
 }

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
-use ralph_shared::wire::{Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS};
-use tokio::sync::{Notify, watch};
+use ralph_shared::wire::{Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS, Work};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::allowances::Allowances;
-use crate::config::Config;
+use crate::config::{Config, DEFAULT_AGENT};
 use crate::door::{Doors, Knock};
 use crate::errand::Said;
 use crate::home::Home;
@@ -76,6 +76,8 @@ pub struct Life {
     in_contact: AtomicBool,
     times: Mutex<Times>,
     doors: Mutex<Doors>,
+    /// One permit, for [`Trial`].
+    trials: Arc<Semaphore>,
     /// Sessions whose models answered, until a coordinator knows it.
     answered: Mutex<BTreeSet<DispatchId>>,
 }
@@ -106,6 +108,10 @@ pub struct Times {
     /// When a heartbeat was last answered.
     pub heard: Instant,
 }
+
+/// The right to try agents whose last start failed: one session of a worker has it at a time, so that they take no more than one slot.
+#[derive(Debug)]
+pub struct Trial(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -247,12 +253,38 @@ impl Life {
         }
     }
 
-    /// The agents that may be started now.
-    pub fn open_agents(&self) -> Vec<String> {
+    /// The right to try agents whose last start failed, if there are some and no other slot tries one.
+    pub fn trial(&self) -> Option<Trial> {
+        self.has_trials(false)
+            .then(|| Arc::clone(&self.trials).try_acquire_owned().ok())
+            .flatten()
+            .map(Trial)
+    }
+
+    /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has let others go first for long enough.
+    pub fn has_trials(&self, overdue: bool) -> bool {
+        lock(&self.doors).has_trials(Instant::now(), overdue)
+    }
+
+    /// Whether the agent of an assignment is one whose last start failed.
+    pub fn is_on_trial(&self, assignment: &Assignment) -> bool {
+        match &assignment.work {
+            Work::Session(order) => {
+                let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+                lock(&self.doors).is_on_trial(agent)
+            }
+            Work::Integrate(_) | Work::Git(_) => false,
+        }
+    }
+
+    /// The agents that may be started now; with `trial` also those whose last start failed.
+    pub fn open_agents(&self, trial: bool) -> Vec<String> {
         let (doors, now) = (lock(&self.doors), Instant::now());
         let agents = self.config.machine.agents.iter();
         agents
-            .filter(|(name, agent)| doors.is_open(name, &agent.account, now))
+            .filter(|(name, agent)| {
+                doors.is_open(name, &agent.account, now) && (trial || !doors.is_on_trial(name))
+            })
             .map(|(name, _)| name.clone())
             .collect()
     }
@@ -404,6 +436,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         free_slots: AtomicU32::new(config.slots),
         in_contact: AtomicBool::new(false),
         doors: Mutex::default(),
+        trials: Arc::new(Semaphore::new(1)),
         answered: Mutex::default(),
         times: Mutex::new(Times {
             heartbeat: Duration::from_secs(5),

@@ -110,6 +110,7 @@ fn bound(report: &mut Report, room: usize) {
     let texts = [
         session.last_tool_error.as_mut(),
         session.snapshot.push_error.as_mut(),
+        session.unread_output.as_mut(),
         Some(&mut session.stderr_tail),
     ];
     texts.into_iter().flatten().for_each(|text| cut(text, room / 16));
@@ -177,6 +178,7 @@ fn said(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
     let single = [
         text,
         session.last_tool_error.as_mut(),
+        session.unread_output.as_mut(),
         Some(&mut session.stderr_tail),
     ];
     let several = session.attempted.iter_mut().chain(&mut session.questions);
@@ -191,11 +193,11 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
             | Ended::Protocol { message }
             | Ended::Door { message, .. } = &mut session.ended
             {
-                *message = redactor.text(message);
+                *message = redactor.words(message);
             }
-            said(session).for_each(|words| *words = redactor.text(words));
+            said(session).for_each(|words| *words = redactor.words(words));
             if let Some(error) = &mut session.snapshot.push_error {
-                *error = redactor.text(error);
+                *error = redactor.words(error);
             }
             for error in session
                 .snapshot
@@ -203,7 +205,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
                 .iter_mut()
                 .filter_map(|stray| stray.error.as_mut())
             {
-                *error = redactor.text(error);
+                *error = redactor.words(error);
             }
             for file in session.snapshot.left.iter_mut().flat_map(|left| &mut left.named) {
                 file.path = redactor.text(&file.path);
@@ -276,6 +278,7 @@ mod tests {
             text: Text::Inline(words()),
             attempted: vec![words(), words()],
             last_tool_error: Some(words()),
+            unread_output: Some(words()),
             stderr_tail: words(),
             questions: vec![words()],
             ..SessionReport::new(Ended::Protocol { message: words() })
@@ -283,7 +286,7 @@ mod tests {
         let Finished::Session(mut told) = redacted(&redactor, finished) else {
             panic!("another kind of end");
         };
-        assert_eq!(said(&mut told).count(), 6);
+        assert_eq!(said(&mut told).count(), 7);
         assert!(
             said(&mut told).all(|words| words == "it is [redacted]"),
             "{told:?}"

@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal as _;
 
+use ralph_shared::plain::plain;
+
 /// Whether an output is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint(bool);
@@ -55,7 +57,5 @@ impl Paint {
 
 /// Text of others without what could steer a terminal.
 pub fn tame(text: &str) -> String {
-    text.chars()
-        .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
-        .collect()
+    plain(text).into_owned()
 }

@@ -13,7 +13,7 @@ use ralph_shared::wire::{ClaimAnswer, ClaimRequest, READS};
 
 use crate::errand;
 use crate::faults;
-use crate::life::Life;
+use crate::life::{Life, Trial};
 use crate::reminder::Reminder;
 
 /// How long a slot waits for a ticket before it asks without one.
@@ -32,6 +32,8 @@ pub async fn run(life: Arc<Life>) {
     // The claim that may have been served already: what can't be told is asked again under the same id.
     let mut asked: Option<DispatchId> = None;
     let mut unreadable = Reminder::default();
+    // Whether this slot may try what failed before.
+    let mut trial: Option<Trial> = None;
     while !life.draining.is_cancelled() {
         if !life.in_contact() {
             rest(&life, PAUSE).await;
@@ -39,35 +41,46 @@ pub async fn run(life: Arc<Life>) {
         }
         faults::point("claim.before");
         let is_new = asked.is_none();
+        if trial.is_none() && life.has_trials(true) {
+            trial = life.trial();
+        }
         let claim = ClaimRequest {
             reads: READS.to_vec(),
             worker: life.config.name.clone(),
             incarnation: life.incarnation,
             claim: *asked.get_or_insert_with(DispatchId::new),
             pools: life.config.pools.clone(),
-            agents: life.open_agents(),
+            agents: life.open_agents(trial.is_some()),
             is_new,
             // What comes while one waits may be for what this worker can't start: others shall have it.
             wait_ms: match life.door_opens_in() {
-                Some(_) => 0,
-                None => life.link.wait_ms(),
+                None if trial.is_some() || !life.has_trials(false) => life.link.wait_ms(),
+                _ => 0,
             },
             checks: true,
         };
         match life.link.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 life.slot_is_free(false);
-                if let Some(knock) = errand::run(&life, *assignment).await {
-                    life.note_door(&knock);
-                }
+                let _trial = trial.take().filter(|_| life.is_on_trial(&assignment));
+                errand::run(&life, *assignment).await;
                 life.slot_is_free(true);
                 asked = None;
             }
             Ok(ClaimAnswer::Nothing) => {
                 asked = None;
+                // What failed before goes after what didn't.
+                if trial.is_none() {
+                    trial = life.trial();
+                    if trial.is_some() {
+                        continue;
+                    }
+                }
+                let others_try = trial.take().is_none() && life.has_trials(false);
                 match life.door_opens_in() {
                     // A ticket may be for what this worker can't start: others shall have it.
                     Some(left) => rest(&life, left.min(ASK)).await,
+                    None if others_try => rest(&life, ASK).await,
                     None => ticket(&life, &mut tickets).await,
                 }
             }

@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use ralph_shared::plain::plain;
+
 /// Whether one of our outputs is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paint(bool);
@@ -92,7 +94,5 @@ pub fn tone_of(word: &str) -> Tone {
 
 /// Text of others without what could steer a terminal.
 pub fn tame(text: &str) -> String {
-    text.chars()
-        .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
-        .collect()
+    plain(text).into_owned()
 }

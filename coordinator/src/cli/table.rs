@@ -132,7 +132,7 @@ mod tests {
         table.row(["日本語", "pending", &"x".repeat(100)].map(str::to_owned));
         table.row(["t-3", "", "line\n\x1b[31mred"].map(str::to_owned));
         let expected = format!(
-            "ID      STATUS   TITLE\nt-1     done     日本\n日本語  pending  {}\nt-3              line [31mred\n",
+            "ID      STATUS   TITLE\nt-1     done     日本\n日本語  pending  {}\nt-3              line red\n",
             "x".repeat(100)
         );
         assert_eq!(table.to_string(), expected);

@@ -202,7 +202,7 @@ mod tests {
         .iter()
         .map(|entry| show.entry(entry))
         .collect();
-        let expected = "Let me look.[2J
+        let expected = "Let me look.
 ▸ Run tests { \"command\": \"make\" }
 ▸ c1 failed
   no

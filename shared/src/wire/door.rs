@@ -21,6 +21,8 @@ pub enum Door {
     Version,
     /// It started, but did not answer the handshake in time.
     Silent,
+    /// It ends its turns in order, but without a word, a tool call or a change, whatever it is asked.
+    Empty,
     /// A failure of a later release.
     #[serde(other)]
     Unknown,
@@ -39,7 +41,7 @@ impl Door {
     /// Who has to wait until it is mended.
     pub fn concerns(self) -> Concerns {
         match self {
-            Self::RateLimit | Self::Overload => Concerns::Account,
+            Self::RateLimit | Self::Overload | Self::Empty => Concerns::Account,
             Self::NotFound
             | Self::ExitsAtOnce
             | Self::Authentication
@@ -59,6 +61,7 @@ impl Door {
             Self::Overload => "overload",
             Self::Version => "version",
             Self::Silent => "silent",
+            Self::Empty => "empty",
             Self::Unknown => "unknown",
         }
     }
@@ -73,6 +76,7 @@ impl Door {
             Self::Overload => "is overloaded",
             Self::Version => "speaks another protocol version",
             Self::Silent => "doesn't answer",
+            Self::Empty => "answers with nothing",
             Self::Unknown => "fails before its session",
         }
     }
@@ -122,6 +126,7 @@ mod tests {
             Door::Overload,
             Door::Version,
             Door::Silent,
+            Door::Empty,
             Door::Unknown,
         ] {
             assert_eq!(serde_json::to_value(door).unwrap(), door.as_str());

@@ -64,6 +64,9 @@ pub struct SessionReport {
     /// How many tools it called.
     #[serde(default)]
     pub tool_calls: u32,
+    /// How many of these calls failed.
+    #[serde(default)]
+    pub failed_tool_calls: u32,
     /// What is known of the agent.
     #[serde(default)]
     pub agent: AgentInfo,
@@ -79,6 +82,9 @@ pub struct SessionReport {
     /// The agent's last lines on standard error.
     #[serde(default)]
     pub stderr_tail: String,
+    /// What it wrote on standard output that was no message, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_output: Option<String>,
     /// What it asked of a person, and nobody was there, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
@@ -93,11 +99,13 @@ impl SessionReport {
             text_truncated: false,
             usage: Usage::default(),
             tool_calls: 0,
+            failed_tool_calls: 0,
             agent: AgentInfo::default(),
             snapshot: Snapshot::default(),
             attempted: Vec::new(),
             last_tool_error: None,
             stderr_tail: String::new(),
+            unread_output: None,
             questions: Vec::new(),
         }
     }

@@ -72,6 +72,8 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("close-stdout",     |_| Ok(Action::CloseStdout)),
     ("close-stdin",      |_| Ok(Action::CloseStdin)),
     ("junk",             |a| Ok(Action::Junk { text: a.text()? })),
+    ("raw",              |a| Ok(Action::Raw { text: a.text()? })),
+    ("late",             |a| Ok(Action::Late { time: Duration::from_millis(a.parsed("MS")?), text: a.text()? })),
     ("bad-json",         |_| Ok(Action::BadJson)),
     ("bad-utf8",         |_| Ok(Action::BadUtf8)),
     ("unknown-update",   |_| Ok(Action::UnknownUpdate)),
@@ -279,6 +281,10 @@ fn unescape(text: &str) -> String {
         match escaped.next() {
             Some('n') => out.push('\n'),
             Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('b') => out.push('\u{8}'),
+            Some('e') => out.push('\u{1b}'),
+            Some('m') => out.push('\u{feff}'),
             Some('\\') | None => out.push('\\'),
             Some(other) => out.extend(['\\', other]),
         }

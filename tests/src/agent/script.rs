@@ -159,6 +159,13 @@ pub(super) enum Action {
     Junk {
         text: String,
     },
+    Raw {
+        text: String,
+    },
+    Late {
+        time: Duration,
+        text: String,
+    },
     BadJson,
     BadUtf8,
     UnknownUpdate,

@@ -107,7 +107,7 @@ async fn what_agents_wrote_steers_no_terminal() {
     let (status, shown) = Terminal::open(&show).end();
     assert!(status.success(), "{status}: {shown}");
     assert!(
-        shown.contains("Look ]0;elsewherehere") && !shown.contains("\u{1b}]0;"),
+        shown.contains("Look here") && !shown.contains("\u{1b}]0;"),
         "{shown:?}"
     );
     // A file gets what stands.

@@ -1,6 +1,6 @@
 //! Agents that speak badly: the session goes on.
 
-use ralph_shared::wire::{Ended, SessionLimit, TranscriptUpdate};
+use ralph_shared::wire::{Door, Ended, SessionLimit, TranscriptUpdate};
 
 use super::scene::{scene, shell, turn};
 
@@ -152,4 +152,75 @@ async fn small_requests_wait_for_an_agent_that_reads_no_answer() {
         .count();
     // Those that wait, and what fits into the pipe that it doesn't read.
     assert!((1000..8000).contains(&answered), "{answered}");
+}
+
+#[tokio::test]
+async fn last_words_are_heard_after_the_turn_ended() {
+    let played = scene("@write a.txt a\n@late 300 \\e[1m<task-done>\\e[0m{id}</task-done>")
+        .play()
+        .await;
+    assert_eq!(played.end.ended, turn("end_turn"));
+    assert_eq!(played.end.text, "<task-done>t-0123456789ab</task-done>\n");
+}
+
+#[tokio::test]
+async fn messages_behind_what_a_terminal_would_not_show_are_read() {
+    let before = "@raw \\m\\e]0;title\\e\\\\loading\\r|\\b\\e[0m";
+    let played = scene(&format!("{before}\n@say heard\n{before}\n@done"))
+        .play()
+        .await;
+    assert_eq!(played.end.text, "heard\n<task-done>t-0123456789ab</task-done>\n");
+    assert_eq!(played.end.unread_output, None);
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_counted_and_control_sequences_go_whole() {
+    let junk = "@junk \\e[33mLoading\\e[0m model...\n".repeat(3);
+    let error = "@stderr \\e[31mno\\e[0m\n@error -32603 \\e[31mbroken\\e[0m";
+    let played = scene(&format!("{junk}@run exit 3\n{error}")).play().await;
+    let unread = "3 lines on standard output were no messages, the first: Loading model...";
+    assert_eq!(played.end.unread_output.as_deref(), Some(unread));
+    assert_eq!(played.end.stderr_tail, "no\n");
+    assert_eq!((played.end.tool_calls, played.end.failed_tool_calls), (1, 1));
+    assert!(
+        matches!(&played.end.ended, Ended::Protocol { message } if message.contains("error: broken")),
+        "{:?}",
+        played.end.ended
+    );
+}
+
+#[tokio::test]
+async fn who_only_speaks_of_its_providers_refusals_is_ended_before_it_is_idle() {
+    let told = [
+        (
+            "@stderr Error: 401 Unauthorized, retrying\n",
+            Door::Authentication,
+        ),
+        (
+            "@stderr \\e[31mAPI error\\e[0m 429: rate limit, retrying\n",
+            Door::RateLimit,
+        ),
+        (
+            "@say Error: 429 Too Many Requests, retrying in 4 s\n",
+            Door::RateLimit,
+        ),
+    ];
+    for (told, expected) in told {
+        let script = format!(
+            "@write a.txt a\n{}@silent",
+            format!("{told}@wait 300\n").repeat(5)
+        );
+        let played = scene(&script)
+            .limits(|limits| {
+                limits.idle_ms = 8_000;
+                limits.grace_ms = 300;
+            })
+            .play()
+            .await;
+        assert!(
+            matches!(&played.end.ended, Ended::Door { door, message } if *door == expected && message.contains("refuses it")),
+            "{told} {:?}",
+            played.end.ended
+        );
+    }
 }

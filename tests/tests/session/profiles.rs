@@ -131,6 +131,32 @@ const PROFILES: &[Profile] = &[
         ..PLAIN
     },
     Profile {
+        name: "begins-with-a-byte-order-mark",
+        before: "@raw \\m",
+        ..PLAIN
+    },
+    Profile {
+        name: "sets-a-title-and-colours-before-a-message",
+        before: "@raw \\e]0;a {title}\\e\\\\\\e[1;32m",
+        ..PLAIN
+    },
+    Profile {
+        name: "draws-progress-and-takes-it-back",
+        before: "@raw 10%\\r|\\b/\\b",
+        ..PLAIN
+    },
+    Profile {
+        name: "colours-its-words",
+        before: "@say \\e[31mred\\e[0m words",
+        ..PLAIN
+    },
+    Profile {
+        name: "calls-tools-that-fail",
+        before: "@run exit 3",
+        shown: "exit status: 3",
+        ..PLAIN
+    },
+    Profile {
         name: "breaks-its-json",
         before: "@bad-json",
         shown: "no message",

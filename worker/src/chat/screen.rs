@@ -208,7 +208,7 @@ mod tests {
                 tool(None, "failed", None, Some("one\ntwo")),
                 text("Done.\n"),
             ]),
-            "Hm\nI look.[2J\n▸ Run tests { \"command\": \"make\" }\n  Run tests failed\n  one\n  two\nDone.\n"
+            "Hm\nI look.\n▸ Run tests { \"command\": \"make\" }\n  Run tests failed\n  one\n  two\nDone.\n"
         );
     }
 

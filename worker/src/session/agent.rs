@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use ralph_shared::plain::plain;
 use ralph_shared::wire::{Door, EndReason, Ended};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -180,13 +181,13 @@ impl Agent {
 
     /// The last lines on standard error so far.
     pub fn stderr_tail(&self) -> String {
-        self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text()
+        plain(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner).text()).into_owned()
     }
 
     /// What it wrote on standard error since then, as far as it is kept.
     pub fn stderr_since(&self, since: Instant) -> String {
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        stderr.text_since(since)
+        plain(&stderr.text_since(since)).into_owned()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use agent_client_protocol::v1::schema::Error as RpcError;
 use ralph_shared::at_length::by_length;
-use ralph_shared::wire::{EndReason, SessionLimit, SessionLimits};
+use ralph_shared::wire::{Door, EndReason, SessionLimit, SessionLimits};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::Interest;
@@ -15,6 +15,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
 use super::agent::Agent;
+use super::door;
 use super::elicitation;
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::lines::{Line, Lines};
@@ -25,6 +26,9 @@ use super::requests::Desk;
 
 /// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How often it is looked for refusals in the time for which they are borne.
+const LOOKS_IN_PATIENCE: u32 = 5;
 
 /// How much earlier than what the agent says its standard error may be read.
 const STDERR_SLACK: Duration = Duration::from_secs(1);
@@ -46,6 +50,8 @@ pub struct Conversation<'a> {
     next_id: u64,
     output_open: bool,
     input_open: bool,
+    /// When it is next looked whether the agent's provider refuses it again and again; `None` where that is left alone.
+    next_look: Option<Instant>,
     /// Whether the session filled the disk.
     disk: watch::Receiver<bool>,
     /// When the rest of a broken conversation is given up.
@@ -82,6 +88,13 @@ pub enum Stop {
     Closed {
         /// Whether it was the one that it reads from.
         input: bool,
+    },
+    /// The agent gets nowhere, and says again and again that its provider refuses it.
+    Refused {
+        /// What it meets.
+        door: Door,
+        /// What it said last of that.
+        said: String,
     },
     /// A time that was set for this step has come.
     Due,
@@ -122,6 +135,7 @@ impl<'a> Conversation<'a> {
             next_id: 0,
             output_open: true,
             input_open: true,
+            next_look: None,
             disk,
             broken: None,
             replayed_bytes: 0,
@@ -168,6 +182,36 @@ impl<'a> Conversation<'a> {
             Some(from) => self.lines.total_bytes() - from > REPLAY_LIMIT_BYTES,
             None => self.output_bytes() > self.limits.output_bytes,
         }
+    }
+
+    /// From here on a provider that refuses the agent again and again ends the session.
+    pub fn watch_for_refusals(&mut self) {
+        self.next_look = Some(now());
+    }
+
+    /// What refuses an agent that has got nowhere for a while, if something does that it speaks of again and again. A tool that runs
+    /// may take its time, and say what it likes on standard error.
+    fn refusal(&mut self, now: Instant) -> Option<Stop> {
+        let patience = limits::patience_with_refusals(&self.limits);
+        let due = self.next_look?.max(self.progressed + patience);
+        if now < due {
+            self.next_look = Some(due);
+            return None;
+        }
+        self.next_look = Some(now + patience / LOOKS_IN_PATIENCE);
+        if self.record.tool_runs() {
+            return None;
+        }
+        let recently = now.checked_sub(patience)?;
+        let stderr = self.stderr_since_progress();
+        let noted = || self.record.complaints().map(|(_, words)| words.as_str());
+        let door = door::of_repeated(stderr.lines().chain(noted()))?;
+        let said_recently = self.record.complaints().any(|(at, _)| recently <= *at)
+            || door::of_stderr(&self.agent.stderr_since(recently)).is_some();
+        let said = noted()
+            .next_back()
+            .map_or_else(|| last_lines(&stderr), str::to_owned);
+        said_recently.then_some(Stop::Refused { door, said })
     }
 
     /// When it began.
@@ -233,6 +277,14 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Waits for the agent's next message, at most until then.
+    ///
+    /// # Errors
+    /// Why there will be none.
+    pub async fn hear_one(&mut self, until: Instant) -> Result<(), Stop> {
+        self.step(None, Bounds::Session(Some(until))).await.map(drop)
+    }
+
     /// Waits for something else, and serves the agent meanwhile.
     ///
     /// # Errors
@@ -284,6 +336,11 @@ impl<'a> Conversation<'a> {
             self.record.text_truncated |= self.replay_from.is_none();
             return Err(Stop::Limit(SessionLimit::Output));
         }
+        if matches!(bounds, Bounds::Session(_))
+            && let Some(refused) = self.refusal(now)
+        {
+            return Err(refused);
+        }
         let (until, open) = match bounds {
             Bounds::Until(until) => (until, false),
             Bounds::Session(own) => match limits::judge(&self.limits, &self.facts(), now) {
@@ -292,7 +349,10 @@ impl<'a> Conversation<'a> {
                     debug_assert!(until > now);
                     return Err(Stop::Due);
                 }
-                Verdict::Go { until } => (own.map_or(until, |own| own.min(until)), true),
+                Verdict::Go { until } => {
+                    let sooner = [own, self.next_look].into_iter().flatten().min();
+                    (sooner.map_or(until, |sooner| sooner.min(until)), true)
+                }
             },
         };
         if !open && until <= now {
@@ -392,7 +452,11 @@ impl<'a> Conversation<'a> {
             Incoming::Notification { method, params } if method == "session/update" => {
                 self.record.update(params)
             }
-            Incoming::Notification { .. } => {}
+            Incoming::Notification { params, .. } => {
+                if door::is_complaint(params) {
+                    self.record.complained(params);
+                }
+            }
             Incoming::Request { id, method, params } => {
                 self.progressed = now();
                 if let Some(question) = elicitation::question(&method, params) {
@@ -412,14 +476,23 @@ impl<'a> Conversation<'a> {
             }
             Incoming::Response { .. } => self.record.odd("an answer that nobody waits for", line),
             Incoming::Heavy => self.record.odd("a message of more values than are read", line),
-            Incoming::Junk if line.trim().is_empty() => {}
-            Incoming::Junk => self.record.odd("a line that is no message", line),
+            Incoming::Junk if peer::shows_nothing(line) => {}
+            Incoming::Junk => self.record.unread(line),
         }
         if self.record.steps > steps {
             self.progressed = now();
         }
         None
     }
+}
+
+/// The end of standard error, on one line.
+pub(super) fn last_lines(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return "it wrote nothing on standard error".to_owned();
+    }
+    lines[lines.len().saturating_sub(5)..].join(" | ")
 }
 
 /// An agent's error without secrets: whoever tells of it cuts it.

@@ -1,6 +1,7 @@
 //! Failures at the door: the agent or its account fails, not the task (SPEC 7.3). They are recognised by error codes,
 //! and by words that agents are known to use, since most of them pass their provider's answer on as text.
 
+use ralph_shared::plain::plain;
 use ralph_shared::wire::Door;
 
 /// ACP's error code for "log in first".
@@ -72,6 +73,9 @@ const OVERLOAD: &[&str] = &[
     "model is overloaded",
 ];
 
+/// So many times a refusal is spoken of before it counts as one that is met again and again.
+const REPEATED: usize = 2;
+
 /// What an error of the agent's says about the door, if anything. `code` is JSON-RPC's, `text` its message with data.
 pub fn of_error(code: Option<i64>, text: &str) -> Option<Door> {
     if let Some(door) = of_status(code.unwrap_or(0)) {
@@ -92,10 +96,10 @@ pub fn of_error(code: Option<i64>, text: &str) -> Option<Door> {
 /// Only a short text without a sigil is taken for one; of an agent that worked, which may well tell of errors that it
 /// dealt with, only one that has the shape of an error itself.
 pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Door> {
-    let concluded = ["<task-", "<promise", "<verify-", "<review-", "<document"]
+    if ENDING_SIGILS
         .iter()
-        .any(|sigil| text.contains(sigil));
-    if concluded {
+        .any(|sigil| text.contains(&format!("<{sigil}")))
+    {
         return None;
     }
     let bare = |text: &str| text.chars().count() <= SHORT_MESSAGE_CHARS && !text.contains("</");
@@ -106,6 +110,19 @@ pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Door> {
         return of_words(last);
     }
     None
+}
+
+/// What the sigils begin with that say how a session went.
+const ENDING_SIGILS: &[&str] = &["task-", "promise", "verify-", "review-", "document"];
+
+/// Whether a text holds a whole sigil that says how the session went.
+pub fn is_concluded(text: &str) -> bool {
+    ENDING_SIGILS
+        .iter()
+        .any(|sigil| text.contains(&format!("</{sigil}")))
+        || ["<verify-pass/>", "<review-pass/>"]
+            .iter()
+            .any(|sigil| text.contains(sigil))
 }
 
 /// Whether a text that is all that an agent said begins like an error.
@@ -168,8 +185,14 @@ fn is_error(message: &str) -> bool {
         "invalid api key",
         "not logged in",
     ];
-    /// Words of somebody who tells of work.
-    const TALE: &[&str] = &[
+    let lower = message.to_lowercase();
+    let begins = lower.trim_start_matches(|c: char| !(c.is_alphanumeric() || c == '{'));
+    STARTS.iter().any(|start| begins.starts_with(start)) && !is_tale(&lower)
+}
+
+/// Whether somebody tells of work, in lower case.
+fn is_tale(lower: &str) -> bool {
+    const WORDS: &[&str] = &[
         " i ",
         " i'",
         "fixed",
@@ -180,14 +203,11 @@ fn is_error(message: &str) -> bool {
         "handled",
         " test",
     ];
-    let lower = message.to_lowercase();
-    let begins = lower.trim_start_matches(|c: char| !(c.is_alphanumeric() || c == '{'));
-    STARTS.iter().any(|start| begins.starts_with(start)) && !TALE.iter().any(|word| lower.contains(word))
+    WORDS.iter().any(|word| lower.contains(word))
 }
 
-/// What the end of an agent's standard error says about the door: its last lines that tell of an error do, of an agent
-/// that worked as of one that did not.
-pub fn of_stderr(stderr: &str) -> Option<Door> {
+/// What a line says of its provider's refusal, on standard error or beside the work; nothing, where it tells of no error.
+fn of_line(line: &str) -> Option<Door> {
     const OF_ERRORS: &[&str] = &[
         "error",
         "fail",
@@ -200,17 +220,40 @@ pub fn of_stderr(stderr: &str) -> Option<Door> {
         "unauthorized",
         "forbidden",
         "expired",
+        "retry",
         "log in",
         "/login",
     ];
+    let lower = line.to_lowercase();
+    OF_ERRORS
+        .iter()
+        .any(|word| lower.contains(word))
+        .then(|| of_words(line))
+        .flatten()
+}
+
+/// Whether a text is nothing but word of its provider's refusal: short, and no tale of one.
+pub fn is_complaint(text: &str) -> bool {
+    // Long ones are not even looked through; a character takes four bytes at most, and colours some more.
+    if text.len() > 8 * SHORT_MESSAGE_CHARS {
+        return false;
+    }
+    let text = plain(text);
+    let is_short = text.chars().count() <= SHORT_MESSAGE_CHARS;
+    is_short && of_line(&text).is_some() && !is_tale(&text.to_lowercase())
+}
+
+/// The refusal that lines speak of again and again, by the newest of them.
+pub fn of_repeated<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Door> {
+    let doors: Vec<Door> = lines.filter_map(of_line).collect();
+    doors.last().copied().filter(|_| doors.len() >= REPEATED)
+}
+
+/// What the end of an agent's standard error says about the door: its last lines that tell of an error do, of an agent
+/// that worked as of one that did not.
+pub fn of_stderr(stderr: &str) -> Option<Door> {
     let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
-    lines
-        .take(STDERR_LINES)
-        .filter(|line| {
-            let lower = line.to_lowercase();
-            OF_ERRORS.iter().any(|word| lower.contains(word))
-        })
-        .find_map(of_words)
+    lines.take(STDERR_LINES).find_map(of_line)
 }
 
 /// What words say about the door, if anything.
@@ -329,6 +372,30 @@ mod tests {
             of_turn(&format!("{done}{said}API Error: 429"), "API Error: 429", 20),
             None
         );
+    }
+
+    #[test]
+    fn complaints_are_told_from_tales_and_counted() {
+        let check = |text: &str, expected| assert_eq!(is_complaint(text), expected, "{text}");
+        check("Error: 429 Too Many Requests, retrying in 4 s", true);
+        check("\u{1b}[31mAPI error\u{1b}[0m 401: Unauthorized", true);
+        check("Retry 3 of 10: overloaded", true);
+        check("I handled the error 429 Too Many Requests", false);
+        check("error: cannot read a.js", false);
+        check(&format!("Error: 429 {}", "x".repeat(400)), false);
+        let of = |lines: &[&str]| of_repeated(lines.iter().copied());
+        assert_eq!(of(&["Error: 429", "on we go"]), None);
+        assert_eq!(of(&["Error: 429", "Error: 401"]), Some(Door::Authentication));
+    }
+
+    #[test]
+    fn a_sigil_concludes_once_it_is_whole() {
+        let check = |text: &str, expected| assert_eq!(is_concluded(text), expected, "{text}");
+        check("done. <task-done>t-1</task-done>", true);
+        check("<task-done>t-1", false);
+        check("<verify-pass/>", true);
+        check("<promise>COMPLETE</promise>", true);
+        check("all is done", false);
     }
 
     #[test]

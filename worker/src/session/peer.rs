@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::Error as RpcError;
+use ralph_shared::plain::without_sequences;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -73,13 +74,15 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
+/// How many braces of a line may be the one that its message begins with.
+const MOST_BEGINNINGS: usize = 8;
+
 /// Reads one line.
 pub fn parse(line: &str) -> Incoming<'_> {
-    // An array would be read as the fields in their order.
-    let object = line.trim_start().starts_with('{');
-    let Some(envelope) = object
-        .then(|| serde_json::from_str::<Envelope>(line).ok())
-        .flatten()
+    // An array would be read as the fields in their order, so only an object is looked for.
+    let object = object_in(line);
+    let Some((line, envelope)) =
+        object.and_then(|line| Some((line, serde_json::from_str::<Envelope>(line).ok()?)))
     else {
         return Incoming::Junk;
     };
@@ -106,6 +109,31 @@ pub fn parse(line: &str) -> Incoming<'_> {
         }
         (None, None) => Incoming::Junk,
     }
+}
+
+/// The object in a line in which nothing else would be seen at a terminal: some agents write a byte order mark, set a title, or draw
+/// a progress bar and take it back before they begin.
+fn object_in(line: &str) -> Option<&str> {
+    let end = line.rfind('}')? + 1;
+    let mut begins = line.match_indices('{').map(|(at, _)| at).take(MOST_BEGINNINGS);
+    let begin = begins.find(|at| shows_nothing(&line[..*at]))?;
+    (begin < end && shows_nothing(&line[end..])).then(|| &line[begin..end])
+}
+
+/// Whether a terminal would show nothing of a text, or nothing any more: a carriage return lets all be written over, a backspace the
+/// last character.
+pub fn shows_nothing(text: &str) -> bool {
+    let mut shown: usize = 0;
+    for c in without_sequences(text).chars() {
+        match c {
+            '\r' => shown = 0,
+            '\u{8}' => shown = shown.saturating_sub(1),
+            '\u{feff}' => {}
+            c if c.is_control() || c.is_whitespace() => {}
+            _ => shown += 1,
+        }
+    }
+    shown == 0
 }
 
 /// Whether a JSON text holds more values and keys than these.
@@ -324,6 +352,36 @@ mod tests {
         ] {
             check(junk, "junk");
         }
+    }
+
+    #[test]
+    fn messages_are_read_behind_what_a_terminal_would_not_show() {
+        let message = r#"{"method":"x","params":{"a":"{\u001b"}}"#;
+        let check = |before: &str, after: &str, expected: &str| {
+            assert_eq!(
+                kind(&format!("{before}{message}{after}")),
+                expected,
+                "{before:?} {after:?}"
+            );
+        };
+        let read = r#"notification x {"a":"{\u001b"}"#;
+        for before in [
+            "\u{feff}",
+            "\u{1b}[?25l\u{1b}[2K",
+            "\u{1b}]0;a {title}\u{7}",
+            "\u{9b}0m",
+            "loading… 10%\rloading… 20%\r",
+            "|\u{8}/\u{8}",
+            "\r\u{0} ",
+        ] {
+            check(before, "", read);
+            check(before, "\u{1b}[0m\r", read);
+        }
+        // What somebody could read is a log line, which may tell of messages.
+        check("sent: ", "", "junk");
+        check("{a} ", "", "junk");
+        check("", " was sent", "junk");
+        check("10%\r20% ", "", "junk");
     }
 
     #[test]

@@ -3,17 +3,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use agent_client_protocol::v1::schema::{
     ContentChunk, Plan, SessionNotification, SessionUpdate, ToolCallStatus, ToolCallUpdate, ToolKind,
     UsageUpdate,
 };
+use ralph_shared::plain::plain;
 use ralph_shared::wire::{AgentInfo, SessionLimit, TranscriptUpdate, Usage};
 use serde_json::Value;
 
 use super::allowance::Allowance;
 use super::check;
 use super::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
+use super::door;
 use super::introduction::Introduction;
 use super::offer::Offer;
 use super::tools::Tools;
@@ -32,6 +35,9 @@ const MOST_QUESTIONS: usize = 20;
 /// Longest of them. Bytes.
 const QUESTION_BYTES: usize = 1_000;
 
+/// Most complaints about a provider that are kept, the newest.
+const MOST_COMPLAINTS: usize = 20;
+
 /// Longest sample of an oddity. Bytes.
 const SAMPLE_BYTES: usize = 200;
 
@@ -45,6 +51,8 @@ pub struct Record {
     pub text_truncated: bool,
     /// How many tools were called.
     pub tool_calls: u32,
+    /// How many of these calls failed.
+    pub failed_tool_calls: u32,
     /// What is known of the agent.
     pub agent: AgentInfo,
     /// What it said of itself.
@@ -70,6 +78,11 @@ pub struct Record {
     message: Option<String>,
     after_tool: bool,
     oddities: u32,
+    /// Lines that are no messages, and the first of them.
+    unread: u32,
+    first_unread: String,
+    /// What the agent told of its provider's refusals since it last got on, and when.
+    complaints: VecDeque<(Instant, String)>,
     /// Where the text of the turn begins that is to correct what was said before.
     corrected_from: Option<usize>,
     /// Where the text of the agent's last message begins: after the last tool call at least.
@@ -93,6 +106,7 @@ impl Record {
             text: String::new(),
             text_truncated: false,
             tool_calls: 0,
+            failed_tool_calls: 0,
             steps: 0,
             agent: AgentInfo {
                 configured: agent.to_owned(),
@@ -112,6 +126,9 @@ impl Record {
             message: None,
             after_tool: false,
             oddities: 0,
+            unread: 0,
+            first_unread: String::new(),
+            complaints: VecDeque::new(),
             corrected_from: None,
             message_from: 0,
             offers: Default::default(),
@@ -242,7 +259,17 @@ impl Record {
                 | U::ToolCallUpdate(_)
                 | U::Plan(_)
         );
-        self.steps += u64::from(step);
+        let told = match &notification.update {
+            U::AgentMessageChunk(chunk) | U::AgentThoughtChunk(chunk) => words(&chunk.content),
+            _ if step => String::new(),
+            _ => params.to_owned(),
+        };
+        if door::is_complaint(&told) {
+            self.complained(&told);
+        } else if step {
+            self.steps += 1;
+            self.complaints.clear();
+        }
         match notification.update {
             U::AgentMessageChunk(chunk) => self.message_chunk(&chunk),
             U::AgentThoughtChunk(chunk) => self.transcript.thought(&words(&chunk.content)),
@@ -305,6 +332,48 @@ impl Record {
         tracing::debug!(what, "the agent sent something odd");
     }
 
+    /// Takes a line on standard output that is no message.
+    pub fn unread(&mut self, line: &str) {
+        self.unread += 1;
+        if self.unread == 1 {
+            self.first_unread = self.transcript.kept(line.trim(), SAMPLE_BYTES);
+        }
+        if door::is_complaint(line) {
+            self.complained(line);
+        }
+        self.odd("a line that is no message", line);
+    }
+
+    /// What of standard output was no message, in words.
+    pub fn unread_output(&self) -> Option<String> {
+        let first = &self.first_unread;
+        match self.unread {
+            0 => None,
+            1 => Some(format!("1 line on standard output was no message: {first}")),
+            n => Some(format!(
+                "{n} lines on standard output were no messages, the first: {first}"
+            )),
+        }
+    }
+
+    /// Notes that the agent tells of its provider's refusal.
+    pub fn complained(&mut self, words: &str) {
+        self.complaints
+            .push_back((Instant::now(), bounded(&plain(words), SAMPLE_BYTES)));
+        self.complaints
+            .drain(..self.complaints.len().saturating_sub(MOST_COMPLAINTS));
+    }
+
+    /// What it told of that since it last got on, and when, oldest first.
+    pub fn complaints(&self) -> impl DoubleEndedIterator<Item = &(Instant, String)> {
+        self.complaints.iter()
+    }
+
+    /// Whether the newest tool call runs, as far as is known.
+    pub fn tool_runs(&self) -> bool {
+        self.tools.newest_runs()
+    }
+
     /// The last plan entries and tool titles, newest last (SPEC 4.3).
     pub fn attempted(&self) -> Vec<String> {
         self.plan.iter().chain(&self.titles).cloned().collect()
@@ -336,6 +405,11 @@ impl Record {
             self.tool_calls = self.tool_calls.saturating_add(1);
             self.after_tool = true;
             self.message_from = self.text.len();
+        }
+        if let Some(status) = fields.status {
+            let (fails, failed) = self.tools.ended(&id, status);
+            let count = self.failed_tool_calls + u32::from(fails);
+            self.failed_tool_calls = count.saturating_sub(u32::from(failed));
         }
         let title = fields
             .title

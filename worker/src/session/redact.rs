@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use ralph_shared::at_length::by_length;
+use ralph_shared::plain::plain;
 use ralph_shared::wire::Change;
 use serde_json::Value;
 
@@ -104,10 +105,15 @@ impl Redactor {
         })
     }
 
+    /// What an agent or another program said: without what would steer a terminal, which could stand within a secret.
+    pub fn words(&self, text: &str) -> String {
+        self.text(&plain(text))
+    }
+
     /// All texts of a JSON value; keys hold nothing secret.
     pub fn json(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.text(text),
+            Value::String(text) => *text = self.words(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.json(value)),
             Value::Object(fields) => fields.values_mut().for_each(|value| self.json(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -75,17 +75,19 @@ fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEn
     let redactor = transcript.redactor();
     let ended = redact_end(redactor, ended);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
-    let text = |text: &String| redactor.text(text);
-    let said = redactor.text(&std::mem::take(&mut record.text));
+    let text = |text: &String| redactor.words(text);
+    let said = redactor.words(&std::mem::take(&mut record.text));
     SessionEnd {
         ended,
         text: said,
         text_truncated: record.text_truncated,
         usage: record.used(),
         tool_calls: record.tool_calls,
+        failed_tool_calls: record.failed_tool_calls,
         attempted: record.attempted().iter().map(text).collect(),
         last_tool_error: record.last_tool_error.as_ref().map(text),
-        stderr_tail,
+        stderr_tail: redactor.words(&stderr_tail),
+        unread_output: record.unread_output(),
         questions: record.questions().iter().map(text).collect(),
         agent: record.agent,
     }
@@ -365,7 +367,7 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
         Ended::Turn { stop_reason: text }
         | Ended::Protocol { message: text }
         | Ended::Door { message: text, .. }
-        | Ended::Workspace { message: text, .. } => *text = redactor.text(text),
+        | Ended::Workspace { message: text, .. } => *text = redactor.words(text),
         Ended::Told { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } => {}
     }
     ended

@@ -193,6 +193,8 @@ pub struct SessionEnd {
     pub usage: Usage,
     /// How many tools it called.
     pub tool_calls: u32,
+    /// How many of these calls failed.
+    pub failed_tool_calls: u32,
     /// What is known of the agent.
     pub agent: AgentInfo,
     /// The last plan entries and tool titles, newest last (SPEC 4.3).
@@ -201,6 +203,8 @@ pub struct SessionEnd {
     pub last_tool_error: Option<String>,
     /// The agent's last lines on standard error.
     pub stderr_tail: String,
+    /// What it wrote on standard output that was no message, in words.
+    pub unread_output: Option<String>,
     /// What it asked of a person, and nobody was there.
     pub questions: Vec<String>,
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
+use ralph_shared::plain::plain;
 use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
 use serde_json::Value;
 
 use super::agent::exit_words;
 use super::check::Check;
-use super::conversation::{Bounds, Conversation, Stop, now};
+use super::conversation::{Bounds, Conversation, Stop, last_lines, now};
 use super::door;
 use super::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use super::person::Person;
@@ -19,6 +20,9 @@ use super::transcript::bounded;
 
 /// Longest wait for an agent's exit after its turn ended and its input was closed.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
+
+/// Longest wait for an agent's last words after its turn ended. Seen: 300 ms.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
 
 /// What a session is for.
 #[derive(Debug)]
@@ -110,14 +114,17 @@ async fn work(
 ) -> Result<Ended, Break> {
     let Opened { session, model } = handshake::shake(spec, conversation).await?;
     begun(spec, conversation, model);
+    conversation.watch_for_refusals();
     let ended = turn(spec, conversation, session.clone(), spec.prompt.clone(), prompted).await?;
-    let in_order = matches!(&ended, Ended::Turn { stop_reason } if stop_reason == "end_turn");
-    let Some(check) = check.filter(|_| in_order) else {
+    if ended.is_in_order() {
+        hear_last_words(conversation).await;
+    }
+    let Some(check) = check.filter(|_| ended.is_in_order()) else {
         return Ok(ended);
     };
     let record = conversation.record();
     record.settle();
-    let said = record.transcript.redactor().text(&record.text);
+    let said = record.transcript.redactor().words(&record.text);
     let looked = match conversation.meanwhile(check.look(said)).await {
         Err(stop @ Stop::Told(_)) => return Err(stop.into()),
         // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
@@ -132,6 +139,17 @@ async fn work(
         .note(format!("one more turn: {}", bounded(&prompt, MESSAGE_BYTES)));
     record.correction_begins();
     turn(spec, conversation, session, prompt, prompted).await
+}
+
+/// Some agents end their turn before they have said their last words: where these may lack the sigil that says how it went, they are
+/// waited for. Whatever else happens meanwhile changes nothing about a turn that is over.
+async fn hear_last_words(conversation: &mut Conversation<'_>) {
+    let until = now() + LAST_WORDS_WAIT;
+    while !door::is_concluded(&plain(&conversation.record().text)) {
+        if conversation.hear_one(until).await.is_err() {
+            return;
+        }
+    }
 }
 
 async fn turn(
@@ -172,9 +190,9 @@ async fn cancel(
     stop: &Stop,
 ) -> bool {
     let Some(prompted) = prompted else {
-        return matches!(stop, Stop::Told(_) | Stop::Limit(_));
+        return is_ours(stop);
     };
-    if !matches!(stop, Stop::Told(_) | Stop::Limit(_)) {
+    if !is_ours(stop) {
         return false;
     }
     conversation
@@ -191,6 +209,11 @@ async fn cancel(
         Ok(Err(_)) => true,
         Err(_) => false,
     }
+}
+
+/// Whether it is we who end it, while the agent may still answer.
+fn is_ours(stop: &Stop) -> bool {
+    matches!(stop, Stop::Told(_) | Stop::Limit(_) | Stop::Refused { .. })
 }
 
 /// Closes the agent's input, and sends TERM to those who don't take that for the end. KILL is left to
@@ -221,6 +244,13 @@ async fn broken(
         // Agents that their provider refuses may say nothing of it but on standard error.
         Stop::Limit(SessionLimit::Idle | SessionLimit::Stall) => {}
         Stop::Limit(limit) => return Ended::Limit { limit },
+        Stop::Refused { door, said } => {
+            let message = format!("the agent `{}` was ended ({words}): {said}", spec.agent.name);
+            return Ended::Door {
+                door,
+                message: bounded(&message, MESSAGE_BYTES),
+            };
+        }
         Stop::Exited(_) | Stop::Closed { .. } | Stop::Due => {}
     }
     conversation.agent().hear_out().await;
@@ -265,13 +295,16 @@ async fn broken(
 fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
     let record = conversation.record();
     match &ended {
-        Ended::Turn { .. } => match door::of_turn(&record.text, record.last_message(), record.tool_calls) {
-            Some(door) => Ended::Door {
-                door,
-                message: record.last_message().trim().to_owned(),
-            },
-            None => ended,
-        },
+        Ended::Turn { .. } => {
+            let last = plain(record.last_message());
+            match door::of_turn(&plain(&record.text), &last, record.tool_calls) {
+                Some(door) => Ended::Door {
+                    door,
+                    message: last.trim().to_owned(),
+                },
+                None => ended,
+            }
+        }
         _ => ended,
     }
 }
@@ -283,6 +316,7 @@ fn stop_words(stop: &Stop) -> String {
         Stop::Exited(exit) => exit_words(*exit),
         Stop::Closed { input: true } => "closed its input".to_owned(),
         Stop::Closed { input: false } => "closed its output".to_owned(),
+        Stop::Refused { .. } => "it gets nowhere, since its provider refuses it".to_owned(),
         Stop::Due => "did not answer in time".to_owned(),
     }
 }
@@ -312,13 +346,4 @@ pub fn limit_words(limit: SessionLimit) -> &'static str {
         SessionLimit::Tokens => "its share of the run's tokens is used up",
         SessionLimit::Disk => "it fills the disk (`session_disk_reserve_mb` of [workspace])",
     }
-}
-
-/// The end of standard error, on one line.
-fn last_lines(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-    if lines.is_empty() {
-        return "it wrote nothing on standard error".to_owned();
-    }
-    lines[lines.len().saturating_sub(5)..].join(" | ")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use agent_client_protocol::v1::schema::ToolKind;
+use agent_client_protocol::v1::schema::{ToolCallStatus, ToolKind};
 
 /// How many calls are known by their ids; of more, the oldest are forgotten, which ended long ago.
 const MOST_CALLS: usize = 1024;
@@ -11,6 +11,8 @@ const MOST_CALLS: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Tools {
     kinds: HashMap<String, ToolKind>,
+    /// How those ended that did, as far as the agent said so.
+    ends: HashMap<String, ToolCallStatus>,
     /// The same ids, oldest first.
     ids: VecDeque<String>,
 }
@@ -26,10 +28,27 @@ impl Tools {
             && let Some(oldest) = self.ids.pop_front()
         {
             self.kinds.remove(&oldest);
+            self.ends.remove(&oldest);
         }
         self.ids.push_back(id.to_owned());
         self.kinds.insert(id.to_owned(), kind.unwrap_or_default());
         true
+    }
+
+    /// Takes a status of a known call. Whether it failed now, and whether it had before.
+    pub fn ended(&mut self, id: &str, status: ToolCallStatus) -> (bool, bool) {
+        let is_end = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
+        let before = match is_end {
+            true => self.ends.insert(id.to_owned(), status),
+            false => self.ends.remove(id),
+        };
+        let failed = |status| status == ToolCallStatus::Failed;
+        (failed(status), before.is_some_and(failed))
+    }
+
+    /// Whether the newest call runs, as far as is known.
+    pub fn newest_runs(&self) -> bool {
+        self.ids.back().is_some_and(|id| !self.ends.contains_key(id))
     }
 
     /// The kind of a call that is known.

@@ -92,7 +92,7 @@ struct Queue {
 impl TranscriptSender {
     /// So much of a text at most, without secrets. These go first: half of one can't be told any more.
     pub fn kept(&self, text: &str, bytes: usize) -> String {
-        bounded(&self.redactor().text(text), bytes)
+        bounded(&self.redactor().words(text), bytes)
     }
 
     /// What everything of this session is redacted with.
@@ -119,7 +119,7 @@ impl TranscriptSender {
     /// Adds an update of any other kind; long fields are cut.
     pub fn push(&self, mut update: TranscriptUpdate) {
         each_text(&mut update, |text| {
-            *text = bounded(&self.0.redactor.text(text), FIELD_BYTES);
+            *text = bounded(&self.0.redactor.words(text), FIELD_BYTES);
         });
         self.0.shared.with(|queue| {
             if matches!(update, TranscriptUpdate::Ended { .. }) {

@@ -79,6 +79,8 @@ impl Turn {
             Action::CloseStdout => self.agent.stdout.close(&self.cx).await?,
             Action::CloseStdin => self.agent.stdin.close().await,
             Action::Junk { text } => self.agent.stdout.bytes(&self.cx, format!("{text}\n"))?,
+            Action::Raw { text } => self.agent.stdout.bytes(&self.cx, text.clone())?,
+            Action::Late { time, text } => self.say_late(*time, text)?,
             Action::BadJson => self.bad_json()?,
             Action::BadUtf8 => self.bad_utf8()?,
             Action::UnknownUpdate => self.unknown_update()?,

@@ -1,9 +1,11 @@
 //! What the agent says, thinks and reports.
 
+use std::time::Duration;
+
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
-    ContentChunk, Cost, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate, ToolCallStatus,
-    ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
+    ContentChunk, Cost, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionNotification,
+    SessionUpdate, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
 };
 use ralph_shared::kind::SessionKind;
 use serde_json::Value;
@@ -22,6 +24,18 @@ const STREAM_WAITING: usize = 256;
 impl Turn {
     pub(super) fn say_line(&self, text: &str) -> Result<(), Error> {
         self.say(format!("{}\n", self.filled(text)?))
+    }
+
+    /// Says it after a time, whether the turn is over by then or not.
+    pub(super) fn say_late(&self, time: Duration, text: &str) -> Result<(), Error> {
+        let text = format!("{}\n", self.filled(text)?);
+        let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()));
+        let late = SessionNotification::new(self.session.id.clone(), update);
+        let cx = self.cx.clone();
+        self.cx.spawn(async move {
+            tokio::time::sleep(time).await;
+            cx.send_notification(late)
+        })
     }
 
     pub(super) fn split(&self, text: &str) -> Result<(), Error> {

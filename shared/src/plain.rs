@@ -1,0 +1,113 @@
+//! Text for people and for prompts, without what would steer a terminal.
+//!
+//! Agents and what they run colour their words, set titles and draw progress bars. Control sequences are taken out whole: what is
+//! left of one whose first character alone is removed (`[31m`) is noise, and may hide a sigil or a known error.
+
+use std::borrow::Cow;
+
+/// The text without control sequences and control characters. Line ends and tabs stay; a carriage return that ends no line
+/// becomes a line end, so that what it would have overwritten stands on a line of its own.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let text = without_sequences(text).replace("\r\n", "\n").replace('\r', "\n");
+    Cow::Owned(text.replace(is_odd, ""))
+}
+
+fn is_odd(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+}
+
+/// The text without control sequences (CSI, OSC, DCS and the like, single escapes), each taken out whole; also where their first
+/// character is a C1 control. Other control characters stay.
+pub fn without_sequences(text: &str) -> Cow<'_, str> {
+    let introduces = |c: char| matches!(c, '\u{1b}' | '\u{80}'..='\u{9f}');
+    let Some(first) = text.find(introduces) else {
+        return Cow::Borrowed(text);
+    };
+    let mut bare = text[..first].to_owned();
+    let mut rest = &text[first..];
+    while let Some(at) = rest.find(introduces) {
+        bare.push_str(&rest[..at]);
+        rest = behind_sequence(&rest[at..]);
+    }
+    bare.push_str(rest);
+    Cow::Owned(bare)
+}
+
+/// What stands behind the sequence that the text begins with.
+fn behind_sequence(text: &str) -> &str {
+    let mut chars = text.chars();
+    let kind = match chars.next() {
+        Some('\u{1b}') => chars.next(),
+        // ESC and a character of `@` to `_` say the same as one C1 control.
+        Some(c1) => char::from_u32(u32::from(c1).saturating_sub(0x40)),
+        None => return text,
+    };
+    let rest = chars.as_str();
+    let behind = |rest: &'_ str, many: fn(char) -> bool, last: fn(char) -> bool| {
+        let end = rest.len() - rest.trim_start_matches(many).len();
+        end + rest[end..]
+            .chars()
+            .next()
+            .filter(|c| last(*c))
+            .map_or(0, char::len_utf8)
+    };
+    let length = match kind {
+        Some('[') => behind(rest, |c| matches!(c, ' '..='?'), |c| matches!(c, '@'..='~')),
+        Some(']' | 'P' | 'X' | '^' | '_') => string_length(rest),
+        Some(' '..='/') => behind(rest, |c| matches!(c, ' '..='/'), |c| matches!(c, '0'..='~')),
+        // A lone escape before text that it doesn't concern.
+        Some(other) if !matches!(other, '0'..='~') => return &text[1..],
+        _ => 0,
+    };
+    &rest[length..]
+}
+
+/// The length of a string that a sequence carries, with its end. One that doesn't end on its line is text: rather a stray word
+/// than a lost one.
+fn string_length(rest: &str) -> usize {
+    let line = rest.split('\n').next().unwrap_or_default();
+    let ends = ["\u{7}", "\u{1b}\\", "\u{9c}"];
+    let ends = ends
+        .iter()
+        .filter_map(|end| line.find(end).map(|at| at + end.len()));
+    ends.min().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_go_whole() {
+        let check = |text: &str, expected: &str| assert_eq!(plain(text), expected, "{text:?}");
+        check("plain\ttext\n", "plain\ttext\n");
+        check("\u{1b}[1;31mred\u{1b}[0m on", "red on");
+        check("\u{1b}]0;a title\u{7}text", "text");
+        check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link");
+        check("\u{1b}Pq#0\u{1b}\\after \u{1b}_apc\u{1b}\\all", "after all");
+        check("\u{1b}(B\u{1b}7\u{1b}=a\u{1b}c", "a");
+        check("\u{9b}31mred\u{9b}m \u{9d}0;t\u{9c}on\u{85}", "red on");
+        check("10%\r20%\r\nend\r\n", "10%\n20%\nend\n");
+        check("ab\u{8}\u{0}\u{7f}c", "abc");
+        check("<task-\u{1b}[1mdone>", "<task-done>");
+    }
+
+    #[test]
+    fn broken_sequences_take_no_text_along() {
+        let check = |text: &str, expected: &str| assert_eq!(plain(text), expected, "{text:?}");
+        check(
+            "\u{1b}]0;title\n<task-done>t</task-done>",
+            "0;title\n<task-done>t</task-done>",
+        );
+        check("\u{1b}", "");
+        check("\u{1b}[", "");
+        check("\u{1b}[31", "");
+        check("\u{1b}é", "é");
+        check("\u{1b}\u{1b}[1mx", "x");
+        check("a\u{1b}\nb", "a\nb");
+        check("\u{e2}\u{80}\u{9d} said", "\u{e2} said");
+    }
+}
