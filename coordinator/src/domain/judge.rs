@@ -4,9 +4,10 @@
 
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Promise, Sigils, Verdict};
-use ralph_shared::wire::{Concerns, EndReason, Ended, IntegrationEnd, SessionLimit};
+use ralph_shared::wire::{Concerns, Door, EndReason, Ended, IntegrationEnd, SessionLimit};
 
 use super::retry::{Death, MAX_VERIFY_TRIES};
+use super::silence::{Meaning, OUTAGE_TASKS};
 use super::states::Outcome;
 
 /// What the dispatch's task does next.
@@ -51,6 +52,8 @@ pub struct Judgement {
     pub at_account: bool,
     /// The server or the worker was away: nothing is known of the task, and nothing counts against it.
     pub away: bool,
+    /// Its turn was empty, which doesn't count against it yet.
+    pub forgiven: bool,
 }
 
 /// Facts about the attempt that a work session belongs to.
@@ -82,6 +85,7 @@ impl Judgement {
             grows: false,
             at_account: false,
             away: false,
+            forgiven: false,
         }
     }
 }
@@ -107,6 +111,45 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
     };
     judgement.run_failed = ended_in_order && sigils.promise == Some(Promise::Failure);
     judgement
+}
+
+/// What an empty turn means for its session, which is judged as `judgement` without that.
+pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> Judgement {
+    match meaning {
+        Meaning::Outage => {
+            let ended = Ended::Door {
+                door: Door::Empty,
+                message: format!(
+                    "the agent ended its turn without a word, a tool call or a change, as it did for other tasks before ({OUTAGE_TASKS} \
+                     in a row are taken for an outage of its account or provider)"
+                ),
+            };
+            session(kind, &ended, &Sigils::default(), AttemptFacts::default())
+        }
+        Meaning::Forgiven if kind == SessionKind::Verify => Judgement {
+            forgiven: true,
+            ..Judgement::new(Outcome::NoSigil, Step::Repeat, EMPTY.to_owned())
+        },
+        Meaning::Forgiven | Meaning::Counts if judgement.outcome == Outcome::NoSigil => Judgement {
+            forgiven: meaning == Meaning::Forgiven,
+            reason: Some(EMPTY.to_owned()),
+            ..judgement
+        },
+        Meaning::Forgiven | Meaning::Counts => judgement,
+    }
+}
+
+/// Why an empty turn says nothing.
+const EMPTY: &str = "the agent ended its turn without a word, a tool call or a change";
+
+/// What is odd about an attempt that its agent takes for done, in words, if anything is.
+pub fn doubt(calls: u32, failed: u32, facts: AttemptFacts) -> Option<String> {
+    let all = match calls {
+        1 => "its only tool call".to_owned(),
+        n => format!("all {n} tool calls"),
+    };
+    (calls > 0 && failed >= calls && !facts.changed)
+        .then(|| format!("it said done, but {all} failed and nothing changed"))
 }
 
 /// What follows an attempt that its agent takes for done.
@@ -275,7 +318,8 @@ fn broke_off(ended: &Ended) -> Judgement {
             format!("the agent answered with an error: {message}"),
         ),
         Ended::Door { door, message } => Judgement {
-            at_account: door.concerns() == Concerns::Account,
+            // A task that is answered with nothing waits longer, so that another one tries the account.
+            at_account: door.concerns() == Concerns::Account && *door != Door::Empty,
             ..retry(Outcome::Door, message.clone())
         },
         Ended::Workspace { message, away } => Judgement {

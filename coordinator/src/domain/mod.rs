@@ -23,6 +23,7 @@ pub mod retention;
 pub mod retry;
 pub mod run;
 pub mod run_end;
+pub mod silence;
 pub mod states;
 pub mod steps;
 pub mod strategy;

@@ -6,11 +6,10 @@ use super::states::{Outcome, TaskState};
 
 /// Longest back-off (SPEC 3.4).
 pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
-/// So many door failures in a row of one task call a person: nobody else will mend the agent (SPEC 7.3).
-pub const MAX_DOOR_FAILURES: i16 = 5;
-/// So many failures of an account in a row that one task met call a person: whole hours, since by then each is five minutes
-/// after the one before.
-pub const MAX_ACCOUNT_FAILURES: i16 = 100;
+/// So many tries in a row that a server or something of the worker's was away from call a person.
+pub const MAX_AWAY: i16 = 5;
+/// So many tries in a row that a worker lacked something for which another one of its pool may have call a person: an hour and a half.
+pub const MAX_LACKS: i16 = 100;
 /// So many endings without a sigil but with new changes count as a failure (SPEC 3.3).
 pub const MAX_NO_SIGILS: i16 = 5;
 /// So many losses alone on a worker call a person (DESIGN 2, leases).
@@ -83,7 +82,7 @@ pub struct Trouble {
     pub failures: i16,
     /// Endings without a sigil in a row.
     pub no_sigils: i16,
-    /// Door failures in a row.
+    /// Tries in a row for which something of the server's or the worker's was away.
     pub door_failures: i16,
     /// Losses while no other task was lost with it.
     pub lost_alone: i16,
@@ -134,7 +133,7 @@ pub fn decide(
         }
         Outcome::Door => {
             after.door_failures += 1;
-            if after.door_failures >= MAX_DOOR_FAILURES {
+            if after.door_failures >= MAX_AWAY {
                 return (Next::NeedsReview, after);
             }
             return (Next::Again(backoff(base, after.door_failures, jitter)), after);
@@ -161,27 +160,23 @@ pub fn decide(
     }
 }
 
-/// What follows a failure of an account: the task is claimed again as soon as the account is open, which is back-off enough
-/// (SPEC 7.3).
-pub fn at_account(before: Trouble) -> (Next, Trouble) {
-    let after = Trouble {
-        door_failures: before.door_failures.saturating_add(1),
-        ..before
-    };
-    let next = if after.door_failures >= MAX_ACCOUNT_FAILURES {
-        Next::NeedsReview
-    } else {
-        Next::Again(Duration::ZERO)
-    };
-    (next, after)
+/// The pause of a task whose agent could not be started, or whose turn counts for nothing: others go first. It is tried for as long as
+/// the agent is away, whose own pauses grow; nothing counts against the task (SPEC 7.3). A failure of an account that is known to need
+/// time waits for that alone.
+pub fn uncounted(base: Duration, jitter: f64) -> Duration {
+    backoff(base, 1, jitter)
 }
 
 /// What follows where a worker lacked what another one of its pool may have: after growing pauses somebody tries, for an hour and a half.
 pub fn elsewhere(before: Trouble) -> (Next, Trouble) {
-    let (next, after) = at_account(before);
-    let next = match next {
-        Next::Again(_) => Next::Again(pause(i32::from(after.door_failures))),
-        Next::NeedsReview => Next::NeedsReview,
+    let after = Trouble {
+        door_failures: before.door_failures.saturating_add(1),
+        ..before
+    };
+    let next = if after.door_failures >= MAX_LACKS {
+        Next::NeedsReview
+    } else {
+        Next::Again(pause(i32::from(after.door_failures)))
     };
     (next, after)
 }
@@ -205,7 +200,7 @@ mod tests {
         while let (Next::Again(pause), after) = elsewhere(trouble) {
             (trouble, waited, tries) = (after, waited + pause, tries + 1);
         }
-        assert_eq!(tries, MAX_ACCOUNT_FAILURES);
+        assert_eq!(tries, MAX_LACKS);
         assert!((80..100).contains(&(waited.as_secs() / 60)), "{waited:?}");
         assert_eq!(trouble.failures, 0);
     }
@@ -311,17 +306,6 @@ mod tests {
             }
             assert!(lost_too_often(death).contains(&format!("{most} times")));
         }
-    }
-
-    #[test]
-    fn an_account_calls_a_person_only_after_hours() {
-        let mut trouble = Trouble::default();
-        for n in 1..MAX_ACCOUNT_FAILURES {
-            let (next, after) = at_account(trouble);
-            assert_eq!((next, after.door_failures), (Next::Again(Duration::ZERO), n));
-            trouble = after;
-        }
-        assert_eq!(at_account(trouble).0, Next::NeedsReview);
     }
 
     #[test]

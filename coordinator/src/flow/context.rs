@@ -49,6 +49,8 @@ pub(super) struct Facts {
     changes: HashMap<TaskId, Change>,
     /// What people said of it.
     said: HashMap<TaskId, String>,
+    /// What is odd about attempts that are to be judged.
+    doubts: HashMap<TaskId, String>,
     memory: Remembered,
     /// What tasks of the role `distill` are to merge.
     merging: HashMap<TaskId, distill::Order>,
@@ -294,10 +296,11 @@ async fn read(
         .filter(|d| d.kind == SessionKind::Verify)
         .map(|d| d.task.0)
         .collect();
-    let (mut changes, mut said) = (HashMap::new(), HashMap::new());
+    let (mut changes, mut said, mut doubts) = (HashMap::new(), HashMap::new(), HashMap::new());
     if !verifying.is_empty() {
         changes = store::context::changes(conn, &verifying).await?;
         said.extend(store::dispatch::feedback_of(conn, &verifying).await?);
+        doubts.extend(store::dispatch::doubts(conn, &verifying).await?);
     }
     if !settings.memory && !told.is_empty() {
         // What people say is no memory.
@@ -397,6 +400,7 @@ async fn read(
         conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
         changes,
         said,
+        doubts,
         memory,
         integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
     })
@@ -421,6 +425,7 @@ fn render(
             attempt: dispatch.attempt,
             change: facts.changes.get(&task.task).cloned(),
             said: facts.said.get(&task.task).cloned(),
+            doubt: facts.doubts.get(&task.task).cloned(),
         };
         (None, Some(judged))
     } else if dispatch.kind == SessionKind::Distill {

@@ -277,6 +277,7 @@ fn attempt(judged: &Judged) -> Value {
     context! {
         attempt => judged.attempt,
         said => judged.said.as_deref().map(|text| item(text, SAID_CHARS)),
+        doubt => judged.doubt.as_deref().map(|text| line(text, LINE_CHARS)),
         nothing => change.is_some_and(|change| change.diff.is_empty() && !change.diff_cut),
         base => change.map(|change| line(&change.base, LINE_CHARS)),
         diff => change.map(|change| data(&change.diff, DIFF_CHARS)).filter(|diff| !diff.is_empty()),

@@ -299,4 +299,6 @@ pub struct Judged {
     pub change: Option<Change>,
     /// What people said of the attempt, while it was made or judged.
     pub said: Option<String>,
+    /// What is odd about the attempt, though its agent takes it for done.
+    pub doubt: Option<String>,
 }

@@ -490,3 +490,20 @@ pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Resul
         .map(|row| (TaskId(row.task_id), row.feedback))
         .collect())
 }
+
+/// What is odd about attempts that their agents took for done: of these tasks' last ones.
+pub async fn doubts(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
+    let rows = sqlx::query!(
+        r#"select d.task_id, d.reason as "reason!"
+           from dispatches d
+           join tasks t on t.id = d.task_id and t.attempt = d.attempt
+           where d.task_id = any($1) and d.kind not in ('verify', 'integrate') and d.outcome = 'done' and d.reason is not null"#,
+        tasks,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (TaskId(row.task_id), row.reason))
+        .collect())
+}

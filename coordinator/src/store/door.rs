@@ -1,14 +1,16 @@
 //! Accounts whose provider limits the rate or is overloaded (SPEC 7.3).
 
+use std::collections::HashMap;
 use std::str::FromStr as _;
 
-use ralph_shared::ids::DispatchId;
+use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::wire::Door;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::door::{Pause, Probe, Standing, after_failure, standing};
+use crate::domain::silence::Silence;
 
 /// An account that sessions failed at.
 #[derive(Debug, Clone)]
@@ -134,11 +136,11 @@ pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sql
     Ok(())
 }
 
-/// Forgets failures of agents and accounts that sessions got past: of the pools of these tasks, as far as people are told,
-/// and of the accounts of those sessions that were claimed after the last failure.
+/// Forgets failures of agents and accounts that sessions got past: of these agents in the pools of their tasks, as far as people are
+/// told, and of the accounts of those sessions that were claimed after the last failure.
 pub async fn passed(
     conn: &mut PgConnection,
-    tasks: &[Uuid],
+    tasks: &[(Uuid, String)],
     accounts: &[(String, Uuid)],
 ) -> sqlx::Result<()> {
     sqlx::query!(
@@ -147,16 +149,66 @@ pub async fn passed(
            using unnest($2::text[], $3::uuid[]) as s(account, dispatch_id)
            where a.account = s.account
              and (select d.claimed_at from dispatches d where d.id = s.dispatch_id) >= a.closed_at
+         ), empty as (
+           delete from empty_turns where account = any($2)
          )
-         delete from closed_doors where pool in (select pool from task_texts where task_id = any($1))",
-        tasks,
+         delete from closed_doors c
+         using unnest($1::uuid[], $4::text[]) as s(task_id, agent)
+         join task_texts x on x.task_id = s.task_id
+         where c.pool = x.pool and c.agent = s.agent",
+        &tasks.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
         &accounts
             .iter()
             .map(|(account, _)| account.clone())
             .collect::<Vec<_>>(),
         &accounts.iter().map(|(_, dispatch)| *dispatch).collect::<Vec<_>>(),
+        &tasks.iter().map(|(_, agent)| agent.clone()).collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Notes empty turns: the account of each, and its task.
+pub async fn was_empty(conn: &mut PgConnection, turns: &[(String, Uuid)]) -> sqlx::Result<()> {
+    if turns.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "insert into empty_turns (account, task_id)
+         select distinct account, task_id from unnest($1::text[], $2::uuid[]) as t(account, task_id)
+         on conflict do nothing",
+        &turns
+            .iter()
+            .map(|(account, _)| account.clone())
+            .collect::<Vec<_>>(),
+        &turns.iter().map(|(_, task)| *task).collect::<Vec<_>>(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// What is known of the silence of these accounts.
+pub async fn silences(
+    conn: &mut PgConnection,
+    accounts: &[String],
+) -> sqlx::Result<HashMap<String, Silence>> {
+    let rows = sqlx::query!(
+        r#"select a.account as "account!",
+                  array(select e.task_id from empty_turns e where e.account = a.account) as "tasks!",
+                  exists (select from account_doors d where d.account = a.account) as "closed!"
+           from unnest($1::text[]) as a(account)"#,
+        accounts,
+    )
+    .fetch_all(conn)
+    .await?;
+    let silences = rows.into_iter().map(|row| {
+        let silence = Silence {
+            tasks: row.tasks.into_iter().map(TaskId).collect(),
+            closed: row.closed,
+        };
+        (row.account, silence)
+    });
+    Ok(silences.collect())
 }

@@ -72,19 +72,20 @@ pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) 
     Ok(())
 }
 
-/// Notes that a session of this task failed at its agent's door; at the `told_at`-th failure in a row of its pool people are
-/// told, once until a session gets past it.
+/// Notes that a session of this task failed at its agent's door; at the `told_at`-th failure in a row of that agent in its pool people
+/// are told, once until a session gets past it.
 pub async fn door_closed(
     conn: &mut PgConnection,
     task: TaskId,
+    agent: &str,
     reason: &str,
     told_at: i32,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with counted as (
-           insert into closed_doors as d (pool, failures)
-           select pool, 1 from task_texts where task_id = $1
-           on conflict (pool) do update
+           insert into closed_doors as d (pool, agent, failures)
+           select pool, $5, 1 from task_texts where task_id = $1
+           on conflict (pool, agent) do update
            set failures = d.failures + 1
            returning pool, failures
          )
@@ -94,6 +95,7 @@ pub async fn door_closed(
         Uuid::now_v7(),
         reason,
         told_at,
+        agent,
     )
     .execute(conn)
     .await?;

@@ -76,7 +76,7 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
     door::failed(&mut conn, &failed()).await.unwrap().unwrap();
     let passed = |assignment: &ralph_shared::wire::Assignment| {
         (
-            vec![assignment.task.0],
+            vec![(assignment.task.0, "default".to_owned())],
             vec![("default".to_owned(), assignment.dispatch.0)],
         )
     };
@@ -233,5 +233,157 @@ async fn sessions_that_began_before_the_failure_do_not_lengthen_the_pause() {
         pause_ends(&world).await;
     }
     assert_eq!(failures(&world).await, Some(1));
+    world.stop().await;
+}
+
+/// A session that ended in order and empty.
+fn empty(pool: &Pool<'_>, of: &ralph_shared::wire::Assignment) -> Incoming {
+    let mut report = pool.session(of, turn(), "", 0);
+    of_account(&mut report);
+    if let Finished::Session(session) = &mut report.report.finished {
+        session.tool_calls = 0;
+    }
+    report
+}
+
+/// Whatever back-off a task has, it is over.
+async fn backoffs_end(world: &World) {
+    sqlx::query("update ready_tasks set not_before = now() where not_before > now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+}
+
+async fn count(world: &World, query: &'static str) -> i64 {
+    sqlx::query_scalar(query).fetch_one(&world.db).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_task_of_thirty_pays_for_an_agent_that_is_silent_for_long() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let graph: String = (0..30)
+        .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
+        .collect();
+    world
+        .submit("f", None, &graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let first = pool.claim_once(&[&["default"]; 2]).await;
+    assert_eq!(first.len(), 2);
+    pool.report(first.iter().map(|one| empty(&pool, one)).collect())
+        .await;
+    assert_eq!(failures(&world).await, None, "two may be their tasks' own");
+    let third = pool.claim_once(&[&["default"]]).await;
+    pool.report(vec![empty(&pool, &third[0])]).await;
+    assert_eq!(failures(&world).await, Some(1));
+    for n in 2..=8 {
+        assert_eq!(pool.claim_once(&[&["default"]; 4]).await.len(), 0, "it pauses");
+        pause_ends(&world).await;
+        backoffs_end(&world).await;
+        let tries = pool.claim_once(&[&["default"]; 4]).await;
+        assert_eq!(tries.len(), 1, "one tries it");
+        pool.report(vec![empty(&pool, &tries[0])]).await;
+        assert_eq!(failures(&world).await, Some(n));
+    }
+    let told = "select count(*) from notices where event = 'pool_paused'";
+    assert_eq!(count(&world, told).await, 1);
+    let reason: String = sqlx::query_scalar("select reason from account_doors")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!(reason.contains("without a word"), "{reason}");
+    let troubled = "select count(*) from tasks where failures > 0 or state not in ('pending', 'in_progress')";
+    assert_eq!(count(&world, troubled).await, 0);
+    assert_eq!(count(&world, "select iterations::bigint from runs").await, 0);
+    // It answers again.
+    pause_ends(&world).await;
+    backoffs_end(&world).await;
+    let tries = pool.claim_once(&[&["default"]]).await;
+    let mut good = pool.session(&tries[0], turn(), "hm", 1);
+    of_account(&mut good);
+    pool.report(vec![good]).await;
+    assert_eq!(failures(&world).await, None);
+    assert_eq!(count(&world, "select count(*) from empty_turns").await, 0);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_alone_is_answered_with_nothing_pays_for_all_but_the_first_time() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit("f", None, "- {key: a, title: A}", &FeatureOptions::default())
+        .await
+        .unwrap();
+    for failures in 0..3 {
+        backoffs_end(&world).await;
+        let one = pool.claim_once(&[&["default"]]).await.remove(0);
+        pool.report(vec![empty(&pool, &one)]).await;
+        assert_eq!(
+            count(&world, "select failures::bigint from tasks").await,
+            failures
+        );
+    }
+    assert_eq!(failures(&world).await, None);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_cannot_be_started_is_waited_for_and_people_are_told_once() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit("f", None, TWO, &FeatureOptions::default())
+        .await
+        .unwrap();
+    for n in 0..24 {
+        let doors = [
+            Door::NotFound,
+            Door::Silent,
+            Door::Authentication,
+            Door::ExitsAtOnce,
+        ];
+        backoffs_end(&world).await;
+        let one = pool.claim_once(&[&["default"]]).await.remove(0);
+        let ended = Ended::Door {
+            door: doors[n % doors.len()],
+            message: "no".to_owned(),
+        };
+        let mut report = pool.session(&one, ended, "", 0);
+        of_account(&mut report);
+        pool.report(vec![report]).await;
+    }
+    let waiting = "select count(*) from tasks where state in ('pending', 'in_progress') and failures = 0";
+    assert_eq!(count(&world, waiting).await, 2);
+    let told = "select count(*) from notices where event = 'pool_paused'";
+    assert_eq!(count(&world, told).await, 1);
+    assert_eq!(count(&world, "select count(*) from notices").await, 1);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_is_said_to_be_done_after_nothing_but_failures_is_told_as_such() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit("f", None, "- {key: a, title: A}", &FeatureOptions::default())
+        .await
+        .unwrap();
+    let one = pool.claim_once(&[&["default"]]).await.remove(0);
+    let done = format!("<task-done>{}</task-done>", one.task.short());
+    let mut report = pool.session(&one, turn(), &done, 0);
+    if let Finished::Session(session) = &mut report.report.finished {
+        (session.tool_calls, session.failed_tool_calls) = (3, 3);
+    }
+    pool.report(vec![report]).await;
+    let reason: String = sqlx::query_scalar("select reason from dispatches")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(
+        reason,
+        "it said done, but all 3 tool calls failed and nothing changed"
+    );
     world.stop().await;
 }

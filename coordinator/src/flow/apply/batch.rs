@@ -22,6 +22,7 @@ use crate::domain::document::document;
 use crate::domain::gate::History;
 use crate::domain::judge::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
+use crate::domain::silence::{self, Silence};
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::strategy;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
@@ -73,6 +74,8 @@ pub(super) struct Batch<'a> {
     pub written: Vec<(FeatureId, Text, Option<String>)>,
     /// What its sessions tell of their agents' doors.
     pub doors: Doors,
+    /// What is known of the accounts whose turns were empty.
+    pub silences: HashMap<String, Silence>,
     /// Models that agents asked for; `None` where the attempt that had one is over.
     pub next_models: Vec<(TaskId, Option<String>)>,
     /// What attempts that sent a graph reported themselves, should it be refused.
@@ -144,6 +147,7 @@ impl<'a> Batch<'a> {
             next_models: Vec::new(),
             if_refused: HashMap::new(),
             doors: Doors::default(),
+            silences: HashMap::new(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
             strays_late: Vec::new(),
@@ -245,6 +249,28 @@ impl Batch<'_> {
             wrote: document.is_some(),
         };
         let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
+        let account = &session.agent.account;
+        let meaning = (silence::is_empty(session, text) && !account.is_empty()).then(|| {
+            let known = self.silences.entry(account.clone()).or_default();
+            known.met(task.id)
+        });
+        if let Some(meaning) = meaning {
+            judgement = judge::empty_turn(kind, meaning, judgement);
+        }
+        if kind == SessionKind::Work && judgement.outcome == Outcome::Done {
+            judgement.reason = judge::doubt(session.tool_calls, session.failed_tool_calls, facts);
+        }
+        if let Some(unread) = &session.unread_output
+            && !matches!(
+                judgement.outcome,
+                Outcome::Done | Outcome::Passed | Outcome::Split
+            )
+        {
+            judgement.reason = Some(match judgement.reason {
+                Some(reason) => format!("{reason}; {unread}"),
+                None => unread.clone(),
+            });
+        }
         // What the lease's end has counted is not counted again.
         if dispatch.state != DispatchState::Live {
             judgement.death = None;
@@ -255,13 +281,13 @@ impl Batch<'_> {
             judgement.reason = Some(format!("{}: {error}", judgement.reason.unwrap_or_default()));
         }
         let begins = dispatch.kind.begins_attempt();
-        self.doors.note(dispatch, session, &judgement);
+        self.doors.note(dispatch, session, &judgement, meaning);
         // Nobody knows anything of the task: as at an agent's door, nothing counts.
         if judgement.away && begins {
             judgement.outcome = Outcome::Door;
         }
         let came_to_nothing = matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
-        let counted = kind == SessionKind::Work && !came_to_nothing;
+        let counted = kind == SessionKind::Work && !came_to_nothing && !judgement.forgiven;
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
         self.captured.asked(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
@@ -278,8 +304,10 @@ impl Batch<'_> {
                 });
             }
             let reason = judgement.reason.as_deref();
-            self.captured
-                .failure(&source, judgement.outcome, reason, session, text, &sigils);
+            if !judgement.forgiven {
+                self.captured
+                    .failure(&source, judgement.outcome, reason, session, text, &sigils);
+            }
             let had_hint = dispatch.model_reason.as_deref() == Some(strategy::HINTED) && !came_to_nothing;
             if sigils.next_model.is_some() || had_hint {
                 self.next_models.push((task.id, sigils.next_model.clone()));

@@ -4,26 +4,29 @@
 use std::collections::BTreeMap;
 
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{ClosedDoor, Concerns, Ended, SessionReport};
+use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended, SessionReport};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::judge::Judgement;
+use crate::domain::silence::Meaning;
 use crate::domain::states::Outcome;
 use crate::store;
 use crate::store::dispatch::Dispatch;
 use crate::store::door::Failed;
 
-/// So many sessions of a pool fail at the door, none between gets past it, and people are told.
+/// So many sessions of an agent fail at the door of a pool, none between gets past it, and people are told.
 const TOLD_AT_DOOR: i32 = 3;
 
 /// What a batch of reports tells of them.
 #[derive(Debug, Default)]
 pub(super) struct Doors {
-    /// Tasks whose sessions failed there, and why.
-    at_door: Vec<(TaskId, String)>,
-    /// Tasks whose sessions got past it.
-    past_door: Vec<Uuid>,
+    /// Tasks whose sessions failed there, each with its agent, and why.
+    at_door: Vec<(TaskId, String, String)>,
+    /// Tasks whose sessions got past it, each with its agent.
+    past_door: Vec<(Uuid, String)>,
+    /// Accounts whose turns were empty, each with its task.
+    empty: Vec<(String, Uuid)>,
     /// The accounts of these sessions, and their dispatches.
     open: Vec<(String, Uuid)>,
     /// Accounts that failed: sessions that ended together fail together.
@@ -32,30 +35,46 @@ pub(super) struct Doors {
 
 impl Doors {
     /// Notes how a session began.
-    pub(super) fn note(&mut self, dispatch: &Dispatch, session: &SessionReport, judgement: &Judgement) {
-        let account = &session.agent.account;
+    pub(super) fn note(
+        &mut self,
+        dispatch: &Dispatch,
+        session: &SessionReport,
+        judgement: &Judgement,
+        meaning: Option<Meaning>,
+    ) {
+        let (agent, account) = (&session.agent.configured, &session.agent.account);
+        if meaning.is_some() {
+            self.empty.push((account.clone(), dispatch.task.0));
+        }
         match judgement.outcome {
             Outcome::Door => {
                 let reason = judgement.reason.clone().unwrap_or_default();
-                if let Ended::Door { door, message } = &session.ended
+                let failed = match &session.ended {
+                    Ended::Door { door, message } => Some((*door, message.as_str())),
+                    _ if meaning == Some(Meaning::Outage) => Some((Door::Empty, reason.as_str())),
+                    _ => None,
+                };
+                if let Some((door, message)) = failed
                     && door.concerns() == Concerns::Account
                     && !account.is_empty()
                 {
                     let end = message.floor_char_boundary(ClosedDoor::SAID_BYTES);
                     let failed = Failed {
                         account: account.clone(),
-                        door: *door,
+                        door,
                         reason: message[..end].to_owned(),
                         worker: dispatch.worker.clone(),
                         dispatch: dispatch.id,
                     };
                     self.failed.insert(account.clone(), failed);
                 }
-                self.at_door.push((dispatch.task, reason));
+                self.at_door.push((dispatch.task, agent.clone(), reason));
             }
+            // An empty turn is no answer.
+            _ if meaning.is_some() => {}
             Outcome::Error | Outcome::Interrupted | Outcome::Lost => {}
             _ => {
-                self.past_door.push(dispatch.task.0);
+                self.past_door.push((dispatch.task.0, agent.clone()));
                 if !account.is_empty() {
                     self.open.push((account.clone(), dispatch.id.0));
                 }
@@ -68,8 +87,9 @@ impl Doors {
         if !self.past_door.is_empty() {
             store::door::passed(conn, &self.past_door, &self.open).await?;
         }
-        for (task, reason) in &self.at_door {
-            store::notice::door_closed(conn, *task, reason, TOLD_AT_DOOR).await?;
+        store::door::was_empty(conn, &self.empty).await?;
+        for (task, agent, reason) in &self.at_door {
+            store::notice::door_closed(conn, *task, agent, reason, TOLD_AT_DOOR).await?;
         }
         for failed in self.failed.values() {
             if let Some(pause) = store::door::failed(conn, failed).await? {

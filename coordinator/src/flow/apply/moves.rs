@@ -118,6 +118,7 @@ impl Batch<'_> {
         task.next_kind = Some(SessionKind::Verify);
         let mut delay = Duration::ZERO;
         match judgement.outcome {
+            Outcome::NoSigil if judgement.forgiven => delay = retry::uncounted(self.backoff(&task), jitter()),
             Outcome::NoSigil => task.verify_tries += 1,
             Outcome::Lost => {
                 if let Some(death) = judgement.death {
@@ -130,30 +131,21 @@ impl Batch<'_> {
                     }
                 }
             }
-            Outcome::Door | Outcome::Error => {
-                let (next, trouble) = if judgement.at_account {
-                    retry::at_account(task.trouble)
-                } else {
-                    retry::decide(
-                        Outcome::Door,
-                        false,
-                        0,
-                        task.trouble,
-                        self.backoff(&task),
-                        jitter(),
-                    )
-                };
+            Outcome::Door => {
+                if !judgement.at_account {
+                    delay = retry::uncounted(self.backoff(&task), jitter());
+                }
+            }
+            Outcome::Error => {
+                let base = self.backoff(&task);
+                let (next, trouble) = retry::decide(Outcome::Door, false, 0, task.trouble, base, jitter());
                 task.trouble = trouble;
                 match next {
                     Next::Again(wait) => delay = wait,
                     Next::NeedsReview => {
                         let reason = judgement.reason.clone().unwrap_or_default();
-                        let reason = match judgement.away {
-                            true => format!("it could not be verified: {reason}"),
-                            false => format!("the verifier fails at the door: {reason}"),
-                        };
                         self.give_turn_up(&task);
-                        self.needs_person(task, reason);
+                        self.needs_person(task, format!("it could not be verified: {reason}"));
                         return;
                     }
                 }
@@ -253,7 +245,9 @@ impl Batch<'_> {
         let (next, trouble) = if let Some(death) = judgement.death {
             retry::after_death(death, task.trouble)
         } else if judgement.at_account {
-            retry::at_account(task.trouble)
+            (Next::Again(Duration::ZERO), task.trouble)
+        } else if judgement.forgiven || (outcome == Outcome::Door && !judgement.away) {
+            (Next::Again(retry::uncounted(base, jitter())), task.trouble)
         } else {
             retry::decide(
                 outcome,

@@ -18,6 +18,7 @@ use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use super::origin::{Sender, may_report, strangers};
 use crate::domain::run::Run;
+use crate::domain::silence;
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -385,6 +386,10 @@ pub(in super::super) async fn within(
             batch.histories.insert(of.task, history);
         }
     }
+    let silent = silent_accounts(incoming);
+    if !silent.is_empty() {
+        batch.silences = store::door::silences(tx, &silent).await?;
+    }
     let mut fates = Vec::with_capacity(incoming.len());
     for (at, one) in incoming.iter().enumerate() {
         let fate = match dispatches.get_mut(&one.report.dispatch) {
@@ -410,6 +415,16 @@ pub(in super::super) async fn within(
     }
     batch.write(tx, memory, signals).await?;
     Ok(fates)
+}
+
+/// The accounts of empty turns; hardly any batch has one.
+fn silent_accounts(incoming: &[Incoming]) -> Vec<String> {
+    let accounts = incoming.iter().filter_map(|one| match &one.report.finished {
+        Finished::Session(session) if silence::is_empty(session, &one.text) => Some(&session.agent.account),
+        _ => None,
+    });
+    let accounts: BTreeSet<&String> = accounts.collect();
+    accounts.into_iter().cloned().collect()
 }
 
 async fn dispatches_and_runs(

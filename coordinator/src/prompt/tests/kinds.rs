@@ -138,6 +138,7 @@ fn the_verifier_gets_no_memory() {
         attempt: 2,
         change: None,
         said: Some("Leave the error's name as it is.".to_owned()),
+        doubt: None,
     };
     let rendered = render(
         &Templates::built_in(),
@@ -181,6 +182,7 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
         attempt: 2,
         change: Some(change.clone()),
         said: None,
+        doubt: None,
     };
     let task = task("Return the cause", "Make the parser say why.");
     let body = |judged: &Judged| {
@@ -210,6 +212,13 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
         ..harmless
     };
     assert!(body(&idle).contains(nothing), "{}", body(&idle));
+    let odd = "it said done, but all 3 tool calls failed and nothing changed";
+    assert!(!body(&idle).contains("said done"));
+    let doubted = Judged {
+        doubt: Some(odd.to_owned()),
+        ..idle
+    };
+    assert!(body(&doubted).contains(odd), "{}", body(&doubted));
 }
 
 #[test]
@@ -234,6 +243,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
         attempt: 2,
         change: None,
         said: Some("Leave the error's name as it is.".to_owned()),
+        doubt: None,
     };
     let context = TaskContext {
         dir_changed: vec!["new.txt".to_owned()],

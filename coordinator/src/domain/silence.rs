@@ -1,0 +1,116 @@
+//! What an empty turn means: one that ended in order without a word, a tool call, a change or usage.
+//!
+//! An agent whose provider is away may end every turn so within seconds. One task's empty turn may be its own fault; those of several
+//! tasks in a row, without an answer between, are the account's outage.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{SessionReport, Usage};
+
+/// Empty turns of so many tasks in a row are an outage.
+pub const OUTAGE_TASKS: usize = 3;
+
+/// What is known of an account's silence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Tasks whose turns were empty since it last answered.
+    pub tasks: BTreeSet<TaskId>,
+    /// Whether it is closed already: its last session failed.
+    pub closed: bool,
+}
+
+/// What an empty turn means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// The account is out; nothing is known of the task.
+    Outage,
+    /// It is the task's first since the account last answered: it may be the beginning of an outage, so it doesn't count.
+    Forgiven,
+    /// The task was answered with nothing again.
+    Counts,
+}
+
+impl Silence {
+    /// Takes one more empty turn, of this task.
+    pub fn met(&mut self, task: TaskId) -> Meaning {
+        let is_first = self.tasks.insert(task);
+        if self.closed || self.tasks.len() >= OUTAGE_TASKS {
+            Meaning::Outage
+        } else if is_first {
+            Meaning::Forgiven
+        } else {
+            Meaning::Counts
+        }
+    }
+}
+
+/// Whether a session was one empty turn.
+pub fn is_empty(session: &SessionReport, text: &str) -> bool {
+    session.ended.is_in_order()
+        && text.trim().is_empty()
+        && session.tool_calls == 0
+        && session.attempted.is_empty()
+        && session.questions.is_empty()
+        && session.snapshot.files_changed_count == 0
+        && session.snapshot.left.is_none()
+        && !is_used(&session.usage)
+}
+
+fn is_used(usage: &Usage) -> bool {
+    let tokens = [usage.input_tokens, usage.output_tokens, usage.cached_tokens];
+    tokens.into_iter().flatten().any(|tokens| tokens > 0) || usage.cost_usd.is_some_and(|usd| usd > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::wire::Ended;
+
+    use super::*;
+
+    #[test]
+    fn empty_turns_of_several_tasks_are_an_outage() {
+        let tasks: Vec<TaskId> = (0..4).map(|_| TaskId::new()).collect();
+        let check = |closed, met: &[usize], expected: &[Meaning]| {
+            let mut silence = Silence {
+                closed,
+                ..Silence::default()
+            };
+            let told: Vec<Meaning> = met.iter().map(|task| silence.met(tasks[*task])).collect();
+            assert_eq!(told, expected, "{met:?}");
+        };
+        use Meaning::*;
+        check(false, &[0, 0, 0], &[Forgiven, Counts, Counts]);
+        check(
+            false,
+            &[0, 1, 0, 2, 0, 3],
+            &[Forgiven, Forgiven, Counts, Outage, Outage, Outage],
+        );
+        check(true, &[0, 0], &[Outage, Outage]);
+    }
+
+    #[test]
+    fn whatever_was_said_done_or_used_is_not_empty() {
+        let empty = || {
+            SessionReport::new(Ended::Turn {
+                stop_reason: "end_turn".to_owned(),
+            })
+        };
+        assert!(is_empty(&empty(), " \n"));
+        assert!(!is_empty(&empty(), "hm"));
+        let check = |change: fn(&mut SessionReport)| {
+            let mut session = empty();
+            change(&mut session);
+            assert!(!is_empty(&session, ""), "{session:?}");
+        };
+        check(|session| session.tool_calls = 1);
+        check(|session| session.snapshot.files_changed_count = 1);
+        check(|session| session.usage.output_tokens = Some(1));
+        check(|session| session.questions = vec!["which?".to_owned()]);
+        check(|session| {
+            session.ended = Ended::Turn {
+                stop_reason: "refusal".to_owned(),
+            };
+        });
+    }
+}
