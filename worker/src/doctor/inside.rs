@@ -2,8 +2,6 @@
 //! inside, as it would start an agent (`ralph-worker doctor --inside PORT`).
 #![allow(unsafe_code)] // Only `pre_exec` gives a child its terminal.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,6 +15,7 @@ use url::Url;
 
 use super::findings::{Part, Status};
 use crate::sandbox::{Confinement, Network, Sandbox, Wanted, policy};
+use crate::tools::{self, Surroundings, Tools};
 
 /// Longest that the programs take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -66,13 +65,14 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
         std::fs::create_dir(folder).map_err(failed)?;
     }
     let program = std::env::current_exe().map_err(failed)?;
-    let mut environment: BTreeMap<OsString, OsString> = BTreeMap::from([
-        ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
-        ("HOME".into(), home.clone().into()),
-        ("TMPDIR".into(), tmp.clone().into()),
-    ]);
-    let proxy = sandbox.network.variables().await.map_err(failed)?;
-    environment.extend(proxy.into_iter().map(|(name, value)| (name.into(), value.into())));
+    let tools = Tools::of_user();
+    let environment = tools::environment(Surroundings {
+        home: &home,
+        tmp: &tmp,
+        sandbox,
+        tools: &tools,
+    });
+    let environment = environment.await.map_err(failed)?;
     let user_home = std::env::home_dir();
     let wanted = Wanted {
         cwd: &work,
@@ -85,6 +85,7 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
         given: &[],
         passed: &[],
         user_home: user_home.as_deref(),
+        tools: &tools,
         read: &sandbox.read,
         write: &sandbox.write,
     };

@@ -259,13 +259,13 @@ impl Record {
                 | U::ToolCallUpdate(_)
                 | U::Plan(_)
         );
-        let told = match &notification.update {
+        let text = match &notification.update {
             U::AgentMessageChunk(chunk) | U::AgentThoughtChunk(chunk) => words(&chunk.content),
             _ if step => String::new(),
             _ => params.to_owned(),
         };
-        if door::is_complaint(&told) {
-            self.complained(&told);
+        if door::is_complaint(&text) {
+            self.complained(&text);
         } else if step {
             self.steps += 1;
             self.complaints.clear();

@@ -498,10 +498,7 @@ impl Batch<'_> {
             DispatchState::Live => Usage::default(),
             _ => dispatch.used,
         };
-        self.spent
-            .entry(dispatch.run)
-            .or_default()
-            .more(&before, &used);
+        self.spent.entry(dispatch.run).or_default().more(&before, &used);
     }
 }
 
