@@ -27,6 +27,16 @@ use crate::session::MARK;
 /// What bubblewrap makes itself.
 const MADE: &[&str] = &["/proc", "/dev"];
 
+/// What of `/proc` is the whole machine's, and may be written by root.
+const KERNELS: &[&str] = &[
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/acpi",
+    "/proc/fs",
+];
+
 /// Root's capabilities over plain files, which an agent that runs as root needs to work; the others go.
 const CAPABILITIES: &[&str] = &[
     "CAP_CHOWN",
@@ -240,6 +250,9 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
         arguments.extend(["--cap-add", capability].map(OsString::from));
     }
     arguments.extend(["--proc", "/proc", "--dev", "/dev"].map(OsString::from));
+    // Root may write what is the kernel's there, whatever its capabilities.
+    let kernels = KERNELS.iter().filter(|path| Path::new(path).exists());
+    arguments.extend(kernels.flat_map(|path| ["--ro-bind", path, path].map(OsString::from)));
     // What is there is bound where it lies; what lies in another folder comes after it.
     let made = |path: &Path| MADE.iter().any(|made| path.starts_with(made));
     let mut bound: BTreeMap<PathBuf, bool> = BTreeMap::new();

@@ -278,18 +278,25 @@ def terminal_typed_into():
     fcntl.ioctl(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY), TIOCSTI, b"x")
 
 
-def typed_into_its_own():
-    _, slave = os.openpty()
-    fcntl.ioctl(slave, TIOCSTI, b"x")
-
-
-def console():
-    _, slave = os.openpty()
+def asked_of_its_own(request, words):
+    # Closed again: a terminal of the session's own may have the name of a person's.
+    ends = os.openpty()
     try:
-        fcntl.ioctl(slave, TIOCLINUX, b"\x03")
+        fcntl.ioctl(ends[1], request, words)
     except OSError as error:
         if error.errno in HELD:
             raise
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def typed_into_its_own():
+    asked_of_its_own(TIOCSTI, b"x")
+
+
+def console():
+    asked_of_its_own(TIOCLINUX, b"\x03")
 
 
 def terminal_owned():
