@@ -51,7 +51,7 @@ fn a_gate_is_tried_and_shown_with_its_output_and_what_to_do() {
         "{part}"
     );
     assert_eq!(part["details"][0], "no such tool");
-    assert!(text(&part["details"][1]).contains("exit status: 3"), "{part}");
+    assert!(part["details"].to_string().contains("exit status: 3"), "{part}");
     assert!(text(&part["advice"]).contains("sandbox_read"), "{part}");
 
     let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n[workspace]\nsetup = [\"echo bad; false\"]\n");
@@ -104,12 +104,15 @@ fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
     let files = [
         ".cargo/registry/cache/host/a-1.crate",
         ".cargo/registry/src/host/a-1/lib.rs",
-        ".cargo/registry/index/host/.cache/a/b",
         ".gradle/wrapper/dists/gradle/hash/gradle.zip",
     ];
     for file in files {
         program(&bench.path(file), "good\n");
     }
+    // The index is a copy.
+    let index = ".cargo/registry/index/host/.cache/a/b";
+    program(&bench.path(index), "good\n");
+    let copied = format!("test \"$(cat $HOME/{index})\" = good && echo evil > $HOME/{index}");
     program(&bench.path("go/pkg/mod/cache/download/x"), "good\n");
     program(&bench.path(".cargo/credentials.toml"), "token = \"hidden\"\n");
     program(
@@ -132,11 +135,12 @@ fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
     // What is the session's own may be spoilt, and is gone with it.
     let own = files.map(|file| format!("rm -rf $HOME/{file} && echo evil > $HOME/{file}"));
     let own = own[0].clone();
-    let gate = [&theirs, &written.join(" && "), go, &secrets, &own];
+    let gate = [&theirs, &written.join(" && "), go, &copied, &secrets, &own];
     for time in ["first", "second"] {
         let (code, part) = tried(&bench, &gate);
         assert_eq!(code, Some(0), "{time}: {part}");
     }
+    assert_eq!(fs::read_to_string(bench.path(index)).unwrap(), "good\n");
     for file in files {
         assert_eq!(fs::read_to_string(bench.path(file)).unwrap(), "good\n", "{file}");
         assert!(!bench.path(file).with_file_name("new").exists(), "{file}");
@@ -146,7 +150,18 @@ fn who_tries_to_poison_downloads_changes_neither_the_users_nor_the_next_ones() {
 /// Asserts that an agent starts by this path below the home.
 fn starts(bench: &Bench, path: &str) {
     let command = format!("{} {}", bench.path(path).display(), super::bench::AGENT);
-    let output = bench.output(&["doctor", "--agent", &command]);
+    let mut doctor = bench.worker(&["doctor", "--agent", &command]);
+    // Of whoever runs the test.
+    for variable in [
+        "ASDF_DATA_DIR",
+        "MISE_DATA_DIR",
+        "PYENV_ROOT",
+        "NVM_DIR",
+        "VOLTA_HOME",
+    ] {
+        doctor.env_remove(variable);
+    }
+    let output = doctor.output().unwrap();
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{path}: {page}");
 }
