@@ -71,6 +71,7 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
         let judged = (kind == SessionKind::Verify).then(|| Judged {
             attempt: 1,
             change: None,
+            doubt: None,
             said: None,
         });
         let templates = Templates::built_in();

@@ -32,6 +32,7 @@ fn a_repeated_prompt_changes_nothing() {
         let judged = (kind == SessionKind::Verify).then(|| Judged {
             attempt: 5,
             change: Some(weakening(&hostile_too)),
+            doubt: Some(hostile_too.clone()),
             said: Some(hostile_too.clone()),
         });
         let memory = (kind == SessionKind::Work).then_some(&memory);
