@@ -68,7 +68,7 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
             gate_fails,
             ..TaskContext::default()
         };
-        let judged = (kind == SessionKind::Verify).then(|| Judged {
+        let judged = (kind == SessionKind::Verify).then_some(Judged {
             attempt: 1,
             change: None,
             doubt: None,

@@ -251,6 +251,7 @@ mod tests {
         let decided = policy(&Wanted {
             cwd: Path::new("/usr"),
             cwd_writable: false,
+            around: None,
             home: Path::new("/usr"),
             tmp: Path::new("/usr"),
             argv: &[],

@@ -131,11 +131,8 @@ impl Batch<'_> {
                     }
                 }
             }
-            Outcome::Door => {
-                if !judgement.at_account {
-                    delay = retry::uncounted(self.backoff(&task), jitter());
-                }
-            }
+            Outcome::Door if judgement.at_account => {}
+            Outcome::Door => delay = retry::uncounted(self.backoff(&task), jitter()),
             Outcome::Error => {
                 let base = self.backoff(&task);
                 let (next, trouble) = retry::decide(Outcome::Door, false, 0, task.trouble, base, jitter());
