@@ -15,7 +15,8 @@ fn tried(bench: &Bench, gate: &[&str]) -> (Option<i32>, Value) {
     let place = bench.path("repository");
     if !place.exists() {
         fs::create_dir(&place).unwrap();
-        Repository::create(&place, &[("README", "hello\n")]).unwrap();
+        let lock = "[[package]]\nname = \"a\"\n\n[[package]]\nname = \"b\"\n";
+        Repository::create(&place, &[("README", "hello\n"), ("Cargo.lock", lock)]).unwrap();
     }
     let repo = place.join("seed").display().to_string();
     let mut arguments = vec!["doctor", "-o", "json", "--repo", &repo];

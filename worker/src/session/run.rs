@@ -288,8 +288,8 @@ async fn process(
 }
 
 async fn furnish(spec: &SessionSpec, tools: &Tools) -> Result<(), String> {
-    let (tools, home) = (tools.clone(), spec.home.clone());
-    let furnished = blocking(move || tools.furnish(&home).map_err(|error| error.to_string())).await;
+    let (tools, home, tree) = (tools.clone(), spec.home.clone(), spec.cwd.clone());
+    let furnished = blocking(move || tools.furnish(&home, &tree).map_err(|error| error.to_string())).await;
     let furnished = furnished.unwrap_or_else(|| Err("it panicked".to_owned()));
     furnished.map_err(|error| {
         format!(

@@ -2,8 +2,9 @@
 //!
 //! What is there already stays, and nothing is followed out of the home: a program may have been at work in it before.
 
+use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use cap_std::ambient_authority;
@@ -19,6 +20,9 @@ const SETTINGS_BYTES: u64 = 1024 * 1024;
 /// Most that is copied for one tool. Bytes.
 const MOST_COPIED: u64 = 128 * 1024 * 1024;
 
+/// Most that is read of a lock file. Bytes.
+const LOCK_FILE_BYTES: u64 = 8 * 1024 * 1024;
+
 /// Most links of one folder: more take longer to make than most downloads.
 const MOST_LINKS: usize = 50_000;
 
@@ -26,17 +30,17 @@ const MOST_LINKS: usize = 50_000;
 const LOCKS: [&str; 3] = [".lock", ".lck", ".part"];
 
 impl Tools {
-    /// Furnishes a private home, as far as that is possible: what a program has put in the way stays.
+    /// Furnishes a private home for work on the checkout `tree`, as far as that is possible: what a program has put in the way stays.
     ///
     /// # Errors
     /// When it isn't there.
-    pub fn furnish(&self, home: &Path) -> io::Result<()> {
+    pub fn furnish(&self, home: &Path, tree: &Path) -> io::Result<()> {
         let home = Dir::open_ambient_dir(home, ambient_authority())?;
         let settings = TOOLS.iter().flat_map(|tool| tool.settings);
         let copied = settings.map(|place| (*place, copy(&self.home, &home, Path::new(place))));
         let linked = self.found.iter().flat_map(|Found { tool, folder }| {
             let links = tool.links.iter();
-            links.map(|links| (links.to, link(&folder.join(links.from), &home, links)))
+            links.map(|links| (links.to, link(&folder.join(links.from), &home, links, tree)))
         });
         for (place, done) in copied.chain(linked) {
             if let Err(error) = done {
@@ -83,7 +87,14 @@ fn has_login(rest: &str) -> bool {
     authority.contains('@')
 }
 
-fn link(from: &Path, home: &Dir, links: &Links) -> io::Result<()> {
+fn link(from: &Path, home: &Dir, links: &Links, tree: &Path) -> io::Result<()> {
+    let packages = match links.lock {
+        "" => None,
+        lock => match packages(&tree.join(lock)) {
+            Some(packages) => Some(packages),
+            None => return Ok(()),
+        },
+    };
     if !from.is_dir() || home.symlink_metadata(links.to).is_ok() {
         return Ok(());
     }
@@ -92,6 +103,7 @@ fn link(from: &Path, home: &Dir, links: &Links) -> io::Result<()> {
     let mut left = Left {
         entries: MOST_LINKS,
         bytes: MOST_COPIED,
+        packages,
     };
     fill(from, &to, links.levels, &mut left)
 }
@@ -100,6 +112,40 @@ fn link(from: &Path, home: &Dir, links: &Links) -> io::Result<()> {
 struct Left {
     entries: usize,
     bytes: u64,
+    /// All that may be shared, where not everything may.
+    packages: Option<HashSet<String>>,
+}
+
+impl Left {
+    /// Whether an entry is a package that may be shared: a file of its name in an index, else `NAME-VERSION…`. What is no package, such
+    /// as an index's own settings, may.
+    fn shares(&self, name: &str, in_index: bool) -> bool {
+        let Some(packages) = &self.packages else {
+            return true;
+        };
+        match in_index {
+            true => packages.contains(name) || name.contains('.'),
+            false => name
+                .match_indices('-')
+                .any(|(at, _)| packages.contains(&name[..at])),
+        }
+    }
+}
+
+/// The packages that a lock file names, in small letters as an index has them; `None` where there is none.
+fn packages(lock: &Path) -> Option<HashSet<String>> {
+    // An agent may have written it: a link would lead elsewhere.
+    fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?;
+    let mut text = String::new();
+    fs::File::open(lock)
+        .ok()?
+        .take(LOCK_FILE_BYTES)
+        .read_to_string(&mut text)
+        .ok()?;
+    let names = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    Some(names.map(str::to_lowercase).collect())
 }
 
 fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Left) -> io::Result<()> {
@@ -109,11 +155,15 @@ fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Left) -> io::Result<()> {
     };
     for entry in entries.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
-        if left.entries == 0 || LOCKS.iter().any(|lock| name.to_string_lossy().ends_with(lock)) {
+        let text = name.to_string_lossy();
+        let below = levels > 0 && path.is_dir();
+        let unwanted = LOCKS.iter().any(|lock| text.ends_with(lock))
+            || !below && !left.shares(&text, levels == u32::MAX);
+        if left.entries == 0 || unwanted {
             continue;
         }
         left.entries -= 1;
-        if levels > 0 && path.is_dir() {
+        if below {
             to.create_dir(&name)?;
             let below = if levels == u32::MAX { levels } else { levels - 1 };
             fill(&path, &to.open_dir(&name)?, below, left)?;
@@ -157,13 +207,22 @@ mod tests {
         for name in ["user/.cargo/registry/cache/host", "home", "outside"] {
             fs::create_dir_all(at(name)).unwrap();
         }
-        fs::write(at("user/.cargo/registry/cache/host/a.crate"), "a").unwrap();
+        for name in ["a", "b"] {
+            let file = format!("user/.cargo/registry/cache/host/{name}-1.0.0.crate");
+            fs::write(at(&file), name).unwrap();
+        }
         fs::write(at("user/.npmrc"), "fund=false\n").unwrap();
         fs::write(at("user/.tool-versions"), "nodejs 22\n").unwrap();
         std::os::unix::fs::symlink(at("outside"), at("home/.cargo")).unwrap();
         fs::write(at("home/.npmrc"), "own").unwrap();
         let tools = Tools::find(&at("user"), std::collections::BTreeMap::new());
-        tools.furnish(&at("home")).unwrap();
+        fs::create_dir(at("tree")).unwrap();
+        fs::write(
+            at("tree/Cargo.lock"),
+            "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n",
+        )
+        .unwrap();
+        tools.furnish(&at("home"), &at("tree")).unwrap();
         assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
         assert_eq!(fs::read_to_string(at("home/.npmrc")).unwrap(), "own");
         assert_eq!(
@@ -171,8 +230,14 @@ mod tests {
             "nodejs 22\n"
         );
         fs::remove_file(at("home/.cargo")).unwrap();
-        tools.furnish(&at("home")).unwrap();
-        let link = fs::read_link(at("home/.cargo/registry/cache/host/a.crate"));
-        assert_eq!(link.unwrap(), at("user/.cargo/registry/cache/host/a.crate"));
+        tools.furnish(&at("home"), &at("user")).unwrap();
+        assert!(!at("home/.cargo").exists(), "a checkout without a lock file");
+        tools.furnish(&at("home"), &at("tree")).unwrap();
+        let link = fs::read_link(at("home/.cargo/registry/cache/host/a-1.0.0.crate"));
+        assert_eq!(link.unwrap(), at("user/.cargo/registry/cache/host/a-1.0.0.crate"));
+        assert!(
+            !at("home/.cargo/registry/cache/host/b-1.0.0.crate").exists(),
+            "another package"
+        );
     }
 }

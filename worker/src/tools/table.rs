@@ -43,6 +43,8 @@ pub struct Links {
     pub to: &'static str,
     /// How many levels of folders are the private home's own; what lies below is linked. With [`u32::MAX`], all is copied.
     pub levels: u32,
+    /// The lock file of a checkout: only the packages that it names are shared, and without it none. Empty for all.
+    pub lock: &'static str,
 }
 
 const NONE: Tool = Tool {
@@ -87,16 +89,19 @@ pub const TOOLS: &[Tool] = &[
                 from: "registry/index",
                 to: ".cargo/registry/index",
                 levels: u32::MAX,
+                lock: "Cargo.lock",
             },
             Links {
                 from: "registry/cache",
                 to: ".cargo/registry/cache",
                 levels: 1,
+                lock: "Cargo.lock",
             },
             Links {
                 from: "registry/src",
                 to: ".cargo/registry/src",
                 levels: 1,
+                lock: "Cargo.lock",
             },
         ],
         ..NONE
@@ -226,6 +231,7 @@ pub const TOOLS: &[Tool] = &[
             from: "",
             to: ".local/share/uv/python",
             levels: 0,
+            lock: "",
         }],
         ..NONE
     },
@@ -298,6 +304,7 @@ pub const TOOLS: &[Tool] = &[
             from: "wrapper/dists",
             to: ".gradle/wrapper/dists",
             levels: 2,
+            lock: "",
         }],
         ..NONE
     },

@@ -95,7 +95,7 @@ impl Room<'_> {
         for folder in [&home, &tmp] {
             std::fs::create_dir_all(folder).map_err(WorkspaceError::io("make", folder))?;
         }
-        at_length(|| tools.furnish(&home)).map_err(WorkspaceError::io("furnish", &home))
+        at_length(|| tools.furnish(&home, self.tree)).map_err(WorkspaceError::io("furnish", &home))
     }
 
     /// That of a session, with what these commands are run for.
