@@ -357,7 +357,10 @@ fn what_is_configured_is_told_with_where_it_comes_from() {
     check("agents.fast.command", "fast".into(), "file", "/.ralph.toml");
     check("token", "(hidden)".into(), "environment", "RALPH_TOKEN");
     check("notify.url", "(hidden)".into(), "file", "/.ralph.toml");
-    assert_eq!(config(&["limits.max_cost", "agent"]).as_array().unwrap().len(), 9);
+    assert_eq!(
+        config(&["limits.max_cost", "agent"]).as_array().unwrap().len(),
+        14
+    );
 }
 
 /// The fields of a table in the source of what workers read.

@@ -143,7 +143,7 @@ fn an_agent_whose_program_is_missing_is_told_with_what_to_do() {
     assert!(
         found[0]["status"] == "note"
             && told.contains("`no-such-agent` isn't on the PATH")
-            && advice.contains("--agent CMD")
+            && advice.contains("--agent AGENT")
             && advice.contains("ralph-worker doctor"),
         "{found:?}"
     );
