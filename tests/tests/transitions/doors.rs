@@ -6,7 +6,7 @@ use ralph_coordinator::flow::apply::Incoming;
 use ralph_coordinator::flow::ready;
 use ralph_coordinator::store::door::{self, Failed};
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Door, Ended, Finished};
+use ralph_shared::wire::{Door, Ended, Finished, Usage};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
@@ -242,6 +242,7 @@ fn empty(pool: &Pool<'_>, of: &ralph_shared::wire::Assignment) -> Incoming {
     of_account(&mut report);
     if let Finished::Session(session) = &mut report.report.finished {
         session.tool_calls = 0;
+        session.usage = Usage::default();
     }
     report
 }

@@ -203,6 +203,9 @@ impl Batch<'_> {
             self.turns.insert(task.feature);
         }
         let integrates = dispatch.kind == SessionKind::Integrate;
+        if !dispatch.kind.has_agent() && matches!(one.report.finished, Finished::Integration(_)) {
+            self.count(dispatch, dispatch.used.settled());
+        }
         match &one.report.finished {
             Finished::Integration(report) if dispatch.kind == SessionKind::Git => {
                 self.operation(dispatch, task, &one.report, report);
@@ -402,7 +405,6 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
-        self.count(dispatch, dispatch.used.settled());
         let open = self.integrations.get(&task.id).cloned();
         let state = open.as_ref().map(|i| i.state);
         let is_decided = state == Some(IntegrationState::Decided);

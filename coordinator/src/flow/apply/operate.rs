@@ -56,7 +56,6 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
-        self.count(dispatch, dispatch.used.settled());
         let judgement = judge::operation(&integration.end);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
