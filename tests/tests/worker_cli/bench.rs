@@ -34,6 +34,8 @@ impl Bench {
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
             .env_remove("XDG_STATE_HOME")
+            // Set by rustup for whoever runs the tests.
+            .env_remove("CARGO_HOME")
             .env_remove("NATS_URL");
         command
     }
