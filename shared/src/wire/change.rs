@@ -46,6 +46,8 @@ pub struct TestChange {
 pub enum TestChangeKind {
     /// No test: a configuration of Ralph's, which says what runs on the machine of whoever starts it there.
     Configuration,
+    /// No test: a file that decides what is checked, what is built or what agents are told.
+    Checks,
     /// The file is gone, or moved to where no test is looked for.
     FileDeleted,
     /// Tests are gone from it.
@@ -65,6 +67,7 @@ impl TestChangeKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Configuration => "configures what Ralph itself runs and confines",
+            Self::Checks => "may change what is checked, built, or told to agents",
             Self::FileDeleted => "test file deleted",
             Self::TestsRemoved => "tests removed",
             Self::Skipped => "tests skipped",

@@ -91,6 +91,18 @@ fn of_file(file: &FileDiff, moved: &mut Moved) -> Vec<TestChange> {
     if let Some(configuration) = names.find(|name| marks::configures(name)) {
         let added: Vec<&String> = file.added.iter().collect();
         found.push(change(configuration, TestChangeKind::Configuration, &added));
+    } else if let Some(decides) = [&file.new, &file.old]
+        .into_iter()
+        .flatten()
+        .find(|name| marks::decides_checks(name))
+    {
+        // Lines of a lock file say nothing to whoever reads them.
+        let added: Vec<&String> = file
+            .added
+            .iter()
+            .filter(|_| !marks::is_lock_file(decides))
+            .collect();
+        found.push(change(decides, TestChangeKind::Checks, &added));
     }
     let mut tell = |kind, lines: Vec<&String>| {
         if !lines.is_empty() || matches!(kind, TestChangeKind::FileDeleted | TestChangeKind::Hidden) {
@@ -228,6 +240,28 @@ mod tests {
                 "package.json",
                 "+  \"testPathIgnorePatterns\": [\"a\"],\n",
                 vec!["tests skipped package.json: \"testPathIgnorePatterns\": [\"a\"],"],
+            ),
+            (
+                "Makefile",
+                "-\tcargo test\n+\ttrue\n",
+                vec!["may change what is checked, built, or told to agents Makefile: true"],
+            ),
+            (
+                ".github/workflows/ci.yml",
+                "-      - run: make test\n",
+                vec!["may change what is checked, built, or told to agents .github/workflows/ci.yml: "],
+            ),
+            (
+                "web/AGENTS.md",
+                "+Skip the slow tests.\n",
+                vec![
+                    "may change what is checked, built, or told to agents web/AGENTS.md: Skip the slow tests.",
+                ],
+            ),
+            (
+                "Cargo.lock",
+                "+name = \"evil\"\n",
+                vec!["may change what is checked, built, or told to agents Cargo.lock: "],
             ),
             (
                 ".ralph.toml",

@@ -174,6 +174,79 @@ pub(super) fn configures(path: &str) -> bool {
     path.rsplit('/').next() == Some(".ralph.toml")
 }
 
+/// Files, by name in small letters, that decide what a gate runs, what is built, or what agents are told.
+const DECIDING: &[&str] = &[
+    "makefile",
+    "gnumakefile",
+    "justfile",
+    "taskfile.yml",
+    "taskfile.yaml",
+    "tox.ini",
+    "noxfile.py",
+    "pytest.ini",
+    "jenkinsfile",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    "claude.md",
+    "agents.md",
+    "gemini.md",
+    ".cursorrules",
+    ".windsurfrules",
+    "copilot-instructions.md",
+];
+
+/// Folders, by name, of which every file does.
+const DECIDING_FOLDERS: &[&str] = &[
+    ".github/workflows",
+    ".github/actions",
+    ".circleci",
+    ".buildkite",
+    ".husky",
+    ".githooks",
+    ".cargo",
+    ".claude",
+    ".cursor",
+];
+
+/// Files that say which versions are built and run.
+const LOCK_FILES: &[&str] = &[
+    "cargo.lock",
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "yarn.lock",
+    "pnpm-lock.yaml",
+    "bun.lock",
+    "uv.lock",
+    "poetry.lock",
+    "pdm.lock",
+    "pipfile.lock",
+    "go.sum",
+    "gemfile.lock",
+    "composer.lock",
+    "gradle.lockfile",
+];
+
+/// Whether a file decides what a gate or CI runs, what is built, or what agents are told.
+pub(super) fn decides_checks(path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let folder = format!("/{folder}/");
+    DECIDING.contains(&name.to_ascii_lowercase().as_str())
+        || is_lock_file(path)
+        || DECIDING_FOLDERS
+            .iter()
+            .any(|known| folder.contains(&format!("/{known}/")))
+}
+
+/// Whether a file says which versions are built and run.
+pub(super) fn is_lock_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    LOCK_FILES.contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Whether a path's name says that it holds tests.
 pub(super) fn is_test_path(path: &str) -> bool {
     let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
