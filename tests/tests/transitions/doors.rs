@@ -266,10 +266,10 @@ async fn no_task_of_thirty_pays_for_an_agent_that_is_silent_for_long() {
     let graph: String = (0..30)
         .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
         .collect();
-    world
-        .submit("f", None, &graph, &FeatureOptions::default())
-        .await
-        .unwrap();
+    let mut options = FeatureOptions::default();
+    // Until they end, the other tasks go first.
+    options.run.backoff_ms = 600_000;
+    world.submit("f", None, &graph, &options).await.unwrap();
     let first = pool.claim_once(&[&["default"]; 2]).await;
     assert_eq!(first.len(), 2);
     pool.report(first.iter().map(|one| empty(&pool, one)).collect())
