@@ -141,10 +141,13 @@ pub fn read(file: &Path) -> io::Result<String> {
 
 /// Whether no key is set, as in a file that `init` wrote: comments and headings of tables alone.
 fn says_nothing(text: &str) -> bool {
-    let is_heading = |line: &str| line.starts_with('[') && !line.contains('=');
-    text.lines()
-        .map(str::trim_start)
-        .all(|line| line.is_empty() || line.starts_with('#') || is_heading(line))
+    let is_heading = |line: &str| line.trim_start().starts_with('[') && !line.contains('=');
+    text.lines().all(|line| is_comment(line) || is_heading(line))
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
 }
 
 /// Shows a file at the terminal and asks.
@@ -170,7 +173,7 @@ fn agrees(file: &Path, text: &str) -> bool {
 
 /// The lines that say something; control characters of whoever wrote them do nothing to the terminal.
 fn shown(text: &str) -> Vec<String> {
-    let says: Vec<&str> = text.lines().filter(|line| !says_nothing(line)).collect();
+    let says: Vec<&str> = text.lines().filter(|line| !is_comment(line)).collect();
     let visible = |line: &str| line.replace(|c: char| c.is_control() || is_invisible(c), "\u{fffd}");
     let mut shown: Vec<String> = says
         .iter()
