@@ -17,11 +17,17 @@ pub(super) async fn unknown<'a>(
     }
     let known = store::worker::known_agents(&mut *app.db().await?).await?;
     let unknown = named.into_iter().filter(|agent| !known.contains(*agent));
-    let words = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let words = match known.is_empty() {
+        true => "no worker was seen yet".to_owned(),
+        false => format!(
+            "they have {}",
+            known.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+        ),
+    };
     Ok(unknown
         .map(|agent| {
             format!(
-                "no worker has an agent `{agent}` (they have {words}): what names it waits until [agents.{agent}] is in the \
+                "no worker has an agent `{agent}` ({words}): what names it waits until [agents.{agent}] is in the \
                  .ralph.toml of a worker"
             )
         })
