@@ -34,8 +34,10 @@ const CONFLICT: u16 = 409;
 const TOO_MANY: u16 = 429;
 /// Statuses of a coordinator that can't serve now, or of a proxy that doesn't reach it: the request may have been served.
 const UNAVAILABLE: [u16; 3] = [502, 503, 504];
-/// Such requests are sent again for so long, each time when the answer says.
+/// Requests that came too soon are sent again for so long, each time when the answer says.
 const SLOW_WITHIN: Duration = Duration::from_secs(60);
+/// The same where the coordinator can't serve: whoever looks why has to learn of it.
+const UNAVAILABLE_WITHIN: Duration = Duration::from_secs(30);
 /// What is waited where the answer doesn't say, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Items that are asked for at once.
@@ -291,9 +293,12 @@ impl Client {
             if status.is_success() {
                 return Ok(response);
             }
-            let transient =
-                status.as_u16() == TOO_MANY || repeatable && waited_out.contains(&status.as_u16());
-            if !transient || waited >= SLOW_WITHIN {
+            let within = match status.as_u16() {
+                TOO_MANY => SLOW_WITHIN,
+                status if repeatable && waited_out.contains(&status) => UNAVAILABLE_WITHIN,
+                _ => Duration::ZERO,
+            };
+            if waited >= within {
                 let refused = self.refusal(response).await;
                 if refused.0.kind == AMBIGUOUS && here.is_none() && !says_where {
                     here = self.here.get_or_init(submit::here).await.as_deref();
