@@ -148,7 +148,7 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
     // Killed with a session under way, nothing of it is left, and the next `up` goes on.
     write(
         &machine.at("slow.yaml"),
-        "- key: a\n  title: Take a while\n  description: |\n    @on-attempt 1 @wait 600000\n    @write c.txt <<END\n    three\n    END\n    @done\n",
+        "- key: a\n  title: Take a while\n  description: |\n    @say It takes a while.\n    @on-attempt 1 @wait 600000\n    @write c.txt <<END\n    three\n    END\n    @done\n",
     );
     let slow = [
         "submit",
@@ -163,10 +163,11 @@ fn one_machine_works_through_a_feature_and_survives_its_own_death() {
         "0",
     ];
     assert!(machine.run(&slow).status.success());
+    // An order that no worker got yet is handed out again as the same attempt: its agent has to be at work.
     until_blocking("the session", || {
-        machine.json(&["status"])["sessions"]
-            .as_array()
-            .is_some_and(|s| !s.is_empty())
+        let tasks = machine.json(&["task", "list", "slow"]);
+        let logs = machine.run(&["logs", tasks["items"][0]["id"].as_str().unwrap()]);
+        String::from_utf8_lossy(&logs.stdout).contains("It takes a while.")
     });
     up.kill();
     until_blocking("the end of what it started", || machine.left().is_empty());
