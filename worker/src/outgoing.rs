@@ -82,7 +82,9 @@ fn bound(report: &mut Report, room: usize) {
                     keep(paths, room / 4);
                     cut(hunks, room / 4);
                 }
-                IntegrationEnd::Unresolved { paths } => keep(paths, room / 4),
+                IntegrationEnd::Unresolved { paths } | IntegrationEnd::Protected { paths } => {
+                    keep(paths, room / 4)
+                }
                 IntegrationEnd::GateFailed { output, .. } => cut_front(output, room / 4),
                 IntegrationEnd::Failed { message, .. } => cut(message, room / 16),
                 _ => {}

@@ -198,6 +198,7 @@ impl Origin {
             start: None,
             start_ref: None,
             onto_head: false,
+            gate: Vec::new(),
             attempt_ref: format!("refs/heads/ralph-attempts/bench/{task}/1-{dispatch}"),
             trailers: [(TASK_TRAILER.to_owned(), task.to_owned())].into(),
         }
@@ -218,6 +219,7 @@ impl Origin {
 
     async fn integrate(&self, workspaces: &Workspaces, task: &str, commit: &str) -> anyhow::Result<()> {
         let order = IntegrateOrder {
+            protect: Vec::new(),
             commit: commit.to_owned(),
             subject: task.to_owned(),
             body: String::new(),

@@ -454,7 +454,7 @@ pub(super) fn unfit(wish: BadWish) -> Problem {
         BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) => {
             Problem::refused(wish.to_string())
         }
-        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
+        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand | BadWish::Pattern(_) => {
             Problem::invalid(wish.to_string())
         }
     }

@@ -10,6 +10,7 @@ use super::client::{Client, escape};
 use super::duration::Span;
 use super::editor;
 use super::replace::{ReplaceFlags, Replacing};
+use super::submit::protect;
 use crate::api::body::{Done, EditFeature, RunWish, TextsView};
 use crate::domain::strategy::Strategy;
 
@@ -93,10 +94,20 @@ struct RunChange {
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     gate_may_fail_on_base: Option<bool>,
+    /// Paths whose change a person approves before it lands, instead of those that there are; may be repeated, and '' is none
+    #[arg(long, value_name = "PATTERN")]
+    protect: Vec<String>,
     /// Let no task wait for a person when its retries are used up, or no further one helps
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     no_review: Option<bool>,
+}
+
+impl EditArgs {
+    /// The agent that it names.
+    pub fn agent(&self) -> Option<&str> {
+        self.run.agent.as_deref()
+    }
 }
 
 impl RunChange {
@@ -115,6 +126,7 @@ impl RunChange {
             agent: self.agent,
             gate: self.gate,
             gate_may_fail_on_base: self.gate_may_fail_on_base,
+            protect: protect(&self.protect),
             review: self.no_review.map(|off| !off),
         }
     }

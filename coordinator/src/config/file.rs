@@ -90,6 +90,8 @@ pub struct Workspace {
 pub struct Verify {
     /// Commands that must succeed on exactly the commit that lands: `commands = ["cargo test"]`.
     pub commands: Vec<String>,
+    /// Patterns of paths whose change a person approves before it lands: `protect = ["migrations/**"]`.
+    pub protect: Option<Vec<String>>,
 }
 
 /// `[api]`

@@ -344,6 +344,8 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
 
 /// The next attempt sees so much of a conflict. Characters.
 const MAX_HUNK_CHARS: usize = 4_000;
+/// So many protected paths are named.
+const NAMED_PATHS: usize = 20;
 /// Attempts to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
 /// The same while the server is away: fifty minutes, as long as sessions wait for it (five times ten).
@@ -410,6 +412,11 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             Step::Retry,
             format!("conflict markers are left in {}", paths.join(", ")),
         ),
+        IntegrationEnd::Protected { paths } => Judgement::new(
+            Outcome::Void,
+            Step::Ask,
+            format!("it changes protected files: {}", named(paths)),
+        ),
         IntegrationEnd::GateFailed { command, output } => Judgement::new(
             Outcome::Failed,
             Step::Retry,
@@ -433,6 +440,20 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             Step::Repeat,
             "the integration was ended from outside".to_owned(),
         ),
+    }
+}
+
+/// The first of some paths, and how many more there are.
+fn named(paths: &[String]) -> String {
+    let shown = paths
+        .iter()
+        .take(NAMED_PATHS)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match paths.len().saturating_sub(NAMED_PATHS) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

@@ -29,6 +29,9 @@ pub struct RunSettings {
     /// Whether what fails it may land nothing although it fails on the base commit, too: it is not tried there.
     #[serde(default)]
     pub gate_may_fail: bool,
+    /// Patterns of paths whose change a person has to approve before it lands.
+    #[serde(default)]
+    pub protect: Vec<String>,
     /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
     pub limit_grows: bool,
     /// Whether a task that only a person can move on waits for one; else it fails for good (SPEC 6.7).
@@ -62,6 +65,7 @@ impl Default for RunSettings {
             agent: None,
             gate: Vec::new(),
             gate_may_fail: false,
+            protect: Vec::new(),
             limit_grows: false,
             review: true,
         }

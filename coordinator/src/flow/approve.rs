@@ -84,6 +84,7 @@ pub async fn approve(
         pushed.attempt,
         &pushed.commit,
         &pushed.pushed_ref,
+        true,
     )
     .await?;
     store::task::save(&mut tx, &[&task]).await?;

@@ -109,6 +109,10 @@ pub(super) fn integrate_order(
             _ => None,
         },
         gate: run.settings.gate.clone(),
+        protect: match integration.approved {
+            true => Vec::new(),
+            false => run.settings.protect.clone(),
+        },
         judged: integration.judged,
         resume,
     }
@@ -188,6 +192,7 @@ pub(super) fn assignment(
                 landed: task.landed.clone().map(Box::new),
                 start,
                 start_ref,
+                gate: run.settings.gate.clone(),
                 onto_head: dispatch.kind.changes_files() && facts.conflicts.contains_key(&task.task),
                 attempt_ref: RefNames::new(&task.feature_name, task.task)
                     .attempt_ref(dispatch.attempt, dispatch.dispatch),

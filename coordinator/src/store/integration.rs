@@ -49,11 +49,13 @@ pub struct Integration {
     pub away: i32,
     /// An agent judged exactly the source commit, and passed it.
     pub judged: bool,
+    /// A person approved the attempt as it is.
+    pub approved: bool,
     /// The model that made the attempt, if one was chosen.
     pub model: Option<String>,
 }
 
-/// Puts a passed attempt into its feature's queue.
+/// Puts a passed attempt into its feature's queue; `approved` by a person as it is.
 pub async fn queue(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -61,16 +63,18 @@ pub async fn queue(
     attempt: i32,
     commit: &str,
     source_ref: &str,
+    approved: bool,
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into integrations (id, feature_id, task_id, attempt, source_commit, source_ref, state, queued_at)
-         values ($1, $2, $3, $4, $5, $6, 'waiting', clock_timestamp())",
+        "insert into integrations (id, feature_id, task_id, attempt, source_commit, source_ref, approved, state, queued_at)
+         values ($1, $2, $3, $4, $5, $6, $7, 'waiting', clock_timestamp())",
         Uuid::now_v7(),
         feature.0,
         task.0,
         attempt,
         commit,
         source_ref,
+        approved,
     )
     .execute(conn)
     .await?;
@@ -82,7 +86,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     let rows = sqlx::query!(
         r#"select i.id, i.feature_id, i.task_id, i.attempt, i.source_commit, i.source_ref,
                   i.state as "state: IntegrationState", i.dispatch_id, i.old, i.new, i.new_ref, i.tries,
-                  i.away_tries,
+                  i.away_tries, i.approved,
                   coalesce((
                     select true from dispatches v
                     where v.task_id = i.task_id and v.kind = 'verify' and v.outcome = 'passed'
@@ -116,6 +120,7 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
             tries: row.tries,
             away: row.away_tries,
             judged: row.judged,
+            approved: row.approved,
             model: row.model,
         })
         .collect())

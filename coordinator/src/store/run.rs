@@ -18,8 +18,8 @@ pub async fn insert(
     sqlx::query!(
         "insert into runs
            (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-            backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+            backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
         id.0,
         feature.0,
         settings.max_iterations,
@@ -37,6 +37,7 @@ pub async fn insert(
         settings.limit_grows,
         settings.review,
         settings.gate_may_fail,
+        &settings.protect,
     )
     .execute(conn)
     .await?;
@@ -48,7 +49,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
     let rows = sqlx::query!(
         r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
                   output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
-                  review, gate_may_fail, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
+                  review, gate_may_fail, protect, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
                   live.cost_usd as "live_usd!", live.tokens as "live_tokens!",
                   paused_ms + coalesce(extract(epoch from coalesce(ended_at, now()) - paused_at) * 1000, 0)::bigint as "paused_ms!",
                   ended_at, outcome as "outcome: RunOutcome", reason,
@@ -85,6 +86,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                 agent: row.agent,
                 gate: row.gate,
                 gate_may_fail: row.gate_may_fail,
+                protect: row.protect,
                 limit_grows: row.limit_grows,
                 review: row.review,
             },
@@ -171,7 +173,7 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
         "update runs
          set max_iterations = $2, max_time_ms = $3, max_cost_usd = $4, max_tokens = $5, session_ms = $6, idle_ms = $7,
              output_bytes = $8, backoff_ms = $9, model = $10, model_strategy = $11, agent = $12, gate = $13,
-             limit_grows = $14, review = $15, gate_may_fail = $16
+             limit_grows = $14, review = $15, gate_may_fail = $16, protect = $17
          where id = $1 and ended_at is null",
         id.0,
         settings.max_iterations,
@@ -189,6 +191,7 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
         settings.limit_grows,
         settings.review,
         settings.gate_may_fail,
+        &settings.protect,
     )
     .execute(conn)
     .await?;

@@ -190,6 +190,9 @@ pub struct GitOrder {
     /// the same, conflict markers stand there.
     #[serde(default)]
     pub onto_head: bool,
+    /// Commands of the gate: whoever judges the work is told when it changes a file that they name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate: Vec<String>,
     /// The ref (whole name) that this dispatch pushes to, created once, nobody else's.
     pub attempt_ref: String,
     /// Trailers of every commit that the worker makes: `Ralph-Task`, `Ralph-Attempt`, ….
@@ -225,6 +228,9 @@ pub struct IntegrateOrder {
     pub brings_ref: Option<String>,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
+    /// Patterns of paths, as `:(glob)` pathspecs of git: a commit that changes one doesn't land.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protect: Vec<String>,
     /// An agent judged `commit`: its verdict holds for the same patch only, wherever that begins (DESIGN 6).
     #[serde(default)]
     pub judged: bool,

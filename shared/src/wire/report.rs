@@ -303,6 +303,11 @@ pub enum IntegrationEnd {
         /// Where, lossily as UTF-8.
         paths: Vec<String>,
     },
+    /// It changes protected paths: a person has to approve it.
+    Protected {
+        /// Which, lossily as UTF-8.
+        paths: Vec<String>,
+    },
     /// A command of the gate failed on the rebased commit, or on the one that it was to be tried on.
     GateFailed {
         /// The command.

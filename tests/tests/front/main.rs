@@ -36,6 +36,7 @@ mod once;
 mod output;
 mod pager;
 mod pauses;
+mod protect;
 mod questions;
 mod rate;
 mod ready;

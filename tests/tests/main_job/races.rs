@@ -28,9 +28,17 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
         .execute(&mut *tx)
         .await
         .unwrap();
-    store::integration::queue(&mut tx, feature, task, 1, &"0".repeat(40), "refs/heads/attempt")
-        .await
-        .unwrap();
+    store::integration::queue(
+        &mut tx,
+        feature,
+        task,
+        1,
+        &"0".repeat(40),
+        "refs/heads/attempt",
+        false,
+    )
+    .await
+    .unwrap();
     integrate::promote(&mut tx, &features, &mut Signals::default())
         .await
         .unwrap();

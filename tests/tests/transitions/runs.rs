@@ -30,6 +30,7 @@ fn settings() -> RunSettings {
         agent: Some("other".to_owned()),
         gate: vec!["make test".to_owned()],
         gate_may_fail: true,
+        protect: vec!["db/**".to_owned()],
         limit_grows: true,
         review: false,
     }

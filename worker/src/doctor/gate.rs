@@ -57,6 +57,7 @@ async fn tried(
         start: None,
         start_ref: None,
         onto_head: false,
+        gate: Vec::new(),
         attempt_ref: "refs/heads/ralph-doctor-attempt".to_owned(),
         trailers: BTreeMap::new(),
     });

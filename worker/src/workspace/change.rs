@@ -13,7 +13,7 @@ const LOOKED_THROUGH_BYTES: usize = 16 << 20;
 const TOLD_BYTES: usize = 24 << 10;
 
 /// The change from where `start` and `branch` parted to `commit`, which may be none: a verifier has to know that as well. `branch` is the feature
-/// branch's head as it was when the work began, or what it begins from.
+/// branch's head as it was when the work began, or what it begins from; `gate` are the commands of the gate.
 ///
 /// # Errors
 /// When git fails.
@@ -22,6 +22,7 @@ pub(super) async fn change(
     branch: Option<&str>,
     start: &str,
     commit: &str,
+    gate: &[String],
 ) -> Result<Change, GitError> {
     let base = match branch {
         Some(branch) if branch != start => parted(git, branch, start).await?,
@@ -43,7 +44,7 @@ pub(super) async fn change(
         .output()
         .await?
         .stdout;
-    let Found { tests, more, unread } = at_length(|| weakened(&printed));
+    let Found { tests, more, unread } = at_length(|| weakened(&printed, gate));
     let cut = printed.len() > TOLD_BYTES;
     let told = &printed[..printed.len().min(TOLD_BYTES)];
     // A line is told whole or not at all.

@@ -340,7 +340,7 @@ impl Workspace {
             }
         }
         snapshot.commit = Some(commit.clone());
-        snapshot.change = change::change(git, branch.as_deref(), start, &commit)
+        snapshot.change = change::change(git, branch.as_deref(), start, &commit, &order.gate)
             .await
             .inspect_err(|error| {
                 tracing::warn!(dispatch = %self.dispatch, %error, "what a task changed can't be told");

@@ -149,6 +149,10 @@ impl Integration<'_> {
             return Ok(Step::Ended(ended));
         }
         faults::point("integrate.after_gate");
+        let protected = self.protected(new).await?;
+        if !protected.is_empty() {
+            return Ok(Step::Ended(IntegrationEnd::Protected { paths: protected }));
+        }
         push::create(&self.site.git, new, new_ref).await?;
         faults::point("integrate.kept");
         if self.order.judged && !self.is_same_patch(&candidate.decided).await? {
@@ -175,6 +179,40 @@ impl Integration<'_> {
                 })
             }
         })
+    }
+
+    /// The protected paths that a commit changes; of a merge those that neither parent has so.
+    async fn protected(&self, commit: &str) -> Result<Vec<String>, WorkspaceError> {
+        if self.order.protect.is_empty() {
+            return Ok(Vec::new());
+        }
+        let patterns = self
+            .order
+            .protect
+            .iter()
+            .map(|pattern| format!(":(glob){pattern}"));
+        let named = self
+            .site
+            .git
+            .run("diff-tree")
+            .args([
+                "-c",
+                "-r",
+                "--root",
+                "--name-only",
+                "--no-commit-id",
+                "-z",
+                commit,
+                "--",
+            ])
+            .args(patterns)
+            .output()
+            .await?
+            .stdout;
+        let paths = named.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(paths
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect())
     }
 
     /// Whether the rebased attempt changes what the judged one does.

@@ -144,6 +144,7 @@ impl Remote {
             start: None,
             start_ref: None,
             onto_head: false,
+            gate: Vec::new(),
             attempt_ref: format!("refs/heads/ralph-attempts/demo/{task}/1-{dispatch}"),
             trailers: trailers
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -218,6 +219,7 @@ pub fn landed(commit: String) -> Box<Landed> {
 /// An order to integrate `commit`, without a gate.
 pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
     IntegrateOrder {
+        protect: Vec::new(),
         commit: commit.to_owned(),
         subject: format!("Do {task}"),
         body: "Because.".to_owned(),

@@ -65,10 +65,43 @@ pub struct RunWish {
     /// given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_may_fail_on_base: Option<bool>,
+    /// Patterns of paths whose change a person has to approve before it lands, from the repository's root: `*` within a folder, `**`
+    /// over folders. CI workflows and git hooks when it isn't given; an empty list protects nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protect: Option<Vec<String>>,
     /// Whether a task that used up its retries, or that only a person can move on for another reason, waits for one
     /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<bool>,
+}
+
+/// What runs with more rights than a session has: on a server's runners, or when somebody commits.
+const PROTECTED: &[&str] = &[
+    ".github/workflows/**",
+    ".gitlab-ci.yml",
+    ".forgejo/workflows/**",
+    ".gitea/workflows/**",
+    ".circleci/**",
+    ".buildkite/**",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "Jenkinsfile",
+    ".husky/**",
+    ".githooks/**",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+];
+
+fn protected_by_default() -> Vec<String> {
+    PROTECTED.iter().map(|&pattern| pattern.to_owned()).collect()
+}
+
+/// Whether git takes it for paths within the repository.
+fn is_path_pattern(pattern: &str) -> bool {
+    let is_path = |part: &str| !matches!(part, "" | "." | "..");
+    pattern.len() <= 1_000
+        && !pattern.contains(char::is_control)
+        && pattern.trim_end_matches('/').split('/').all(is_path)
 }
 
 fn commands() -> Array {
@@ -104,6 +137,11 @@ pub enum BadWish {
     /// A command of the gate that is none.
     #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
     EmptyCommand,
+    /// A protected path that is none.
+    #[error(
+        "`{0}` is no pattern of paths: give it from the repository's root, without `..`, such as `migrations/**` or `Makefile`"
+    )]
+    Pattern(String),
 }
 
 impl RunWish {
@@ -173,6 +211,7 @@ impl RunWish {
             } else {
                 self.gate
             },
+            protect: self.protect.or_else(|| Some(last.protect.clone())),
             review: self.review.or(Some(last.review)),
         }
     }
@@ -194,6 +233,10 @@ impl RunWish {
     pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
         if self.gate.iter().any(|command| command.trim().is_empty()) {
             return Err(BadWish::EmptyCommand);
+        }
+        let protect = self.protect.clone().unwrap_or_else(protected_by_default);
+        if let Some(pattern) = protect.iter().find(|pattern| !is_path_pattern(pattern)) {
+            return Err(BadWish::Pattern(pattern.clone()));
         }
         for (field, name) in [("agent", &self.agent), ("model", &self.model)] {
             if name.as_ref().is_some_and(|name| !is_name(name)) {
@@ -233,6 +276,7 @@ impl RunWish {
             agent: self.agent.clone(),
             gate: self.gate.clone(),
             gate_may_fail: self.gate_may_fail_on_base.unwrap_or(false),
+            protect,
             limit_grows: self.iterations.is_none(),
             review: self.review.unwrap_or(true),
         })

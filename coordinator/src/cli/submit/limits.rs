@@ -56,6 +56,10 @@ pub struct RunFlags {
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
     pub gate_may_fail_on_base: Option<bool>,
+    /// Paths whose change a person approves before it lands, such as `migrations/**`; may be repeated, and '' is none [default:
+    /// `[verify] protect`, else CI workflows and git hooks]
+    #[arg(long, env = "RALPH_PROTECT", value_name = "PATTERN")]
+    pub protect: Vec<String>,
     /// Let no task wait for a person when its retries are used up, or no further one helps: it fails for good, and
     /// `--on-failure` says what follows. What `--approve` names waits all the same
     #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
@@ -74,6 +78,7 @@ impl RunFlags {
         if wish.gate.is_empty() {
             wish.gate.clone_from(&file.verify.commands);
         }
+        wish.protect = wish.protect.or_else(|| file.verify.protect.clone());
         Ok(wish)
     }
 
@@ -120,9 +125,16 @@ impl RunFlags {
             agent: self.agent.clone(),
             gate: self.gate.clone(),
             gate_may_fail_on_base: self.gate_may_fail_on_base,
+            protect: protect(&self.protect),
             review: self.no_review.map(|off| !off),
         })
     }
+}
+
+/// The patterns that flags name, `''` being none; `None` without a flag.
+pub fn protect(flags: &[String]) -> Option<Vec<String>> {
+    let named = flags.iter().filter(|pattern| !pattern.is_empty()).cloned();
+    (!flags.is_empty()).then(|| named.collect())
 }
 
 /// `[limits] max_parallel`, for a feature whose flags don't say it.

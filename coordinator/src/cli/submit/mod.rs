@@ -16,7 +16,7 @@ use clap::Subcommand;
 
 pub use checked::CheckedGraph;
 pub use feature::FeatureArgs;
-pub use limits::RunFlags;
+pub use limits::{RunFlags, protect};
 pub use repo::{RepoFlags, checked_out, here, identity};
 pub use repo_id::{is_address, normalised};
 pub use task::{TaskArgs, submit as task};

@@ -58,6 +58,14 @@ pub(super) const KEYS: &[Key] = &[
     .var("RALPH_GATE_COMMAND")
     .flag("gate"),
     key(
+        "verify.protect",
+        Words("CI workflows and git hooks"),
+        Run,
+        "Paths whose change a person approves before it lands; [] is none",
+    )
+    .var("RALPH_PROTECT")
+    .flag("protect"),
+    key(
         "limits.iterations",
         Words("20, and 5 for each task"),
         Run,

@@ -452,6 +452,7 @@ impl Batch<'_> {
                 let state = match judgement.outcome {
                     Outcome::Conflict => IntegrationState::Conflict,
                     Outcome::Failed => IntegrationState::GateFailed,
+                    Outcome::Void => IntegrationState::Withdrawn,
                     _ => IntegrationState::Failed,
                 };
                 self.closed.push(Closed {
@@ -459,7 +460,9 @@ impl Batch<'_> {
                     gate_signature,
                     ..Closed::without_landing(task.id, state)
                 });
-                if judgement.outcome == Outcome::Error {
+                if judgement.step == Step::Ask {
+                    self.protects(task, &judgement);
+                } else if judgement.outcome == Outcome::Error {
                     self.needs_person_to_land(task, &judgement);
                 } else {
                     self.retry(task, dispatch, &judgement, true);

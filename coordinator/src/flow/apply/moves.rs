@@ -197,6 +197,17 @@ impl Batch<'_> {
         self.needs_person(task, reason);
     }
 
+    /// An attempt that only a person may let land.
+    pub(super) fn protects(&mut self, task: Task, judgement: &Judgement) {
+        let why = judgement.reason.as_deref().unwrap_or_default();
+        let reason = format!(
+            "its work passed, but {why}\nRead it with `task diff {0}`, land it with `task approve {0}`, or send it back with `task \
+             reject {0} --reason TEXT`",
+            task.id
+        );
+        self.waits_for_person(task, reason);
+    }
+
     pub(super) fn land(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::Done);
         // Why it once failed or needed a person; what landed at once never did.

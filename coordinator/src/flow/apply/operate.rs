@@ -36,6 +36,7 @@ fn looked(end: &IntegrationEnd) -> bool {
         | IntegrationEnd::Told { .. }
         | IntegrationEnd::Rewritten { .. }
         | IntegrationEnd::Checked
+        | IntegrationEnd::Protected { .. }
         | IntegrationEnd::Unresolved { .. } => false,
     }
 }

@@ -92,7 +92,7 @@ impl Batch<'_> {
         }
         for (task, attempt, commit, source_ref) in &self.queued {
             let feature = self.tasks[task].feature;
-            store::integration::queue(conn, feature, *task, *attempt, commit, source_ref).await?;
+            store::integration::queue(conn, feature, *task, *attempt, commit, source_ref, false).await?;
         }
         let ids: Vec<Uuid> = self.enqueue.iter().map(|(task, _)| task.0).collect();
         let delays: Vec<i64> = self

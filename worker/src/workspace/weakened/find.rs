@@ -28,11 +28,15 @@ pub(in crate::workspace) struct Found {
     pub unread: bool,
 }
 
-/// Looks through what `git diff-tree -p` prints. A line that only moved, to wherever tests are, is not told of.
-pub(in crate::workspace) fn weakened(diff: &[u8]) -> Found {
+/// Looks through what `git diff-tree -p` prints. A line that only moved, to wherever tests are, is not told of. `gate` are
+/// the commands of the gate.
+pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> Found {
     let (files, unread) = files(diff, LOOKED_THROUGH_LINES);
     let mut moved = Moved::of(&files);
-    let mut found: Vec<TestChange> = files.iter().flat_map(|file| of_file(file, &mut moved)).collect();
+    let mut found: Vec<TestChange> = files
+        .iter()
+        .flat_map(|file| of_file(file, &mut moved, gate))
+        .collect();
     found.sort_by_key(|change| change.kind);
     let more = found.len().saturating_sub(FINDINGS);
     found.truncate(FINDINGS);
@@ -75,7 +79,7 @@ impl Moved {
     }
 }
 
-fn of_file(file: &FileDiff, moved: &mut Moved) -> Vec<TestChange> {
+fn of_file(file: &FileDiff, moved: &mut Moved, gate: &[String]) -> Vec<TestChange> {
     let Some(path) = file.old.as_ref().or(file.new.as_ref()) else {
         return Vec::new();
     };
@@ -94,7 +98,7 @@ fn of_file(file: &FileDiff, moved: &mut Moved) -> Vec<TestChange> {
     } else if let Some(decides) = [&file.new, &file.old]
         .into_iter()
         .flatten()
-        .find(|name| marks::decides_checks(name))
+        .find(|name| marks::decides_checks(name) || is_named_by(gate, name))
     {
         // Lines of a lock file say nothing to whoever reads them.
         let added: Vec<&String> = file
@@ -156,6 +160,15 @@ fn of_file(file: &FileDiff, moved: &mut Moved) -> Vec<TestChange> {
     found
 }
 
+/// Whether a command names the file, as a word of its own or in quotes.
+fn is_named_by(commands: &[String], path: &str) -> bool {
+    let ends = |c: char| c.is_whitespace() || "'\"`;&|()<>=,".contains(c);
+    commands
+        .iter()
+        .flat_map(|command| command.split(ends))
+        .any(|word| word.trim_start_matches("./") == path)
+}
+
 fn change(path: &str, kind: TestChangeKind, lines: &[&String]) -> TestChange {
     TestChange {
         path: path.to_owned(),
@@ -178,7 +191,7 @@ mod tests {
 
     /// `KIND PATH: LINE | LINE` of each finding.
     fn told(diff: &str) -> Vec<String> {
-        let found = weakened(diff.as_bytes());
+        let found = weakened(diff.as_bytes(), &[]);
         let one = |change: &TestChange| {
             format!(
                 "{} {}: {}",
@@ -317,10 +330,10 @@ mod tests {
         let many: String = (0..100)
             .map(|n| diff(&format!("tests/t{n}.rs"), "-    assert!(a);\n"))
             .collect();
-        let found = weakened(many.as_bytes());
+        let found = weakened(many.as_bytes(), &[]);
         assert_eq!((found.tests.len(), found.more), (FINDINGS, 70));
         let long = format!("-    assert!({});\n", "ä".repeat(500)).repeat(50);
-        let found = weakened(diff("tests/a.rs", &long).as_bytes());
+        let found = weakened(diff("tests/a.rs", &long).as_bytes(), &[]);
         assert_eq!((found.tests[0].lines.len(), found.tests[0].more), (LINES, 40));
         assert!(found.tests[0].lines.iter().all(|line| line.len() <= LINE_BYTES));
     }
@@ -329,9 +342,9 @@ mod tests {
     fn millions_of_short_lines_are_no_more_work_than_many() {
         let lines =
             "-#[ignore]\n".repeat(LOOKED_THROUGH_LINES) + &"+#[ignore]\n".repeat(LOOKED_THROUGH_LINES);
-        let found = weakened(diff("tests/a.rs", &lines).as_bytes());
+        let found = weakened(diff("tests/a.rs", &lines).as_bytes(), &[]);
         assert!(found.unread);
         assert_eq!(found.tests[0].lines.len(), LINES);
-        assert!(!weakened(diff("tests/a.rs", "-x\n").as_bytes()).unread);
+        assert!(!weakened(diff("tests/a.rs", "-x\n").as_bytes(), &[]).unread);
     }
 }
