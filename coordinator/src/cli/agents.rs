@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use ralph_shared::presets::{Preset, resolve};
 use ralph_shared::wire::DEFAULT_AGENT;
 
+use super::client::Client;
 use crate::config::{Config, read_table};
+use crate::store::view::{Page, WorkerView};
 
 /// Begins a value that stands in a file.
 const FILE: &str = "file:";
@@ -146,6 +148,20 @@ fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
 
 fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Warns where no worker has the agent: what names it waits.
+pub async fn warn_if_unknown(client: &Client, agent: Option<&str>) {
+    let Some(agent) = agent else { return };
+    let Ok(workers) = client.get::<Page<WorkerView>>("/workers").await else {
+        return;
+    };
+    let known = |worker: &WorkerView| worker.agents.iter().any(|known| known == agent);
+    if !workers.items.iter().any(known) {
+        eprintln!(
+            "warning: no worker has an agent `{agent}`: what names it waits until [agents.{agent}] is in the .ralph.toml of a worker"
+        );
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts};
-use super::{branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit};
+use super::{agents, branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit};
 use crate::api::body::{Done, Merging, Operating, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
@@ -264,6 +264,7 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
         FeatureCommand::Edit(args) => {
             let feature = args.feature.clone();
+            agents::warn_if_unknown(&client, args.agent()).await;
             let done = feature_edit::run(&client, *args).await?;
             match format {
                 Format::Json => output::json(&done)?,
@@ -373,6 +374,7 @@ async fn start(
     let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
     // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
     let wish = args.run.flags()?;
+    agents::warn_if_unknown(client, wish.agent.as_deref()).await;
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/features/{name}/{verb}");
     let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {

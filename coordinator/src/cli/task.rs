@@ -11,7 +11,7 @@ use super::diff::TaskDiffArgs;
 use super::local_time::when;
 use super::output::{self, Format};
 use super::start::Usage;
-use super::{diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
+use super::{agents, diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
 use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::counted::counted;
 use crate::cli::table::Table;
@@ -270,6 +270,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         },
         TaskCommand::Edit(args) => {
             let task = args.task.clone();
+            agents::warn_if_unknown(&client, args.agent.as_deref()).await;
             let Some(done) = task_edit::run(&client, args).await? else {
                 return Ok(ExitCode::SUCCESS);
             };

@@ -38,7 +38,7 @@ pub struct EditArgs {
     pool: Option<String>,
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
+    pub(super) agent: Option<String>,
     /// Model or tier
     #[arg(long, value_name = "NAME")]
     model: Option<String>,

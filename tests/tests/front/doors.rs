@@ -4,7 +4,7 @@ use ralph_tests::harness::{WorkerOptions, binary};
 use serde_json::json;
 
 use crate::stage::Stage;
-use crate::typed::{said, until_said};
+use crate::typed::{output, said, until_said};
 
 #[tokio::test]
 async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
@@ -38,6 +38,14 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
     let run = json!({"name": "g", "draft": true, "description": "x", "run": {"agent": "spook"}});
     let (_, accepted) = stage.api.post("/features", &run).await;
     assert!(warns(&accepted, "spook"), "{accepted}");
+    for line in [
+        "task edit f/nowhere --agent nobody",
+        "feature edit g --agent nobody",
+    ] {
+        let told = output(&stage, line).await.stderr;
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains("no worker has an agent `nobody`"), "{line}: {told}");
+    }
     let status = until_said(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [
         "1 task waits: no worker of pool default has agent ghost (they have default, gone): add [agents.ghost] to",
