@@ -33,6 +33,7 @@ use crate::door::{FirstAnswer, Knock};
 use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
+use crate::place::Place;
 use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, TranscriptReceiver};
 use crate::workspace::{CommitMessage, Workspace};
 pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
@@ -43,9 +44,9 @@ pub use said::Said;
 const PUBLISH: Duration = Duration::from_secs(30);
 
 /// Runs a dispatch and leaves its report in the spool. A panic in it is caught and reported; it ends where this future is dropped.
-pub async fn run(life: &Arc<Life>, assignment: Assignment) {
+pub async fn run(life: &Arc<Life>, assignment: Assignment, place: Arc<Place>) {
     let began = Instant::now();
-    if let Err(panic) = AssertUnwindSafe(perform(life, &assignment, began))
+    if let Err(panic) = AssertUnwindSafe(perform(life, &assignment, began, place))
         .catch_unwind()
         .await
     {
@@ -53,7 +54,7 @@ pub async fn run(life: &Arc<Life>, assignment: Assignment) {
     }
 }
 
-async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) {
+async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant, place: Arc<Place>) {
     let dispatch = assignment.dispatch;
     let end = life.started(dispatch);
     tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
@@ -63,7 +64,7 @@ async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant) {
         // A restart of the worker would not find its processes.
         Err(error) => (unnoted(assignment, &error), None),
         Ok(()) => match &assignment.work {
-            Work::Session(order) => session(life, assignment, order, began, end).await,
+            Work::Session(order) => session(life, assignment, order, began, end, place).await,
             Work::Integrate(order) => (branches::integrate(life, assignment, order, end).await, None),
             Work::Git(order) => (branches::operate(life, assignment, order, end).await, None),
         },
@@ -182,6 +183,7 @@ async fn session(
     order: &SessionOrder,
     began: Instant,
     end: watch::Receiver<Option<EndReason>>,
+    place: Arc<Place>,
 ) -> (Finished, Option<Workspace>) {
     let name = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let agents = &life.config.machine.agents;
@@ -284,7 +286,7 @@ async fn session(
     let (sender, receiver) = session::channel(redactor.clone());
     let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
-    let spec = spec(life, assignment, order, agent, &workspace, prompt);
+    let spec = spec(life, assignment, order, agent, &workspace, prompt, place);
     let allowance = Arc::clone(&spec.allowance);
     life.allowances.begin(assignment.dispatch, Arc::clone(&allowance));
     let mut told = end.clone();
@@ -480,6 +482,7 @@ fn spec(
     agent: AgentCommand,
     workspace: &Workspace,
     prompt: String,
+    place: Arc<Place>,
 ) -> SessionSpec {
     let mut env = BTreeMap::from([
         ("RALPH_ITERATION".to_owned(), order.iteration.to_string()),
@@ -517,6 +520,7 @@ fn spec(
         read: workspace.borrowed_objects(),
         limits: order.limits,
         allowance: Arc::new(Allowance::new(order.share)),
+        place: Some(place),
         env,
     }
 }

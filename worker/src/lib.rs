@@ -40,6 +40,7 @@ pub mod life;
 pub mod link;
 pub mod outgoing;
 pub mod paint;
+mod place;
 pub mod prune;
 pub mod reminder;
 pub mod sandbox;

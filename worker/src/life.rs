@@ -72,7 +72,9 @@ pub struct Life {
     /// What sessions used, and may use.
     pub allowances: Allowances,
     running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
-    free_slots: AtomicU32,
+    busy_slots: AtomicU32,
+    /// For the sessions that run at once.
+    pub places: Arc<Semaphore>,
     in_contact: AtomicBool,
     times: Mutex<Times>,
     doors: Mutex<Doors>,
@@ -212,15 +214,18 @@ impl Life {
 
     /// Slots without work.
     pub fn free_slots(&self) -> u32 {
-        self.free_slots.load(Ordering::Relaxed)
+        // Those that lent their places are busy all the same.
+        self.config
+            .slots
+            .saturating_sub(self.busy_slots.load(Ordering::Relaxed))
     }
 
     /// A slot is free again, or took work.
     pub fn slot_is_free(&self, free: bool) {
         if free {
-            self.free_slots.fetch_add(1, Ordering::Relaxed);
+            self.busy_slots.fetch_sub(1, Ordering::Relaxed);
         } else {
-            self.free_slots.fetch_sub(1, Ordering::Relaxed);
+            self.busy_slots.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -433,7 +438,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         unpushed: AtomicBool::new(false),
         running: Mutex::default(),
         allowances: Allowances::default(),
-        free_slots: AtomicU32::new(config.slots),
+        busy_slots: AtomicU32::default(),
+        places: Arc::new(Semaphore::new(config.slots as usize)),
         in_contact: AtomicBool::new(false),
         doors: Mutex::default(),
         trials: Arc::new(Semaphore::new(1)),
@@ -475,7 +481,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let mut heart = tokio::spawn(beat::run(life.clone()));
     let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held, drained));
     let mut slots = JoinSet::new();
-    for _ in 0..life.config.slots {
+    // As many again for the places that slow starts lend.
+    for _ in 0..life.config.slots * 2 {
         slots.spawn(slot::run(life.clone()));
     }
     let pushing = tokio::spawn(errand::keep_pushing(life.clone()));

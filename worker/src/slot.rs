@@ -14,6 +14,7 @@ use ralph_shared::wire::{ClaimAnswer, ClaimRequest, READS};
 use crate::errand;
 use crate::faults;
 use crate::life::{Life, Trial};
+use crate::place::Place;
 use crate::reminder::Reminder;
 
 /// How long a slot waits for a ticket before it asks without one.
@@ -34,7 +35,12 @@ pub async fn run(life: Arc<Life>) {
     let mut unreadable = Reminder::default();
     // Whether this slot may try what failed before.
     let mut trial: Option<Trial> = None;
+    let mut place: Option<Place> = None;
     while !life.draining.is_cancelled() {
+        if place.is_none() {
+            place = life.draining.run_until_cancelled(Place::take(&life.places)).await;
+            continue;
+        }
         if !life.in_contact() {
             rest(&life, PAUSE).await;
             continue;
@@ -63,7 +69,9 @@ pub async fn run(life: Arc<Life>) {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 life.slot_is_free(false);
                 let _trial = trial.take().filter(|_| life.is_on_trial(&assignment));
-                errand::run(&life, *assignment).await;
+                if let Some(place) = place.take() {
+                    errand::run(&life, *assignment, Arc::new(place)).await;
+                }
                 life.slot_is_free(true);
                 asked = None;
             }

@@ -288,3 +288,36 @@ async fn a_session_that_does_not_get_past_the_door_leaves_no_empty_branch() {
     assert_eq!(landed.file("ralph/knocks", "half.txt").unwrap().trim(), "half");
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_hang_at_their_start_do_not_keep_a_healthy_one_waiting() {
+    let mut world = World::calm().await.unwrap();
+    let agents: String = (0..6)
+        .map(|n| format!("[agents.hangs{n}]\ncommand = \"sleep 600\"\nstart_seconds = 3\n"))
+        .collect();
+    configure(&world, &agents);
+    world.coordinator().await.unwrap();
+    let mut graph = String::new();
+    for n in 0..6 {
+        graph += &format!("- key: h{n}\n  title: Never start\n  priority: -1\n  agent: hangs{n}\n");
+    }
+    graph += "- key: good\n  title: Work\n  description: |\n    @done\n";
+    let options = FeatureOptions {
+        max_parallel: 10,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::scratch(&world, "hung", &graph, options).await;
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(2).pool("hung"))
+        .unwrap();
+    scene
+        .until("select true from tasks where feature_id = $1 and state = 'done'")
+        .await;
+    // Two starts at a time would have been the ends of all six.
+    let ended: i64 = sqlx::query_scalar("select count(*) from dispatches where outcome = 'door'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!(ended <= 4, "{ended} agents had failed to start before");
+    world.stop().await;
+}

@@ -83,6 +83,7 @@ pub fn scene(description: &str) -> Scene {
             ..SessionLimits::default()
         },
         allowance: Arc::default(),
+        place: None,
         env: BTreeMap::new(),
     };
     Scene {

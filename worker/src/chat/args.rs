@@ -128,6 +128,7 @@ impl ChatArgs {
             sandbox,
             read: Vec::new(),
             allowance: Arc::default(),
+            place: None,
             limits: SessionLimits {
                 session_ms: LIMIT_MS,
                 idle_ms: LIMIT_MS,

@@ -98,6 +98,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
             ..SessionLimits::default()
         },
         allowance: Arc::default(),
+        place: None,
         env: BTreeMap::new(),
     };
     let secrets = own_secrets()

@@ -46,6 +46,22 @@ pub(super) struct Opened {
 /// came.
 pub(super) async fn shake(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Opened, Break> {
     let start = &Start::of(spec, conversation);
+    let Some(place) = &spec.place else {
+        return ready(spec, conversation, start).await;
+    };
+    let opened = tokio::select! {
+        opened = ready(spec, conversation, start) => opened?,
+        never = place.lend_when_slow(start.limit) => match never {},
+    };
+    conversation.meanwhile(place.take_back()).await?;
+    Ok(opened)
+}
+
+async fn ready(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+) -> Result<Opened, Break> {
     initialize(spec, conversation, start).await?;
     let (session, answer) = open(spec, conversation, start).await?;
     let record = conversation.record();

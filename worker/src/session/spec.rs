@@ -13,6 +13,7 @@ use super::allowance::Allowance;
 use super::logins::LoginFile;
 use super::permissions::Rule;
 use super::secrets::secret_values;
+use crate::place::Place;
 use crate::sandbox::Sandbox;
 
 /// An agent of the worker's configuration (SPEC 8).
@@ -162,6 +163,8 @@ pub struct SessionSpec {
     pub limits: SessionLimits,
     /// What it may use, and what it used.
     pub allowance: Arc<Allowance>,
+    /// Its place among the worker's sessions, if it has one.
+    pub place: Option<Arc<Place>>,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
     pub env: BTreeMap<String, String>,
 }

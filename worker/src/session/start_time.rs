@@ -20,7 +20,8 @@ pub(super) struct Start<'a> {
     agent: &'a AgentCommand,
     /// Whether this program has not seen it start yet.
     first: bool,
-    limit: Duration,
+    /// How long it may take.
+    pub limit: Duration,
     /// When it has to be ready.
     pub until: Instant,
 }
