@@ -155,7 +155,7 @@ async fn give(
             break;
         }
         let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
-        let took = slots::take(conn, offer, indices.len(), &took).await?;
+        let took = slots::take(conn, offer, indices.len(), &took, &settings.turns).await?;
         left = took.left;
         let mut budgets = took.budgets;
         for one in &*dealt {
@@ -171,7 +171,7 @@ async fn give(
         let mut back = Vec::new();
         for (taken, run) in took.tasks {
             let Some(&index) = indices.front() else {
-                back.push(taken.task.0);
+                back.push(taken);
                 continue;
             };
             let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
@@ -183,12 +183,12 @@ async fn give(
             let before = facts.map_or(0, |facts| facts.attempt);
             let is_able = taken.kind != SessionKind::Check || asking.claims[index].checks;
             if !is_able || !offer.can_start(agent.as_deref()) {
-                back.push(taken.task.0);
+                back.push(taken);
                 continue;
             }
             let budget = budgets.get_mut(&run);
             let Some(share) = share(settings, facts, taken.kind, budget) else {
-                back.push(taken.task.0);
+                back.push(taken);
                 continue;
             };
             indices.pop_front();

@@ -6,6 +6,7 @@ pub mod access;
 pub mod aged;
 pub mod blob;
 pub mod branch;
+pub mod claimable;
 pub mod colliding;
 pub mod context;
 pub mod deps;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod aged;
+mod ageing;
 mod asked_again;
 mod at_once;
 mod away;
