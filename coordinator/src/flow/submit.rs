@@ -140,6 +140,7 @@ pub(super) async fn within(
     if !store::feature::insert(tx, new, &held, begun).await? {
         return Ok(Submitted::NameTaken);
     }
+    store::precedence::set(tx, feature, &new.precedence).await?;
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
     if let Some(settings) = begun {
         let before = held.counts;

@@ -78,7 +78,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
                   usual.tokens / nullif(usual.sessions, 0) as usual_tokens,
                   coalesce(r.cost_usd + coalesce(live.usd, 0) >= r.max_cost_usd, false)
                     or coalesce(r.input_tokens + r.output_tokens + coalesce(live.tokens, 0) >= r.max_tokens, false)
-                    or coalesce(extract(epoch from now() - r.started_at) * 1000 - r.paused_ms >= r.max_time_ms, false)
+                    or coalesce(extract(epoch from now() - greatest(r.started_at, f.not_before)) * 1000 - r.paused_ms >= r.max_time_ms, false)
                     or f.stop_at_deadline and coalesce(f.deadline <= now(), false)
                     as "over_limit!"
            from features f

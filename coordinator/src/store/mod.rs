@@ -30,6 +30,7 @@ pub mod notice;
 pub mod operation;
 pub mod plans;
 pub mod postings;
+pub mod precedence;
 pub mod prompt;
 pub mod question;
 pub mod ready;

@@ -9,6 +9,7 @@ mod at_once;
 mod away;
 mod caps;
 mod crash;
+mod deadlines;
 mod deaths;
 mod doors;
 mod gates;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::limits::RunWish;
+use super::precedence::PrecedenceWish;
 use crate::domain::states::FailurePolicy;
 use crate::store::view::FeatureView;
 
@@ -110,6 +111,9 @@ pub struct SubmitFeature {
     /// Whether tasks that change the same paths run one after the other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub avoid_conflicts: bool,
+    /// When it goes before others.
+    #[serde(default)]
+    pub precedence: PrecedenceWish,
     /// Limits and choices of its run.
     #[serde(default)]
     pub run: RunWish,
