@@ -365,6 +365,8 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
         agent: request.agent.clone(),
         model: request.model.clone(),
         paths: request.paths.clone(),
+        concurrency: request.concurrency.clone(),
+        not_before: request.not_before.clone(),
         ..TaskEntry::default()
     })
 }

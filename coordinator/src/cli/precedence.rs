@@ -5,6 +5,7 @@ use clap::builder::BoolishValueParser;
 
 use super::moment::moment_or_none;
 use crate::api::body::PrecedenceWish;
+use crate::domain::concurrency::Concurrency;
 
 /// When a feature goes before others
 #[derive(Debug, Clone, Default, Args)]
@@ -23,6 +24,9 @@ pub struct PrecedenceFlags {
     /// Begin nothing of it before this time; `none` takes it away
     #[arg(long, value_name = "TIME", value_parser = moment_or_none)]
     not_before: Option<String>,
+    /// Let no more sessions of its tasks be live at once than LIMIT, over all features with this KEY; the limit said last counts for all
+    #[arg(long, value_name = "KEY=LIMIT")]
+    concurrency: Option<Concurrency>,
 }
 
 impl From<PrecedenceFlags> for PrecedenceWish {
@@ -32,6 +36,7 @@ impl From<PrecedenceFlags> for PrecedenceWish {
             not_before: flags.not_before,
             deadline: flags.deadline,
             stop_at_deadline: flags.stop_at_deadline,
+            concurrency: flags.concurrency,
         }
     }
 }

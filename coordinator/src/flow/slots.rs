@@ -99,7 +99,9 @@ pub(super) async fn take(
         taken.extend(got);
     }
     turns().note(&shares);
-    let left = match features.keys().all(|feature| exhausted.contains(feature)) {
+    // What waits for a key may begin when a session ends, as what waits for room.
+    let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
+    let left = match features.values().all(is_over) {
         true => Left::Nothing,
         false => Left::NoRoom,
     };
@@ -254,6 +256,7 @@ mod tests {
                 usual: Usual::default(),
                 weight: 1,
                 deadline: None,
+                keyed: false,
                 avoid_conflicts: false,
                 dir: dir.map(str::to_owned),
                 dir_taken,

@@ -30,6 +30,8 @@ pub struct Claimable {
     /// Its part of the slots beside that of others.
     pub weight: i32,
     pub deadline: Option<OffsetDateTime>,
+    /// Tasks of it have concurrency keys: what is ready may wait for one.
+    pub keyed: bool,
     /// Its tasks are kept apart by what they change.
     pub avoid_conflicts: bool,
     /// The folder that all of its tasks work in, one at a time, if there is one.
@@ -55,7 +57,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
              where state = 'live'
              group by feature_id, run_id
            )
-           select f.id, r.id as run_id, f.max_parallel, f.weight, f.deadline, f.avoid_conflicts, f.dir,
+           select f.id, r.id as run_id, f.max_parallel, f.weight, f.deadline, f.avoid_conflicts, f.dir, f.keys <> '{}' as "keyed!",
                   -- Which machine's folder it is, the pool tells.
                   (f.dir is not null and exists (
                     select 1
@@ -104,7 +106,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
                     from ready_tasks q
                     where q.pool = p.pool and q.agent = a.agent and q.feature_id = f.id and q.not_before <= now()
                       and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))
-                    order by q.due, q.task_id
+                    order by q.key, q.due, q.task_id
                     limit 1
                   ) first
                   limit 1)"#,
@@ -141,6 +143,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<V
             },
             weight: row.weight,
             deadline: row.deadline,
+            keyed: row.keyed,
             avoid_conflicts: row.avoid_conflicts,
             dir: row.dir,
             dir_taken: row.dir_taken,

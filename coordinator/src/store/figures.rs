@@ -80,7 +80,7 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
                  select priority, not_before, due
                  from ready_tasks
                  where pool = p.pool and agent = p.agent and feature_id = f.id and not_before <= now()
-                 order by due, task_id
+                 order by key, due, task_id
                  limit least(f.max_parallel, $2) + $1
                ) b
              ) q

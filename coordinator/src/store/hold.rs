@@ -112,12 +112,13 @@ pub async fn candidates(
     let rows = sqlx::query!(
         r#"select best.task_id as "task_id!", best.priority as "priority!",
                   (best.kind <> 'work' or t.role <> 'work' or t.conflicts >= 2) as "exempt!"
-           from unnest($1::text[]) as p(pool)
+           from open_keys($2) k
+           cross join unnest($1::text[]) as p(pool)
            cross join unnest($4::text[]) as a(agent)
            cross join lateral (
              select task_id, priority, due, kind
              from ready_tasks
-             where pool = p.pool and agent = a.agent and feature_id = $2 and not_before <= now()
+             where pool = p.pool and agent = a.agent and feature_id = $2 and key = k.key and not_before <= now()
                and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
              order by due, task_id
              limit $3
@@ -150,11 +151,11 @@ pub async fn candidates(
 pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Taken>> {
     let rows = sqlx::query!(
         r#"with gone as (
-             delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, due, since
+             delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, key, due, since
            ), free as (
              delete from path_holds where task_id = any($1)
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind",
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
                   extract(epoch from now() - since)::float8 as "waited_s!"
            from gone
            order by due, task_id"#,
@@ -169,6 +170,7 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<T
             feature: FeatureId(row.feature_id),
             kind: row.kind,
             waited_s: row.waited_s,
+            key: Some(row.key).filter(|key| !key.is_empty()),
         })
         .collect())
 }

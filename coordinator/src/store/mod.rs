@@ -22,6 +22,7 @@ pub mod hold;
 pub mod idempotency;
 pub mod import;
 pub mod integration;
+pub mod keys;
 pub mod lease;
 pub mod library;
 pub mod memory;

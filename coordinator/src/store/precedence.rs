@@ -5,8 +5,11 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::keys;
+use crate::domain::concurrency::Concurrency;
+
 /// What is to change; the inner `None` takes away what was said before.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Precedence {
     /// Part of the slots beside that of others.
     pub weight: Option<i32>,
@@ -16,6 +19,8 @@ pub struct Precedence {
     pub deadline: Option<Option<OffsetDateTime>>,
     /// Whether its run ends then.
     pub stop_at_deadline: Option<bool>,
+    /// The key of its tasks that name none.
+    pub concurrency: Option<Concurrency>,
 }
 
 /// Changes it for a feature.
@@ -37,8 +42,11 @@ pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -
         to.deadline.flatten(),
         to.stop_at_deadline,
     )
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
+    if let Some(concurrency) = &to.concurrency {
+        keys::give_feature(conn, feature, concurrency).await?;
+    }
     Ok(())
 }
 

@@ -32,15 +32,16 @@ pub async fn enqueue(
              from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
              where t.id = q.id and q.delay_ms > 0 and t.state = 'blocked'
            )
-           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before, since)
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   opens.at, coalesce((select since from path_holds where task_id = t.id limit 1), opens.at)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
            cross join lateral (select * from tasks where id = q.id limit 1) t
-           cross join lateral (select pool, agent from task_texts where task_id = t.id limit 1) texts
-           cross join lateral (select state, current_run from features where id = t.feature_id limit 1) f
+           cross join lateral (select pool, agent, concurrency from task_texts where task_id = t.id limit 1) texts
+           cross join lateral (select state, current_run, concurrency from features where id = t.feature_id limit 1) f
            left join lateral (select agent from runs where id = f.current_run limit 1) r on true
            cross join lateral (
              select greatest(now() + q.delay_ms * interval '1 millisecond',
@@ -67,13 +68,15 @@ pub async fn enqueue_feature(
     run: Option<RunId>,
 ) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before, since)
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   greatest(now(), t.not_before), greatest(now(), t.not_before)
            from tasks t
            join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
            left join runs r on r.id = $2
            where t.feature_id = $1 and t.children = 0
              and (t.state = 'in_progress' and t.next_kind = 'verify'
@@ -173,6 +176,8 @@ pub struct Taken {
     pub kind: SessionKind,
     /// For how long it could have been claimed; seconds.
     pub waited_s: f64,
+    /// The key that its session has.
+    pub key: Option<String>,
 }
 
 /// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
@@ -189,18 +194,19 @@ pub async fn take(
              select q.task_id, q.feature_id
              from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
              cross join lateral (
-               -- Pool by pool and agent by agent: so each look-up follows the index's order and ends after n.
+               -- Pool by pool, agent by agent and key by key: so each look-up follows the index's order and ends after n.
                select best.*
-               from unnest($3::text[]) as p(pool)
+               from open_keys(share.feature_id) k
+               cross join unnest($3::text[]) as p(pool)
                cross join unnest($5::text[]) as a(agent)
                cross join lateral (
                  select task_id, feature_id, due
                  from ready_tasks
-                 where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
+                 where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
                    and (not $4 or priority <= -2147483647)
                    and (agent <> 'default' or pool || ' ' || kind::text <> all($6))
                  order by due, task_id
-                 limit share.n
+                 limit least(share.n, k.room)
                  for update skip locked
                ) best
                order by best.due, best.task_id
@@ -210,9 +216,9 @@ pub async fn take(
              delete from ready_tasks r
              using chosen
              where r.task_id = chosen.task_id
-             returning r.task_id, r.feature_id, r.kind, r.due, r.since
+             returning r.task_id, r.feature_id, r.kind, r.key, r.due, r.since
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind",
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
                   extract(epoch from now() - since)::float8 as "waited_s!"
            from gone
            order by due, task_id"#,
@@ -232,6 +238,7 @@ pub async fn take(
             feature: FeatureId(row.feature_id),
             kind: row.kind,
             waited_s: row.waited_s,
+            key: Some(row.key).filter(|key| !key.is_empty()),
         })
         .collect())
 }
@@ -246,15 +253,16 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
            cross join lateral (
              select count(*) as n
              from (select 1
-                   from unnest($3::text[]) as p(pool)
+                   from open_keys(share.feature_id) k
+                   cross join unnest($3::text[]) as p(pool)
                    cross join unnest($4::text[]) as a(agent)
                    cross join lateral (
                      select 1
                      from ready_tasks
-                     where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
+                     where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
                        and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
                      order by due, task_id
-                     limit share.n
+                     limit least(share.n, k.room)
                    ) bounded
                    limit share.n) as bounded
            ) q"#,
@@ -280,10 +288,11 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Taken], pause_ms: i64) -
              order by id
              for no key update
            )
-           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before, since)
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   now() + $2 * interval '1 millisecond', now() - back.waited_s * interval '1 second'
            from unnest($1::uuid[], $3::float8[]) as back(id, waited_s)
            join tasks t on t.id = back.id
@@ -356,7 +365,7 @@ pub async fn queued(
                  from ready_tasks
                  where feature_id = f.feature_id and pool = f.pool and agent = f.agent
                    and ($1 is not null or not_before <= now())
-                 order by due, task_id
+                 order by key, due, task_id
                  limit $2
                ) one
                where f.pool = p.pool and f.agent = p.agent

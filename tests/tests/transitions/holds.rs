@@ -122,6 +122,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         feature,
         kind: SessionKind::Work,
         waited_s: 0.0,
+        key: None,
     };
     store::ready::put_back(&mut conn, &[taken], 0).await.unwrap();
     drop(conn);

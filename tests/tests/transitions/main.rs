@@ -16,6 +16,7 @@ mod gates;
 mod hello;
 mod holds;
 mod invariants;
+mod keys;
 mod landings;
 mod leases;
 mod operations;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::domain::concurrency::Concurrency;
 use crate::store::precedence::Precedence;
 
 /// When a feature goes before others; what isn't given stays as it is, or has its default.
@@ -23,6 +24,9 @@ pub struct PrecedenceWish {
     /// Whether its run ends at the deadline; it doesn't by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_at_deadline: Option<bool>,
+    /// The key that sessions of its tasks have which name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
 }
 
 impl PrecedenceWish {
@@ -34,11 +38,15 @@ impl PrecedenceWish {
         if self.weight.is_some_and(|weight| !(1..=1000).contains(&weight)) {
             return Err("`weight` is 1 to 1000".to_owned());
         }
+        if let Some(concurrency) = &self.concurrency {
+            concurrency.check()?;
+        }
         Ok(Precedence {
             weight: self.weight,
             not_before: moment("not_before", self.not_before.as_deref())?,
             deadline: moment("deadline", self.deadline.as_deref())?,
             stop_at_deadline: self.stop_at_deadline,
+            concurrency: self.concurrency.clone(),
         })
     }
 }

@@ -6,6 +6,7 @@ use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::limits::RunWish;
 use super::precedence::PrecedenceWish;
+use crate::domain::concurrency::Concurrency;
 use crate::domain::states::FailurePolicy;
 use crate::store::view::FeatureView;
 
@@ -160,6 +161,12 @@ pub struct SubmitTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
+    /// The key that its sessions share with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
+    /// It isn't begun before this time: RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
     /// Paths that it changes, such as `src/api/**`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
