@@ -84,6 +84,7 @@ fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunWish), 
             wished => Some(checked_retries(wished)?),
         },
         verify: body.verify,
+        precedence: body.precedence.checked().map_err(Problem::refused)?,
     };
     Ok((change, body.before, body.run))
 }

@@ -229,6 +229,7 @@ mod tests {
             waiting: Vec::new(),
             workers: Vec::new(),
             pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
+            full_keys: Vec::new(),
             undelivered: None,
         };
         let memory = MemorySizes {

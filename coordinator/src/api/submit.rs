@@ -23,6 +23,7 @@ use crate::flow::add::{self, Added, Addition};
 use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::store;
 use crate::store::feature::NewFeature;
+use crate::store::precedence::Precedence;
 use crate::store::view::{self, Cursor, TaskFilter, TaskView};
 
 const DEFAULT_MAX_PARALLEL: i32 = 4;
@@ -107,6 +108,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     feature.review_rounds = review_rounds;
     feature.merge = request.merge;
     feature.avoid_conflicts = request.avoid_conflicts;
+    feature.precedence = request.precedence.checked().map_err(Problem::refused)?;
     set_dir(&mut feature, request.dir)?;
     if feature.merge.is_some() && feature.repo_address.is_none() {
         return Err(Problem::refused(
@@ -363,6 +365,8 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
         agent: request.agent.clone(),
         model: request.model.clone(),
         paths: request.paths.clone(),
+        concurrency: request.concurrency.clone(),
+        not_before: request.not_before.clone(),
         ..TaskEntry::default()
     })
 }
@@ -427,6 +431,7 @@ fn new_feature(
         merge: None,
         avoid_conflicts: false,
         dir: None,
+        precedence: Precedence::default(),
     })
 }
 

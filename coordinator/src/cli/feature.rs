@@ -12,10 +12,11 @@ use super::confirm::confirm;
 use super::duration::Span;
 use super::feature_text::TextArgs;
 use super::output::{self, Format};
+use super::precedence::PrecedenceFlags;
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts};
 use super::{agents, branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit};
-use crate::api::body::{Done, Merging, Operating, Started, Steer};
+use crate::api::body::{Done, EditFeature, Merging, Operating, PrecedenceWish, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
 
@@ -205,6 +206,8 @@ pub struct RunArgs {
     #[command(flatten)]
     named: Named,
     #[command(flatten)]
+    precedence: PrecedenceFlags,
+    #[command(flatten)]
     run: Box<RunFlags>,
     /// Wait for the run's end; the exit code tells its outcome
     #[arg(long)]
@@ -375,6 +378,14 @@ async fn start(
     // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
     let wish = args.run.flags()?;
     agents::warn_if_unknown(client, wish.agent.as_deref()).await;
+    let precedence = PrecedenceWish::from(args.precedence);
+    if precedence != PrecedenceWish::default() {
+        let edit = EditFeature {
+            precedence,
+            ..EditFeature::default()
+        };
+        let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
+    }
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/features/{name}/{verb}");
     let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {

@@ -9,6 +9,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use super::client::{Client, escape};
 use super::duration::Span;
 use super::editor;
+use super::precedence::PrecedenceFlags;
 use super::replace::{ReplaceFlags, Replacing};
 use super::submit::protect;
 use crate::api::body::{Done, EditFeature, RunWish, TextsView};
@@ -18,12 +19,13 @@ use crate::domain::strategy::Strategy;
 ///
 /// Sessions that run go on as they began. Limits and choices are those of the run that is under way, and of further ones that are
 /// told nothing else; where no run is, `feature run` takes them. A specification, a plan or a task graph is changed with
-/// `feature spec`, `plan` and `tasks`, and priorities with `task edit`: features share the workers fairly, whatever their tasks'
-/// priorities.
+/// `feature spec`, `plan` and `tasks`, and priorities with `task edit`: features share the workers by their weights, whatever their
+/// tasks' priorities.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator feature edit todo --max-cost 50 --max-parallel 8
   ralph-coordinator feature edit todo --model-strategy escalate --verify false
+  ralph-coordinator feature edit todo --weight 3 --deadline \"2026-12-01 08:00\"
   ralph-coordinator feature edit todo --agent claude               also of tasks that wait in the queue
   ralph-coordinator feature edit todo --gate-may-fail-on-base      work lands that passes it, whatever it does on the base
   ralph-coordinator feature edit todo --description - < description.md")]
@@ -46,6 +48,8 @@ pub struct EditArgs {
     /// Whether another session judges attempts at these tasks before they count
     #[arg(long, value_name = "BOOL")]
     verify: Option<bool>,
+    #[command(flatten)]
+    precedence: PrecedenceFlags,
     #[command(flatten)]
     run: RunChange,
     #[command(flatten)]
@@ -155,6 +159,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         review_rounds: args.review,
         max_retries: args.max_retries,
         verify: args.verify,
+        precedence: args.precedence.into(),
         run: args.run.wish(),
     };
     let Some(text) = edit.description.clone() else {

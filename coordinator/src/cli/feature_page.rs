@@ -3,10 +3,12 @@
 use super::cost;
 use super::counted::{counted, taken_out};
 use super::duration::show_ms;
+use super::local_time::when;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use super::task_page::indented;
 use super::wait;
+use crate::domain::states::FeatureState;
 use crate::store::view::{FeatureView, NeedsPerson, Progress, SystemView, cost_of};
 
 /// Less than this is not shown. US dollars.
@@ -74,6 +76,12 @@ pub fn list(features: &[FeatureView], wide: bool) -> String {
 pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
     let mut text = table(&status.features, wide).to_string();
     for feature in &status.features {
+        if matches!(feature.status, FeatureState::Running | FeatureState::Paused)
+            && (is_late(feature) || feature.not_before.is_some())
+        {
+            let order = order(feature).unwrap_or_default();
+            text.push_str(&format!("{}: {order}\n", feature.name));
+        }
         if let Some(gate) = feature.gate.as_ref().filter(|gate| gate.fails()) {
             let words = indented(&tame(&gate.to_string()));
             text.push_str(&format!("{}: {words}\n", feature.name));
@@ -133,6 +141,27 @@ fn summary(needs: NeedsPerson, cost_usd: f64, in_flight_usd: f64, total_usd: f64
     format!("\n{}\n", parts.join(", "))
 }
 
+/// What decides when a feature goes before others, where anything was said of it.
+fn order(feature: &FeatureView) -> Option<String> {
+    let ends = if feature.stop_at_deadline {
+        ", when its run ends"
+    } else {
+        ""
+    };
+    let parts = [
+        (feature.weight != 1).then(|| format!("weight {}", feature.weight)),
+        feature.not_before.map(|at| format!("not before {}", when(at))),
+        feature.deadline.map(|at| format!("deadline {}{ends}", when(at))),
+        is_late(feature).then(|| "late".to_owned()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn is_late(feature: &FeatureView) -> bool {
+    feature.run.as_ref().is_some_and(|run| run.late)
+}
+
 /// A feature and how far it is, for people.
 pub fn page(progress: &Progress) -> String {
     let feature = &progress.feature;
@@ -152,6 +181,9 @@ pub fn page(progress: &Progress) -> String {
             .flat_map(|c| c.chars().take(12))
             .collect();
         lines.push(format!("  branch      {branch}, from {base} ({commit})"));
+    }
+    if let Some(order) = order(feature) {
+        lines.push(format!("  order       {order}"));
     }
     let in_need = match counts.needs_review {
         1 => "needs a person",

@@ -15,6 +15,7 @@ use super::pager;
 use super::paint::{self, tame};
 use super::table::Table;
 use super::{feature_page, screen, worker};
+use crate::domain::waits;
 use crate::store::view::{SessionView, SystemView};
 
 /// How often `--watch` looks.
@@ -92,6 +93,10 @@ fn page(status: &SystemView, wide: bool) -> String {
         for waiting in &status.waiting {
             text.push_str(&tame(&format!("{waiting}\n")));
         }
+    }
+    for full in &status.full_keys {
+        let words = waits::full(&full.key, full.sessions, full.limit);
+        text.push_str(&tame(&format!("{words}: further tasks wait\n")));
     }
     text.push('\n');
     text.push_str(&worker::page(&status.workers, wide));

@@ -26,6 +26,7 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
             None if task.held_by.is_some() => {
                 task.held_by.as_ref().map(ToString::to_string).unwrap_or_default()
             }
+            None if task.waits.is_some() => task.waits.clone().unwrap_or_default(),
             None if task.open_blockers > 0 => format!("waits for {}", task.open_blockers),
             None => String::new(),
         };
@@ -75,6 +76,9 @@ pub fn page(detail: &TaskDetail) -> String {
     let asks = [
         Some(format!("pool {}", task.pool)),
         Some(format!("priority {}", task.priority)),
+        task.concurrency
+            .as_ref()
+            .map(|key| format!("concurrency key {key}")),
         task.agent.as_ref().map(|agent| format!("agent {agent}")),
         task.model.as_ref().map(|model| format!("model {model}")),
         Some(counted(task.max_retries, "retry", "retries")),
@@ -89,6 +93,9 @@ pub fn page(detail: &TaskDetail) -> String {
     }
     if let Some(held_by) = &task.held_by {
         lines.push(format!("  {}", tame(&held_by.to_string())));
+    }
+    if let Some(waits) = &task.waits {
+        lines.push(format!("  waits: {waits}"));
     }
     if let Some(lacks) = &detail.lacks {
         lines.push(paint.apply(Tone::Warn, &format!("  waits: {}", indented(lacks))));

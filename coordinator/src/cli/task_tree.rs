@@ -114,6 +114,8 @@ mod tests {
             children: 0,
             held: false,
             held_by: None,
+            concurrency: None,
+            waits: None,
             paths: Vec::new(),
             session: None,
         }

@@ -1,9 +1,18 @@
 //! How free slots are divided between features (SPEC 2.3): a feature with 10,000 ready tasks does not starve one with 3.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
 use ralph_shared::ids::FeatureId;
+use time::OffsetDateTime;
+
+/// How many turns a feature that took none lately may be behind the one that is furthest: so many sessions in a row it gets at most.
+const BEHIND: f64 = 4.0;
+/// Features whose turns are remembered; then all begin anew.
+const REMEMBERED: usize = 10_000;
 
 /// What a feature may still take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// The feature.
     pub feature: FeatureId,
@@ -11,6 +20,12 @@ pub struct Share {
     pub running: u32,
     /// How many more it may start now: by `max_parallel`, its limits, and what is known of its ready tasks.
     pub room: u32,
+    /// Its part beside that of others; at least 1.
+    pub weight: u32,
+    /// When it should be finished.
+    pub deadline: Option<OffsetDateTime>,
+    /// Sessions that it began, each divided by its weight, as [`Turns`] tells.
+    pub turn: f64,
 }
 
 /// What a look for tasks leaves to whoever got none.
@@ -25,23 +40,64 @@ pub enum Left {
     Nothing,
 }
 
-/// Gives each slot to the feature with the fewest running sessions that still has room; the older feature wins ties.
-/// Returns how many each one gets, features that get none left out.
+/// How far features came in taking turns for slots. It decides between those with the same part of the slots, as when there are fewer
+/// slots than features.
+#[derive(Debug, Default)]
+pub struct Turns(HashMap<FeatureId, f64>);
+
+impl Turns {
+    /// Tells the shares their turns. Who is new begins with the one that is next.
+    pub fn tell(&self, shares: &mut [Share]) {
+        let known = || {
+            shares
+                .iter()
+                .filter_map(|share| self.0.get(&share.feature).copied())
+        };
+        let furthest = known().fold(0.0, f64::max);
+        let next = known().fold(furthest, f64::min);
+        for share in shares {
+            let turn = self.0.get(&share.feature).copied().unwrap_or(next);
+            share.turn = turn.max(furthest - BEHIND);
+        }
+    }
+
+    /// Remembers the shares' turns.
+    pub fn note(&mut self, shares: &[Share]) {
+        if self.0.len() > REMEMBERED {
+            self.0.clear();
+        }
+        self.0
+            .extend(shares.iter().map(|share| (share.feature, share.turn)));
+    }
+}
+
+/// Gives each slot to the feature with the fewest running sessions for its weight that still has room. Of several, the one with the
+/// earliest deadline goes first, then the one whose turn it is, then the oldest. Returns how many each one gets, features that get
+/// none left out.
 pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {
-    let mut heap: std::collections::BinaryHeap<_> = shares
-        .iter()
-        .enumerate()
-        .filter(|(_, share)| share.room > 0)
-        .map(|(index, share)| std::cmp::Reverse((share.running, share.feature, index)))
-        .collect();
+    // Turns are no less than 0, so their bits are in their order.
+    let place = |index: usize, given: u32| {
+        let share = &shares[index];
+        let weight = share.weight.max(1);
+        let turn = share.turn + f64::from(given) / f64::from(weight);
+        Reverse((
+            (share.running + given) / weight,
+            (share.deadline.is_none(), share.deadline),
+            turn.max(0.0).to_bits(),
+            share.feature,
+            index,
+        ))
+    };
+    let with_room = (0..shares.len()).filter(|index| shares[*index].room > 0);
+    let mut heap: BinaryHeap<_> = with_room.map(|index| place(index, 0)).collect();
     let mut given = vec![0_u32; shares.len()];
     for _ in 0..slots {
-        let Some(std::cmp::Reverse((running, feature, index))) = heap.pop() else {
+        let Some(Reverse((.., index))) = heap.pop() else {
             break;
         };
         given[index] += 1;
         if given[index] < shares[index].room {
-            heap.push(std::cmp::Reverse((running + 1, feature, index)));
+            heap.push(place(index, given[index]));
         }
     }
     shares
@@ -56,37 +112,93 @@ pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {
 mod tests {
     use super::*;
 
-    fn check(slots: u32, shares: &[(u32, u32)], expected: &[u32]) {
-        let shares: Vec<_> = shares
+    /// Running sessions and room, of features from the oldest to the newest.
+    fn shares(of: &[(u32, u32)]) -> Vec<Share> {
+        let share = |(i, &(running, room)): (usize, &(u32, u32))| Share {
+            feature: FeatureId(uuid::Uuid::from_u128(i as u128)),
+            running,
+            room,
+            weight: 1,
+            deadline: None,
+            turn: 0.0,
+        };
+        of.iter().enumerate().map(share).collect()
+    }
+
+    fn check(slots: u32, shares: &[Share], expected: &[u32]) {
+        let given: HashMap<FeatureId, u32> = divide(slots, shares).into_iter().collect();
+        let got = shares
             .iter()
-            .enumerate()
-            .map(|(i, &(running, room))| Share {
-                feature: FeatureId(uuid::Uuid::from_u128(i as u128)),
-                running,
-                room,
-            })
-            .collect();
-        let given = divide(slots, &shares);
-        let got: Vec<_> = shares
-            .iter()
-            .map(|share| {
-                given
-                    .iter()
-                    .find(|(feature, _)| *feature == share.feature)
-                    .map_or(0, |(_, n)| *n)
-            })
-            .collect();
-        assert_eq!(got, expected);
+            .map(|share| given.get(&share.feature).copied().unwrap_or(0));
+        assert_eq!(got.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn table() {
-        check(4, &[(0, 10_000), (0, 3)], &[2, 2]);
-        check(10, &[(0, 10_000), (0, 3)], &[7, 3]);
-        check(2, &[(5, 10), (0, 10)], &[0, 2]);
-        check(1, &[(0, 1), (0, 1)], &[1, 0]);
-        check(5, &[(0, 0), (0, 2)], &[0, 2]);
+        check(4, &shares(&[(0, 10_000), (0, 3)]), &[2, 2]);
+        check(10, &shares(&[(0, 10_000), (0, 3)]), &[7, 3]);
+        check(2, &shares(&[(5, 10), (0, 10)]), &[0, 2]);
+        check(1, &shares(&[(0, 1), (0, 1)]), &[1, 0]);
+        check(5, &shares(&[(0, 0), (0, 2)]), &[0, 2]);
         check(5, &[], &[]);
-        check(0, &[(0, 5)], &[0]);
+        check(0, &shares(&[(0, 5)]), &[0]);
+    }
+
+    fn weighted(weights: [u32; 2], of: [(u32, u32); 2]) -> Vec<Share> {
+        let mut shares = shares(&of);
+        for (share, weight) in shares.iter_mut().zip(weights) {
+            share.weight = weight;
+        }
+        shares
+    }
+
+    #[test]
+    fn slots_are_shared_by_weight() {
+        check(8, &weighted([3, 1], [(0, 99), (0, 99)]), &[6, 2]);
+        check(5, &weighted([2, 3], [(0, 99), (0, 99)]), &[2, 3]);
+        check(8, &weighted([3, 1], [(0, 1), (0, 99)]), &[1, 7]);
+        check(1, &weighted([3, 1], [(2, 99), (1, 99)]), &[1, 0]);
+        check(1, &weighted([3, 1], [(3, 99), (0, 99)]), &[0, 1]);
+    }
+
+    /// Sessions one after the other, with fewer slots than the weights add up to.
+    #[test]
+    fn turns_keep_to_the_weights_where_slots_are_few() {
+        let mut turns = Turns::default();
+        let mut got = [0, 0];
+        for _ in 0..40 {
+            let mut shares = weighted([3, 1], [(0, 99), (0, 99)]);
+            turns.tell(&mut shares);
+            let (feature, _) = divide(1, &shares)[0];
+            let of = usize::from(feature == shares[1].feature);
+            got[of] += 1;
+            shares[of].turn += 1.0 / f64::from(shares[of].weight);
+            turns.note(&shares);
+        }
+        assert_eq!(got, [30, 10]);
+    }
+
+    #[test]
+    fn who_comes_back_catches_up_a_little_and_who_is_new_not_at_all() {
+        let mut shares = shares(&[(0, 9), (0, 9), (0, 9)]);
+        let mut turns = Turns::default();
+        shares[0].turn = 100.0;
+        turns.note(&shares[..2]);
+        turns.tell(&mut shares);
+        assert_eq!(
+            shares.iter().map(|s| s.turn).collect::<Vec<_>>(),
+            [100.0, 96.0, 96.0]
+        );
+    }
+
+    #[test]
+    fn an_earlier_deadline_goes_first_among_the_same_part() {
+        let mut three = shares(&[(0, 9), (0, 9), (0, 9)]);
+        three[1].deadline = Some(OffsetDateTime::UNIX_EPOCH + time::Duration::hours(1));
+        three[2].deadline = Some(OffsetDateTime::UNIX_EPOCH);
+        check(1, &three, &[0, 0, 1]);
+        check(2, &three, &[0, 1, 1]);
+        three[2].running = 1;
+        check(2, &three, &[1, 1, 0]);
     }
 }

@@ -1,6 +1,7 @@
 //! Decisions as plain functions of values: no I/O, no async, `now` as an argument (DESIGN 1.4).
 
 pub mod budget;
+pub mod concurrency;
 pub mod counts;
 pub mod document;
 pub mod door;
@@ -28,3 +29,4 @@ pub mod states;
 pub mod steps;
 pub mod strategy;
 pub mod trace;
+pub mod waits;

@@ -128,6 +128,12 @@ pub struct Run {
     /// How long its feature was paused meanwhile, the pause included that lasts. Milliseconds.
     pub paused_ms: i64,
     pub ended_at: Option<OffsetDateTime>,
+    /// Nothing of its feature begins before.
+    pub not_before: Option<OffsetDateTime>,
+    /// When its feature should be finished.
+    pub deadline: Option<OffsetDateTime>,
+    /// Whether it ends then.
+    pub stop_at_deadline: bool,
     pub outcome: Option<RunOutcome>,
     pub reason: Option<String>,
     /// The database's time when the row was read.
@@ -150,6 +156,12 @@ pub fn microusd(usd: f64) -> i64 {
 }
 
 impl Run {
+    /// Whether it ended after its feature's deadline, or goes on after it.
+    pub fn is_late(&self) -> bool {
+        let at = self.ended_at.unwrap_or(self.now);
+        self.deadline.is_some_and(|deadline| deadline < at)
+    }
+
     /// All that its sessions cost, those that are live included. US dollars.
     pub fn used_usd(&self) -> f64 {
         self.cost_usd + self.in_flight.cost_usd
@@ -182,7 +194,10 @@ impl Run {
 
     /// How long it took, or takes so far, pauses left out. Milliseconds.
     pub fn took_ms(&self, now: OffsetDateTime) -> i64 {
-        let elapsed = self.ended_at.unwrap_or(now) - self.started_at;
+        let began = self
+            .not_before
+            .map_or(self.started_at, |at| at.max(self.started_at));
+        let elapsed = self.ended_at.unwrap_or(now).max(began) - began;
         let elapsed_ms = i64::try_from(elapsed.whole_milliseconds()).unwrap_or(i64::MAX);
         elapsed_ms.saturating_sub(self.paused_ms)
     }

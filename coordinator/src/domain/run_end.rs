@@ -177,6 +177,9 @@ pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     if let Some(max) = limits.max_time_ms.filter(|max| took_ms >= *max) {
         return Some(format!("the run took longer than {} s", max / 1000));
     }
+    if run.stop_at_deadline && run.deadline.is_some_and(|deadline| deadline <= facts.now) {
+        return Some("the deadline passed".to_owned());
+    }
     None
 }
 
@@ -223,6 +226,9 @@ mod tests {
             in_flight: InFlight::default(),
             started_at: OffsetDateTime::UNIX_EPOCH,
             paused_ms: 0,
+            not_before: None,
+            deadline: None,
+            stop_at_deadline: false,
             ended_at: None,
             outcome: None,
             reason: None,

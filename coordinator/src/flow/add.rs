@@ -96,6 +96,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
     task.open_blockers = i32::try_from(open).unwrap_or(i32::MAX) + i32::from(parent_is_closed);
     let (id, state) = (task.id, task.state());
     let edges: Vec<_> = after.into_iter().map(|blocker| (id, blocker)).collect();
+    store::keys::declare(&mut tx, feature, addition.graph.keys()).await?;
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
     store::task::hold_new(&mut tx, &[id.0]).await?;
     if let Some(parent) = parent {

@@ -108,6 +108,8 @@ async fn from_agent(
     let (mut tasks, edges) = rows(&graph, &defaults);
     for part in &mut tasks {
         part.verify |= task.verify;
+        // What limits a whole installation isn't for agents to say.
+        part.concurrency = None;
     }
     Ok(Ok((tasks, edges)))
 }
@@ -188,7 +190,9 @@ pub async fn split(
         task.start_ref = parent.start_ref.clone();
     }
     let whole = store::edit::stands(conn, parent.id).await?.unwrap_or_default();
+    let key = store::keys::of_task(conn, parent.id).await?;
     for task in &mut tasks {
+        task.concurrency = key.clone();
         inherit(task, &whole);
     }
     for task in tasks.iter_mut().filter(|task| task.parent.is_none()) {

@@ -155,7 +155,7 @@ async fn give(
             break;
         }
         let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
-        let took = slots::take(conn, offer, indices.len(), &took).await?;
+        let took = slots::take(conn, offer, indices.len(), &took, &settings.turns).await?;
         left = took.left;
         let mut budgets = took.budgets;
         for one in &*dealt {
@@ -168,10 +168,11 @@ async fn give(
         }
         let ids: Vec<Uuid> = took.tasks.iter().map(|(one, _)| one.task.0).collect();
         let facts: HashMap<_, _> = store::context::models(conn, &ids).await?.into_iter().collect();
+        let mut rooms = rooms(conn, &took.tasks, dealt).await?;
         let mut back = Vec::new();
         for (taken, run) in took.tasks {
             let Some(&index) = indices.front() else {
-                back.push(taken.task.0);
+                back.push(taken);
                 continue;
             };
             let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
@@ -181,16 +182,23 @@ async fn give(
                 None => Default::default(),
             };
             let before = facts.map_or(0, |facts| facts.attempt);
-            let is_able = taken.kind != SessionKind::Check || asking.claims[index].checks;
+            let has_key = taken
+                .key
+                .as_ref()
+                .is_none_or(|key| rooms.get(key).is_some_and(|room| *room > 0));
+            let is_able = has_key && (taken.kind != SessionKind::Check || asking.claims[index].checks);
             if !is_able || !offer.can_start(agent.as_deref()) {
-                back.push(taken.task.0);
+                back.push(taken);
                 continue;
             }
             let budget = budgets.get_mut(&run);
             let Some(share) = share(settings, facts, taken.kind, budget) else {
-                back.push(taken.task.0);
+                back.push(taken);
                 continue;
             };
+            if let Some(room) = taken.key.as_ref().and_then(|key| rooms.get_mut(key)) {
+                *room -= 1;
+            }
             indices.pop_front();
             dealt.push(Dealt {
                 share,
@@ -212,6 +220,25 @@ async fn give(
     }
     unmet.extend(indices.into_iter().map(|index| (index, left)));
     Ok(())
+}
+
+/// How many more sessions may begin with the keys of what was taken, those left out that were dealt already.
+async fn rooms(
+    conn: &mut PgConnection,
+    taken: &[(Taken, RunId)],
+    dealt: &[Dealt],
+) -> sqlx::Result<HashMap<String, i64>> {
+    let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut rooms = store::keys::rooms(conn, &keys.into_iter().collect::<Vec<_>>()).await?;
+    for key in dealt.iter().filter_map(|one| one.taken.key.as_ref()) {
+        if let Some(room) = rooms.get_mut(key) {
+            *room -= 1;
+        }
+    }
+    Ok(rooms)
 }
 
 /// The share of its run's limits that a session begins with, taken out of what is left; `None` where that is too little now.

@@ -240,6 +240,9 @@ pub async fn promise_failure(
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut conn = db.acquire().await?;
+    signals
+        .features
+        .extend(store::precedence::tell_late(&mut conn).await?);
     let running = store::feature::running(&mut conn).await?;
     drop(conn);
     let mut looked_at = 0;

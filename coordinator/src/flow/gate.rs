@@ -201,6 +201,8 @@ async fn make(
         max_retries: super::submit::TaskDefaults::default().max_retries,
         verify: false,
         paths: Vec::new(),
+        concurrency: None,
+        not_before: None,
         open_blockers: 0,
         children: 0,
         start_commit: None,

@@ -281,6 +281,7 @@ fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> 
             prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
             share: dealt.share,
+            key: taken.key.clone(),
         }
     });
     new.collect()

@@ -321,6 +321,8 @@ fn task(
         max_retries: defaults.max_retries,
         verify: defaults.verify,
         paths: Vec::new(),
+        concurrency: None,
+        not_before: None,
         open_blockers: 0,
         children: 0,
         start_commit: None,

@@ -89,7 +89,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
 
 /// How many tasks a claim that offers this would get now, at most [`TICKET_WINDOW`].
 async fn startable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<i64> {
-    let features = store::ready::claimable(conn, offer).await?;
+    let features = store::claimable::claimable(conn, offer).await?;
     let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();
     slots::keep_within(&mut features);
     let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);

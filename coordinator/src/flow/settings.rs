@@ -1,6 +1,6 @@
 //! What every step goes by.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use super::aged::KeptDays;
 use super::opens::Opens;
 use crate::domain::budget::FirstShare;
+use crate::domain::fairness::Turns;
 use crate::domain::lifecycle::Bounds;
 use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
@@ -70,6 +71,8 @@ pub struct Settings {
     pub tail: Arc<Tail>,
     /// The dispatches that this process opened lately.
     pub opens: Arc<Opens>,
+    /// How far each feature came in taking turns for slots, with this process.
+    pub turns: Arc<Mutex<Turns>>,
     /// Where traces of what ended go, if anywhere.
     pub tracer: Option<Tracer>,
 }
@@ -127,6 +130,7 @@ impl Default for Settings {
             notify: None,
             tail: Arc::default(),
             opens: Arc::default(),
+            turns: Arc::default(),
             tracer: None,
         }
     }

@@ -3,6 +3,7 @@
 //! How many ready tasks a feature has is not counted: what it can't use of its share is divided again between the others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 
 use ralph_shared::ids::{FeatureId, RunId};
 use ralph_shared::kind::SessionKind;
@@ -11,10 +12,11 @@ use uuid::Uuid;
 
 use super::hold;
 use crate::domain::budget::{Purse, Usual};
-use crate::domain::fairness::{Left, Share, divide};
+use crate::domain::fairness::{Left, Share, Turns, divide};
 use crate::domain::offer::Offer;
 use crate::store;
-use crate::store::ready::{Claimable, Taken};
+use crate::store::claimable::Claimable;
+use crate::store::ready::Taken;
 
 /// What a look took.
 #[derive(Debug)]
@@ -55,8 +57,9 @@ pub(super) async fn take(
     offer: &Offer,
     slots: usize,
     before: &[Taken],
+    turns: &Mutex<Turns>,
 ) -> sqlx::Result<Took> {
-    let mut features: BTreeMap<FeatureId, Claimable> = store::ready::claimable(conn, offer)
+    let mut features: BTreeMap<FeatureId, Claimable> = store::claimable::claimable(conn, offer)
         .await?
         .into_iter()
         .map(|feature| (feature.feature, feature))
@@ -70,6 +73,7 @@ pub(super) async fn take(
             feature: f.feature,
             running: 0,
             room: u32::try_from(f.follow_ups).unwrap_or(0),
+            ..share(f)
         })
         .collect();
     let shares = divide(left, &follow_ups);
@@ -81,6 +85,8 @@ pub(super) async fn take(
         count(&mut features, &taken);
     }
     let mut shares: Vec<Share> = features.values().map(share).collect();
+    let turns = || turns.lock().unwrap_or_else(PoisonError::into_inner);
+    turns().tell(&mut shares);
     let mut exhausted = HashSet::new();
     loop {
         let given = divide(left, &shares);
@@ -92,7 +98,10 @@ pub(super) async fn take(
         exhausted.extend(settle(&mut shares, &given, &got));
         taken.extend(got);
     }
-    let left = match features.keys().all(|feature| exhausted.contains(feature)) {
+    turns().note(&shares);
+    // What waits for a key may begin when a session ends, as what waits for room.
+    let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
+    let left = match features.values().all(is_over) {
         true => Left::Nothing,
         false => Left::NoRoom,
     };
@@ -194,6 +203,7 @@ fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) -> Ve
         };
         let gave = counts.get(&share.feature).copied().unwrap_or(0);
         share.running += gave;
+        share.turn += f64::from(gave) / f64::from(share.weight);
         share.room = if gave < *asked {
             exhausted.push(share.feature);
             0
@@ -220,6 +230,9 @@ pub(super) fn share(feature: &Claimable) -> Share {
         feature: feature.feature,
         running: u32::try_from(feature.running).unwrap_or(0),
         room: u32::try_from(room).unwrap_or(0),
+        weight: u32::try_from(feature.weight).unwrap_or(1),
+        deadline: feature.deadline,
+        turn: 0.0,
     }
 }
 
@@ -241,6 +254,9 @@ mod tests {
                 over_limit: false,
                 purse: Purse::default(),
                 usual: Usual::default(),
+                weight: 1,
+                deadline: None,
+                keyed: false,
                 avoid_conflicts: false,
                 dir: dir.map(str::to_owned),
                 dir_taken,

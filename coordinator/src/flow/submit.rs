@@ -140,6 +140,8 @@ pub(super) async fn within(
     if !store::feature::insert(tx, new, &held, begun).await? {
         return Ok(Submitted::NameTaken);
     }
+    store::precedence::set(tx, feature, &new.precedence).await?;
+    store::keys::declare(tx, feature, submission.graph.keys()).await?;
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
     if let Some(settings) = begun {
         let before = held.counts;
@@ -323,6 +325,8 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
                     .map_or(defaults.max_retries, |n| i32::try_from(n).unwrap_or(i32::MAX)),
                 verify: node.verify.unwrap_or(defaults.verify),
                 paths: node.paths.clone(),
+                concurrency: node.concurrency.as_ref().map(|of| of.key.clone()),
+                not_before: node.not_before,
                 open_blockers: i32::try_from(node.open_blockers).unwrap_or(i32::MAX),
                 children: i32::try_from(node.open_children).unwrap_or(i32::MAX),
                 start_commit: None,
@@ -351,6 +355,8 @@ pub(super) fn step(role: SessionKind, round: i64, description: &str, defaults: &
         max_retries: defaults.max_retries,
         verify: defaults.verify,
         paths: Vec::new(),
+        concurrency: None,
+        not_before: None,
         open_blockers: 0,
         children: 0,
         start_commit: None,

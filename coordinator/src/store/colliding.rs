@@ -43,9 +43,10 @@ pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sq
     .execute(&mut *conn)
     .await?;
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, runs.agent),
-                  greatest(t.priority, -2147483646), greatest(t.not_before, now())
+                  greatest(t.priority, -2147483646), key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  greatest(t.not_before, now()), greatest(t.not_before, now())
            from unnest($1::uuid[]) as q(id)
            join features f on f.id = q.id and f.state = 'running'
            left join runs on runs.id = f.current_run

@@ -33,6 +33,8 @@ pub struct NewDispatch {
     pub agent: Option<String>,
     /// What it may use of its run's cost and tokens.
     pub share: Share,
+    /// Its concurrency key.
+    pub key: Option<String>,
 }
 
 /// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their dispatches with a lease of
@@ -52,9 +54,9 @@ pub async fn open(
              from (
                select *
                from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
-                           $9::text[], $10::text[], $11::uuid[], $12::text[], $14::bigint[], $15::bigint[])
+                           $9::text[], $10::text[], $11::uuid[], $12::text[], $14::bigint[], $15::bigint[], $16::text[])
                  as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
-                      agent, share_microusd, share_tokens)
+                      agent, share_microusd, share_tokens, key)
                order by task_id
              ) mine
              where t.id = mine.task_id
@@ -62,9 +64,9 @@ pub async fn open(
            )
            insert into dispatches
              (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason, prompts_id,
-              agent, share_microusd, share_tokens, lease_until)
+              agent, share_microusd, share_tokens, key, lease_until)
            select id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-                  prompts_id, agent, share_microusd, share_tokens, now() + $13 * interval '1 millisecond'
+                  prompts_id, agent, share_microusd, share_tokens, key, now() + $13 * interval '1 millisecond'
            from moved
            returning id, attempt"#,
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
@@ -82,6 +84,7 @@ pub async fn open(
         lease_ms as f64,
         &new.iter().map(|d| d.share.microusd.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
         &new.iter().map(|d| d.share.tokens.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
+        &new.iter().map(|d| d.key.clone()).collect::<Vec<_>>() as &[Option<String>],
     )
     .fetch_all(conn)
     .await;

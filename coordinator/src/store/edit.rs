@@ -4,6 +4,8 @@ use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::precedence::Precedence;
+
 /// What is to change of a task; `None` stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -74,6 +76,7 @@ pub struct FeatureEdit {
     pub max_retries: Option<i32>,
     /// The same.
     pub verify: Option<bool>,
+    pub precedence: Precedence,
 }
 
 /// Changes a feature that the caller holds: what stands on its row, and what a draft gives its first tasks.
@@ -90,9 +93,9 @@ pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit)
         edit.max_retries,
         edit.verify,
     )
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
-    Ok(())
+    super::precedence::set(conn, id, &edit.precedence).await
 }
 
 /// Tells sessions of a feature that the caller holds another description: those of its tasks, and its steps that nobody works on,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::precedence::Precedence;
 use crate::domain::counts::Counts;
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
@@ -37,6 +38,8 @@ pub struct NewFeature {
     pub avoid_conflicts: bool,
     /// The folder that its tasks work in, on the machine that their pool names.
     pub dir: Option<String>,
+    /// What decides when it goes first.
+    pub precedence: Precedence,
 }
 
 impl NewFeature {
@@ -60,6 +63,7 @@ impl NewFeature {
             merge: None,
             avoid_conflicts: false,
             dir: None,
+            precedence: Precedence::default(),
         }
     }
 }

@@ -77,10 +77,10 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
                       count(*) filter (where b.priority <= -2147483647) as follows,
                       extract(epoch from now() - min(b.not_before)) as waits
                from (
-                 select priority, not_before
+                 select priority, not_before, due
                  from ready_tasks
                  where pool = p.pool and agent = p.agent and feature_id = f.id and not_before <= now()
-                 order by priority, task_id
+                 order by key, due, task_id
                  limit least(f.max_parallel, $2) + $1
                ) b
              ) q

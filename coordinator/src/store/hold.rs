@@ -75,16 +75,16 @@ pub async fn busy(conn: &mut PgConnection, feature: FeatureId, took: &[Uuid]) ->
 }
 
 /// The tasks of a feature that were held longest and keep their paths free: those held still, and those that could be
-/// claimed for less than a minute. What no worker takes keeps nobody waiting.
+/// claimed for less than a minute. What no worker takes keeps nobody waiting. Who waited an hour gives way to nobody's priority.
 pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Waiting>> {
     let rows = sqlx::query!(
-        "select t.id, t.priority
+        r#"select t.id, case when h.since > now() - interval '1 hour' then t.priority else -2147483648 end as "priority!"
          from path_holds h
          join tasks t on t.id = h.task_id
          where h.feature_id = $1 and t.state = 'pending'
            and (h.released_at is null or h.released_at > now() - interval '1 minute')
          order by h.since, h.task_id
-         limit $2",
+         limit $2"#,
         feature.0,
         i64::try_from(MAX_WAITING).unwrap_or(i64::MAX),
     )
@@ -112,18 +112,19 @@ pub async fn candidates(
     let rows = sqlx::query!(
         r#"select best.task_id as "task_id!", best.priority as "priority!",
                   (best.kind <> 'work' or t.role <> 'work' or t.conflicts >= 2) as "exempt!"
-           from unnest($1::text[]) as p(pool)
+           from open_keys($2) k
+           cross join unnest($1::text[]) as p(pool)
            cross join unnest($4::text[]) as a(agent)
            cross join lateral (
-             select task_id, priority, kind
+             select task_id, priority, due, kind
              from ready_tasks
-             where pool = p.pool and agent = a.agent and feature_id = $2 and not_before <= now()
+             where pool = p.pool and agent = a.agent and feature_id = $2 and key = k.key and not_before <= now()
                and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
-             order by priority, task_id
+             order by due, task_id
              limit $3
            ) best
            join tasks t on t.id = best.task_id
-           order by best.priority, best.task_id
+           order by best.due, best.task_id
            limit $3"#,
         &offer.pools,
         feature.0,
@@ -150,13 +151,14 @@ pub async fn candidates(
 pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Taken>> {
     let rows = sqlx::query!(
         r#"with gone as (
-             delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, priority
+             delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, key, due, since
            ), free as (
              delete from path_holds where task_id = any($1)
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind"
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
+                  extract(epoch from now() - since)::float8 as "waited_s!"
            from gone
-           order by priority, task_id"#,
+           order by due, task_id"#,
         tasks,
     )
     .fetch_all(conn)
@@ -167,6 +169,8 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<T
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             kind: row.kind,
+            waited_s: row.waited_s,
+            key: Some(row.key).filter(|key| !key.is_empty()),
         })
         .collect())
 }

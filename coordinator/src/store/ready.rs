@@ -7,9 +7,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::budget::{Pot, Purse, Usual};
 use crate::domain::offer::Offer;
-use crate::domain::run::microusd;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
 // of branches without an agent (-2^31 + 1), and a check of the gate where it is to go first. A task's own priority never reaches
@@ -34,17 +32,21 @@ pub async fn enqueue(
              from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
              where t.id = q.id and q.delay_ms > 0 and t.state = 'blocked'
            )
-           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     when 'check' then t.priority else greatest(t.priority, -2147483646) end,
-                  greatest(now() + q.delay_ms * interval '1 millisecond',
-                           case when t.state = 'pending' then t.not_before end)
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  opens.at, coalesce((select since from path_holds where task_id = t.id limit 1), opens.at)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
            cross join lateral (select * from tasks where id = q.id limit 1) t
-           cross join lateral (select pool, agent from task_texts where task_id = t.id limit 1) texts
-           cross join lateral (select state, current_run from features where id = t.feature_id limit 1) f
+           cross join lateral (select pool, agent, concurrency from task_texts where task_id = t.id limit 1) texts
+           cross join lateral (select state, current_run, concurrency from features where id = t.feature_id limit 1) f
            left join lateral (select agent from runs where id = f.current_run limit 1) r on true
+           cross join lateral (
+             select greatest(now() + q.delay_ms * interval '1 millisecond',
+                             case when t.state = 'pending' then t.not_before end) as at
+           ) opens
            where f.state = 'running' and t.children = 0 and t.next_kind is not null
              and (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
@@ -66,12 +68,15 @@ pub async fn enqueue_feature(
     run: Option<RunId>,
 ) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
-        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  greatest(now(), t.not_before), greatest(now(), t.not_before)
            from tasks t
            join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
            left join runs r on r.id = $2
            where t.feature_id = $1 and t.children = 0
              and (t.state = 'in_progress' and t.next_kind = 'verify'
@@ -162,140 +167,6 @@ pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sq
     Ok(())
 }
 
-/// A running feature that has something whose time has come in some pools.
-#[derive(Debug, Clone)]
-#[allow(missing_docs)]
-pub struct Claimable {
-    pub feature: FeatureId,
-    pub run: RunId,
-    pub max_parallel: i32,
-    /// Live dispatches, integrations and checks of the gate left out.
-    pub running: i32,
-    /// Live work dispatches, each of which will be an iteration.
-    pub working: i32,
-    /// Verifications and integrations that wait: they follow what ran already and need no room.
-    pub follow_ups: i32,
-    pub iterations_left: Option<i32>,
-    pub over_limit: bool,
-    /// What live sessions leave of its limits of cost and tokens.
-    pub purse: Purse,
-    /// What sessions of its run, or else of the repository's newest features, used.
-    pub usual: Usual,
-    /// Its tasks are kept apart by what they change.
-    pub avoid_conflicts: bool,
-    /// The folder that all of its tasks work in, one at a time, if there is one.
-    pub dir: Option<String>,
-    /// A session works in that folder now, of whichever feature.
-    pub dir_taken: bool,
-}
-
-/// Which features could be served by who offers this.
-pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<Vec<Claimable>> {
-    let rows = sqlx::query!(
-        r#"with live as (
-             select feature_id, run_id, count(*) filter (where kind not in ('integrate', 'check'))::int as running,
-                    count(*) filter (where kind = 'work')::int as working,
-                    sum(cost_usd) as usd,
-                    sum(greatest(coalesce(cost_usd, 0), coalesce(share_microusd, 0) / 1e6)) as held_usd,
-                    sum(used.tokens)::bigint as tokens,
-                    sum(greatest(used.tokens, coalesce(share_tokens, 0)))::bigint as held_tokens
-             from dispatches
-             cross join lateral (
-               select greatest(coalesce(input_tokens, 0) + coalesce(output_tokens, 0), context_tokens) as tokens
-             ) used
-             where state = 'live'
-             group by feature_id, run_id
-           )
-           select f.id, r.id as run_id, f.max_parallel, f.avoid_conflicts, f.dir,
-                  -- Which machine's folder it is, the pool tells.
-                  (f.dir is not null and exists (
-                    select 1
-                    from dispatches d
-                    join features g on g.id = d.feature_id and g.dir = f.dir
-                    join task_texts x on x.task_id = d.task_id and x.pool = any($1)
-                    where d.state = 'live'
-                  )) as "dir_taken!",
-                  (select coalesce(sum(running), 0)::int from live where live.feature_id = f.id) as "running!",
-                  (select coalesce(sum(working), 0)::int from live where live.feature_id = f.id) as "working!",
-                  (select count(*)::int from ready_tasks q
-                   where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.priority <= -2147483647
-                     and q.not_before <= now()
-                     and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))) as "follow_ups!",
-                  r.max_iterations - r.iterations as iterations_left,
-                  r.max_cost_usd, r.max_tokens,
-                  r.cost_usd + coalesce(live.held_usd, 0) as "held_usd!",
-                  r.input_tokens + r.output_tokens + coalesce(live.held_tokens, 0) as "held_tokens!",
-                  usual.usd / nullif(usual.sessions, 0) as usual_usd,
-                  usual.tokens / nullif(usual.sessions, 0) as usual_tokens,
-                  coalesce(r.cost_usd + coalesce(live.usd, 0) >= r.max_cost_usd, false)
-                    or coalesce(r.input_tokens + r.output_tokens + coalesce(live.tokens, 0) >= r.max_tokens, false)
-                    or coalesce(extract(epoch from now() - r.started_at) * 1000 - r.paused_ms >= r.max_time_ms, false)
-                    as "over_limit!"
-           from features f
-           join runs r on r.id = f.current_run
-           left join live on live.run_id = r.id
-           cross join lateral (
-             select r.iterations as sessions, r.cost_usd as usd, r.input_tokens + r.output_tokens as tokens
-             where r.iterations > 0
-             union all
-             select sum(o.iterations), sum(o.cost_usd), sum(o.input_tokens + o.output_tokens)::bigint
-             from (select id from features where repo_id = f.repo_id and r.iterations = 0 order by id desc limit 8) g
-             join runs o on o.feature_id = g.id
-             limit 1
-           ) usual
-           -- By the order each is a look-up in the index; without it a scan of the queue seems cheap that ends at the first hit,
-           -- which may be the last entry of all.
-           where f.state = 'running'
-             and (select true
-                  from unnest($1::text[]) as p(pool)
-                  cross join unnest($2::text[]) as a(agent)
-                  cross join lateral (
-                    select 1
-                    from ready_tasks q
-                    where q.pool = p.pool and q.agent = a.agent and q.feature_id = f.id and q.not_before <= now()
-                      and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))
-                    order by q.priority, q.task_id
-                    limit 1
-                  ) first
-                  limit 1)"#,
-        &offer.pools,
-        &offer.agents,
-        &offer.shut_words(),
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Claimable {
-            feature: FeatureId(row.id),
-            run: RunId(row.run_id),
-            max_parallel: row.max_parallel,
-            running: row.running,
-            working: row.working,
-            follow_ups: row.follow_ups,
-            iterations_left: row.iterations_left,
-            over_limit: row.over_limit,
-            purse: Purse {
-                microusd: row.max_cost_usd.map(|max| Pot {
-                    max: microusd(max),
-                    left: microusd(max - row.held_usd),
-                }),
-                tokens: row.max_tokens.map(|max| Pot {
-                    max,
-                    left: max.saturating_sub(row.held_tokens),
-                }),
-            },
-            usual: Usual {
-                microusd: row.usual_usd.map(microusd).filter(|usual| *usual > 0),
-                tokens: row.usual_tokens.filter(|usual| *usual > 0),
-            },
-            avoid_conflicts: row.avoid_conflicts,
-            dir: row.dir,
-            dir_taken: row.dir_taken,
-        })
-        .collect())
-}
-
 /// A task taken out of the queue.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
@@ -303,6 +174,10 @@ pub struct Taken {
     pub task: TaskId,
     pub feature: FeatureId,
     pub kind: SessionKind,
+    /// For how long it could have been claimed; seconds.
+    pub waited_s: f64,
+    /// The key that its session has.
+    pub key: Option<String>,
 }
 
 /// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
@@ -316,35 +191,37 @@ pub async fn take(
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
     let rows = sqlx::query!(
         r#"with chosen as (
-             select q.task_id, q.feature_id, q.priority
+             select q.task_id, q.feature_id
              from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
              cross join lateral (
-               -- Pool by pool and agent by agent: so each look-up follows the index's order and ends after n.
+               -- Pool by pool, agent by agent and key by key: so each look-up follows the index's order and ends after n.
                select best.*
-               from unnest($3::text[]) as p(pool)
+               from open_keys(share.feature_id) k
+               cross join unnest($3::text[]) as p(pool)
                cross join unnest($5::text[]) as a(agent)
                cross join lateral (
-                 select task_id, feature_id, priority
+                 select task_id, feature_id, due
                  from ready_tasks
-                 where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
+                 where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
                    and (not $4 or priority <= -2147483647)
                    and (agent <> 'default' or pool || ' ' || kind::text <> all($6))
-                 order by priority, task_id
-                 limit share.n
+                 order by due, task_id
+                 limit least(share.n, k.room)
                  for update skip locked
                ) best
-               order by best.priority, best.task_id
+               order by best.due, best.task_id
                limit share.n
              ) q
            ), gone as (
              delete from ready_tasks r
              using chosen
              where r.task_id = chosen.task_id
-             returning r.task_id, r.feature_id, r.kind, r.priority
+             returning r.task_id, r.feature_id, r.kind, r.key, r.due, r.since
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind"
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
+                  extract(epoch from now() - since)::float8 as "waited_s!"
            from gone
-           order by priority, task_id"#,
+           order by due, task_id"#,
         &features,
         &counts,
         &offer.pools,
@@ -360,6 +237,8 @@ pub async fn take(
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             kind: row.kind,
+            waited_s: row.waited_s,
+            key: Some(row.key).filter(|key| !key.is_empty()),
         })
         .collect())
 }
@@ -374,15 +253,16 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
            cross join lateral (
              select count(*) as n
              from (select 1
-                   from unnest($3::text[]) as p(pool)
+                   from open_keys(share.feature_id) k
+                   cross join unnest($3::text[]) as p(pool)
                    cross join unnest($4::text[]) as a(agent)
                    cross join lateral (
                      select 1
                      from ready_tasks
-                     where pool = p.pool and agent = a.agent and feature_id = share.feature_id and not_before <= now()
+                     where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
                        and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
-                     order by priority, task_id
-                     limit share.n
+                     order by due, task_id
+                     limit least(share.n, k.room)
                    ) bounded
                    limit share.n) as bounded
            ) q"#,
@@ -398,29 +278,32 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
 
 /// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`. Who takes one out of the queue for
 /// good holds its row and waits for the claim's: a deadlock then, after which the claim begins anew and doesn't see it.
-pub async fn put_back(conn: &mut PgConnection, tasks: &[Uuid], pause_ms: i64) -> sqlx::Result<()> {
+pub async fn put_back(conn: &mut PgConnection, tasks: &[Taken], pause_ms: i64) -> sqlx::Result<()> {
     sqlx::query!(
         r#"with held as materialized (
              select id
              from tasks
-             where id = any($1)
+             where id = any($1::uuid[])
                and (state = 'pending' and not held or state = 'in_progress' and next_kind in ('verify', 'integrate'))
              order by id
              for no key update
            )
-           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, not_before)
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     when 'check' then t.priority else greatest(t.priority, -2147483646) end,
-                  now() + $2 * interval '1 millisecond'
-           from tasks t
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  now() + $2 * interval '1 millisecond', now() - back.waited_s * interval '1 second'
+           from unnest($1::uuid[], $3::float8[]) as back(id, waited_s)
+           join tasks t on t.id = back.id
            join task_texts texts on texts.task_id = t.id
            join features f on f.id = t.feature_id
            left join runs r on r.id = f.current_run
            where t.id = any(array(select id from held)) and t.next_kind is not null
            on conflict (task_id) do nothing"#,
-        tasks,
+        &tasks.iter().map(|one| one.task.0).collect::<Vec<_>>(),
         pause_ms as f64,
+        &tasks.iter().map(|one| one.waited_s).collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;
@@ -482,7 +365,7 @@ pub async fn queued(
                  from ready_tasks
                  where feature_id = f.feature_id and pool = f.pool and agent = f.agent
                    and ($1 is not null or not_before <= now())
-                 order by priority, task_id
+                 order by key, due, task_id
                  limit $2
                ) one
                where f.pool = p.pool and f.agent = p.agent

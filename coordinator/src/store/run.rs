@@ -52,9 +52,10 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                   review, gate_may_fail, protect, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
                   live.cost_usd as "live_usd!", live.tokens as "live_tokens!",
                   paused_ms + coalesce(extract(epoch from coalesce(ended_at, now()) - paused_at) * 1000, 0)::bigint as "paused_ms!",
-                  ended_at, outcome as "outcome: RunOutcome", reason,
+                  ended_at, outcome as "outcome: RunOutcome", reason, f.not_before, f.deadline, f.stop_at_deadline,
                   now() as "now!"
            from runs r
+           cross join lateral (select not_before, deadline, stop_at_deadline from features where id = r.feature_id limit 1) f
            cross join lateral (
              select coalesce(sum(d.cost_usd), 0) as cost_usd,
                     coalesce(sum(greatest(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0), d.context_tokens)), 0)::bigint
@@ -102,6 +103,9 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             started_at: row.started_at,
             paused_ms: row.paused_ms,
             ended_at: row.ended_at,
+            not_before: row.not_before,
+            deadline: row.deadline,
+            stop_at_deadline: row.stop_at_deadline,
             outcome: row.outcome,
             reason: row.reason,
             now: row.now,

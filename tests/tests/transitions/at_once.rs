@@ -99,7 +99,7 @@ async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
         .await
         .unwrap();
     let task = taken[0].task;
-    store::ready::put_back(conn, &[task.0], 60_000).await.unwrap();
+    store::ready::put_back(conn, &taken, 60_000).await.unwrap();
     task
 }
 

@@ -3,7 +3,9 @@
 use ralph_coordinator::flow::steer::{self, TaskCommand};
 use ralph_coordinator::flow::{finish, remove, rescue};
 use ralph_coordinator::store;
+use ralph_coordinator::store::ready::Taken;
 use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -102,7 +104,7 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
 async fn what_was_taken_from_everybody_is_not_put_back() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    let (_, _, tasks) = world
+    let (feature, _, tasks) = world
         .submit(
             "f",
             None,
@@ -115,7 +117,14 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         .await
         .unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    store::ready::put_back(&mut conn, &[tasks[0].0], 0).await.unwrap();
+    let taken = Taken {
+        task: tasks[0],
+        feature,
+        kind: SessionKind::Work,
+        waited_s: 0.0,
+        key: None,
+    };
+    store::ready::put_back(&mut conn, &[taken], 0).await.unwrap();
     drop(conn);
     let given: Vec<TaskId> = pool.claim(2).await.iter().map(|of| of.task).collect();
     assert_eq!(given, [tasks[1]]);

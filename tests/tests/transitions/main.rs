@@ -3,17 +3,20 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod aged;
+mod ageing;
 mod asked_again;
 mod at_once;
 mod away;
 mod caps;
 mod crash;
+mod deadlines;
 mod deaths;
 mod doors;
 mod gates;
 mod hello;
 mod holds;
 mod invariants;
+mod keys;
 mod landings;
 mod leases;
 mod operations;

@@ -1,10 +1,11 @@
 //! Changes of what stands.
 
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::RunWish;
+use super::precedence::PrecedenceWish;
 
 /// `PATCH /api/v1/tasks/{id}`: what isn't given stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -70,15 +71,18 @@ pub struct EditFeature {
     /// Whether attempts at these tasks are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
+    /// When it goes before others.
+    #[serde(default, deserialize_with = "by_name")]
+    pub precedence: PrecedenceWish,
     /// Limits and choices of the run that is under way, or of the first one where none was; what isn't given stays.
     #[serde(default, deserialize_with = "by_name")]
     pub run: RunWish,
 }
 
 /// Reads fields by their names alone; by itself, serde takes a list of their values as well.
-fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RunWish, D::Error> {
+fn by_name<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
-    RunWish::deserialize(Value::Object(fields)).map_err(D::Error::custom)
+    T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod edit;
 mod limits;
 mod memory;
 mod operate;
+mod precedence;
 mod problem;
 mod steer;
 mod submit;
@@ -19,6 +20,7 @@ pub use memory::{
     PruneMemory, PurgeMemory, Purged, RestoreMemory, SearchMemory, SectionView, Taken,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
+pub use precedence::PrecedenceWish;
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer, WaitFor};
 pub use submit::{Accepted, DirRef, GraphText, RepoRef, SubmitFeature, SubmitTask};

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::limits::RunWish;
+use super::precedence::PrecedenceWish;
+use crate::domain::concurrency::Concurrency;
 use crate::domain::states::FailurePolicy;
 use crate::store::view::FeatureView;
 
@@ -110,6 +112,9 @@ pub struct SubmitFeature {
     /// Whether tasks that change the same paths run one after the other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub avoid_conflicts: bool,
+    /// When it goes before others.
+    #[serde(default)]
+    pub precedence: PrecedenceWish,
     /// Limits and choices of its run.
     #[serde(default)]
     pub run: RunWish,
@@ -156,6 +161,12 @@ pub struct SubmitTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
+    /// The key that its sessions share with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
+    /// It isn't begun before this time: RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
     /// Paths that it changes, such as `src/api/**`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

@@ -18,6 +18,7 @@ use crate::cli::client::Client;
 use crate::cli::inside::linked;
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
+use crate::cli::precedence::PrecedenceFlags;
 use crate::cli::start::Usage;
 use crate::cli::wait::{self, Interrupts};
 use crate::config::Config;
@@ -37,6 +38,7 @@ use crate::domain::steps::{self, Given};
   ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
   ralph-coordinator submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
   ralph-coordinator submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
+  ralph-coordinator submit feature todo --tasks tasks.yaml --deadline 6h --weight 3
   ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on
   ralph-coordinator submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   made by the tasks")]
 pub struct FeatureArgs {
@@ -95,6 +97,8 @@ pub struct FeatureArgs {
     /// Wait for the run's end; the exit code tells its outcome
     #[arg(long)]
     pub(super) wait: bool,
+    #[command(flatten)]
+    precedence: PrecedenceFlags,
     #[command(flatten)]
     run: RunFlags,
 }
@@ -182,6 +186,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
             .or(file.execution.avoid_conflicts.filter(|_| dir.is_none()))
             .unwrap_or(false),
         dir,
+        precedence: args.precedence.into(),
         run,
         draft: args.draft,
     };

@@ -12,9 +12,11 @@ use super::{RunFlags, accepted};
 use crate::api::body::{Accepted, SubmitTask};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
+use crate::cli::moment::Moment;
 use crate::cli::start::Usage;
 use crate::cli::wait::{self, Interrupts};
 use crate::config::Config;
+use crate::domain::concurrency::Concurrency;
 
 /// Submit one task
 ///
@@ -47,6 +49,12 @@ pub struct TaskArgs {
     /// Lower goes first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "N")]
     priority: i32,
+    /// Let no more sessions be live at once than LIMIT, over all tasks with this KEY; the limit said last counts for all
+    #[arg(long, value_name = "KEY=LIMIT")]
+    concurrency: Option<Concurrency>,
+    /// Don't begin it before this time, as 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h from now
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<Moment>,
     /// Pool of workers that may take it [default: default]
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
@@ -108,6 +116,8 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         priority: args.priority,
         pool: args.pool,
         paths: args.paths,
+        concurrency: args.concurrency,
+        not_before: args.not_before.map(|at| at.to_string()),
         agent: args.run.agent.clone().filter(|_| in_feature),
         model: args.run.model.clone().filter(|_| in_feature),
         max_retries: args.max_retries.or(file.execution.max_retries),

@@ -1,6 +1,9 @@
 //! What to say where tasks wait and no run is under way: without a word, people wait for what never begins.
 
+use time::OffsetDateTime;
+
 use crate::cli::client::{Client, escape};
+use crate::cli::local_time::when;
 use crate::domain::states::FeatureState;
 use crate::store::view::{FeatureView, TaskDetail};
 
@@ -63,6 +66,13 @@ pub fn words(feature: &FeatureView) -> Option<String> {
         FeatureState::Paused => Some(format!(
             "{waiting} while it is paused: `ralph-coordinator feature resume {name}` goes on"
         )),
+        FeatureState::Running => {
+            let at = feature.not_before.filter(|at| *at > OffsetDateTime::now_utc())?;
+            Some(format!(
+                "{waiting} until {}: `{name}` begins nothing before",
+                when(at)
+            ))
+        }
         _ if feature.needs_run => Some(format!(
             "{waiting} and no run is under way, so nothing begins by itself: `ralph-coordinator feature run {name} --wait` \
              starts one"

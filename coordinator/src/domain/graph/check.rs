@@ -1,7 +1,7 @@
 //! The whole graph: accepted as a [`Graph`], or refused with every reason.
 
 use super::cycle::Cycle;
-use super::fields;
+use super::fields::{self, moment};
 use super::file::{GraphFile, TaskEntry};
 use super::limits::Limits;
 use super::node::{Graph, Node};
@@ -146,6 +146,8 @@ fn nodes(
             max_retries: task.max_retries,
             verify: task.verify,
             paths: task.paths,
+            concurrency: task.concurrency,
+            not_before: task.not_before.as_deref().and_then(moment),
             open_blockers,
             open_children: 0,
         });

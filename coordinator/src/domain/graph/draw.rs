@@ -102,6 +102,12 @@ fn line(node: &Node, nodes: &[Node], text: &mut String) {
         Some(false) => asks.push("not verified".to_owned()),
         None => {}
     }
+    asks.extend(
+        node.concurrency
+            .as_ref()
+            .map(|of| format!("{} at once with key {}", of.limit, of.key)),
+    );
+    asks.extend(node.not_before.map(|at| format!("not before {at}")));
     if !node.paths.is_empty() {
         asks.push(format!("changes {}", clip(&node.paths.join(", "), 60)));
     }

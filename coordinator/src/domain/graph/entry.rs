@@ -9,9 +9,10 @@ use super::printable::quote;
 use super::problem::ProblemKind;
 use super::read::Reader;
 use super::values::{Fault, Value};
+use crate::domain::concurrency::Concurrency;
 
 /// The fields of a task.
-pub const FIELDS: [&str; 12] = [
+pub const FIELDS: [&str; 14] = [
     "key",
     "title",
     "description",
@@ -24,6 +25,8 @@ pub const FIELDS: [&str; 12] = [
     "max_retries",
     "verify",
     "paths",
+    "concurrency",
+    "not_before",
 ];
 
 impl<'t> Reader<'t, '_> {
@@ -105,6 +108,8 @@ impl<'t> Reader<'t, '_> {
             "priority" => task.priority = self.whole_number(field, value, i32::MIN, i32::MAX),
             "max_retries" => task.max_retries = self.whole_number(field, value, 0, MAX_RETRIES),
             "paths" => task.paths = self.paths(field, value)?,
+            "concurrency" => task.concurrency = self.concurrency(field, value),
+            "not_before" => task.not_before = self.text(field, value),
             _ => task.verify = self.boolean(field, value),
         }
         Ok(())
@@ -155,7 +160,7 @@ impl<'t> Reader<'t, '_> {
             Value::Scalar(scalar) if scalar.is_null() => return Ok(Vec::new()),
             Value::Scalar(scalar) => return Ok(vec![scalar.text.into_owned()]),
             Value::List(items) => items,
-            Value::Other(_) => {
+            Value::Map(_) | Value::Other(_) => {
                 self.refuse_type(
                     &value,
                     field,
@@ -176,6 +181,34 @@ impl<'t> Reader<'t, '_> {
             .into_iter()
             .map(|item| item.value.text.into_owned())
             .collect())
+    }
+
+    fn concurrency(&mut self, field: &str, value: Located<Value<'t>>) -> Option<Concurrency> {
+        let pairs = match &value.value {
+            Value::Scalar(scalar) if scalar.is_null() => return None,
+            Value::Map(pairs) => &pairs[..],
+            _ => &[],
+        };
+        let of = |name: &str| {
+            pairs
+                .iter()
+                .find(|(field, _)| field.text == name)
+                .map(|(_, value)| value)
+        };
+        if let ([_, _], Some(key), Some(limit)) = (pairs, of("key"), of("limit"))
+            && let Ok(limit) = limit.text.parse()
+        {
+            return Some(Concurrency {
+                key: key.text.clone().into_owned(),
+                limit,
+            });
+        }
+        self.refuse_type(
+            &value,
+            field,
+            "a key and a limit, as in `concurrency: {key: database, limit: 2}`",
+        );
+        None
     }
 
     fn whole_number<N>(&mut self, field: &str, value: Located<Value<'t>>, min: N, max: N) -> Option<N>
@@ -230,6 +263,7 @@ pub fn in_words(value: &Value<'_>) -> String {
         Value::Scalar(scalar) if scalar.plain => quote(&scalar.text),
         Value::Scalar(scalar) => format!("the text {}", quote(&scalar.text)),
         Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a mapping".to_owned(),
         Value::Other(what) => (*what).to_owned(),
     }
 }

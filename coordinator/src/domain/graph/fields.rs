@@ -1,6 +1,7 @@
 //! The rules that one task keeps by itself.
 
 use ralph_shared::subjects::is_label;
+use time::OffsetDateTime;
 
 use super::file::TaskEntry;
 use super::limits::{
@@ -9,6 +10,7 @@ use super::limits::{
 use super::nearest::did_you_mean;
 use super::printable::quote;
 use super::problem::{ProblemKind, Problems};
+use crate::domain::concurrency::Concurrency;
 use crate::domain::paths::{MAX_PATHS, Pattern};
 
 /// Adds what is wrong with the fields of `task`, references aside.
@@ -94,6 +96,17 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
             format!("`max_retries` must be a whole number from 0 to {MAX_RETRIES}, not {retries}")
         });
     }
+    if let Some(Err(why)) = task.concurrency.as_ref().map(Concurrency::check) {
+        refuse(ProblemKind::Value, &|| why.clone());
+    }
+    if let Some(text) = task.not_before.as_ref().filter(|text| moment(text).is_none()) {
+        refuse(ProblemKind::Value, &|| {
+            format!(
+                "`not_before` must be a time such as 2026-12-01T08:00:00+01:00, not {}",
+                quote(text)
+            )
+        });
+    }
     if task.paths.len() > MAX_PATHS {
         refuse(ProblemKind::Limit, &|| {
             format!(
@@ -111,7 +124,14 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
     }
 }
 
-fn is_key(text: &str) -> bool {
+/// A time with its offset.
+pub fn moment(text: &str) -> Option<OffsetDateTime> {
+    let at: jiff::Timestamp = text.parse().ok()?;
+    OffsetDateTime::from_unix_timestamp_nanos(at.as_nanosecond()).ok()
+}
+
+/// Whether a text can be a key.
+pub fn is_key(text: &str) -> bool {
     !is_longer(text, MAX_KEY_CHARS)
         && text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && text.chars().all(|c| c.is_alphanumeric() || "._-/:".contains(c))

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::problem::Problem;
+use crate::domain::concurrency::Concurrency;
 
 /// A task graph, read but not checked: [`super::validate`] does that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +96,12 @@ pub struct TaskEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 500)))]
     pub paths: Vec<String>,
+    /// A key that its sessions share with others, and how many of them may be live at once over the whole installation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<Concurrency>,
+    /// It isn't begun before this time: RFC 3339, as 2026-12-01T08:00:00+01:00.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
 }
 
 /// A value and the line that it stands on. In JSON and in the schema it is the value alone.

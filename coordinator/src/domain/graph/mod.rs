@@ -41,7 +41,7 @@ mod waves;
 
 pub use check::{load, validate};
 pub use draw::draw;
-pub use fields::is_name;
+pub use fields::{is_key, is_name};
 pub use file::{GraphFile, Located, TaskEntry};
 pub use limits::Limits;
 pub use nearest::nearest;

@@ -1,6 +1,9 @@
 //! A graph that may be stored.
 
+use time::OffsetDateTime;
+
 use super::problem::Problem;
+use crate::domain::concurrency::Concurrency;
 
 /// A task graph that keeps every rule of SPEC 2.5 and 2.6.
 ///
@@ -17,6 +20,13 @@ pub struct Graph {
     pub warnings: Vec<Problem>,
     /// The file, or what else the graph came from.
     pub source_name: String,
+}
+
+impl Graph {
+    /// The keys that its tasks name.
+    pub fn keys(&self) -> impl Iterator<Item = &Concurrency> {
+        self.nodes.iter().filter_map(|node| node.concurrency.as_ref())
+    }
 }
 
 /// One task of a [`Graph`].
@@ -50,6 +60,10 @@ pub struct Node {
     pub verify: Option<bool>,
     /// What it is declared to change, each a [`Pattern`](crate::domain::paths::Pattern).
     pub paths: Vec<String>,
+    /// The key that its sessions share with others.
+    pub concurrency: Option<Concurrency>,
+    /// It isn't begun before.
+    pub not_before: Option<OffsetDateTime>,
     /// What holds the task at the start: its own blockers, and one more when its parent is held (DESIGN 2: a closed
     /// parent holds its children as one blocker, level by level). Zero means that it may start.
     pub open_blockers: u32,

@@ -1,6 +1,6 @@
 //! The events of the YAML parser as the few shapes that a task graph is made of.
 //!
-//! A field is a scalar or a flat list of scalars; whatever is nested deeper is passed over and only its name is kept.
+//! A field is a scalar, or a flat list or mapping of scalars; whatever is nested deeper is passed over and only its name is kept.
 //! So nothing here recurses, an alias copies at most one flat list, and what all aliases copy together is bounded.
 
 use std::borrow::Cow;
@@ -43,6 +43,8 @@ pub enum Value<'t> {
     Scalar(Scalar<'t>),
     /// A list of scalars.
     List(Vec<Located<Scalar<'t>>>),
+    /// A mapping of scalars to scalars.
+    Map(Vec<(Scalar<'t>, Scalar<'t>)>),
     /// Anything else, by what it is called in an error.
     Other(&'static str),
 }
@@ -99,10 +101,7 @@ impl<'t> Values<'t> {
         let (value, anchor) = match event.value {
             Event::Scalar(text, style, anchor, _) => (Value::Scalar(scalar(text, style)), anchor),
             Event::SequenceStart(_, anchor, _) => (self.list()?, anchor),
-            Event::MappingStart(..) => {
-                self.pass_over()?;
-                (Value::Other("a mapping"), 0)
-            }
+            Event::MappingStart(..) => (self.map()?, 0),
             Event::Alias(anchor) => (self.copy_of(anchor, line)?, 0),
             _ => (Value::Other("nothing"), 0),
         };
@@ -126,7 +125,7 @@ impl<'t> Values<'t> {
                     value,
                     line: item.line,
                 }),
-                Value::List(_) | Value::Other(_) => nested = true,
+                Value::List(_) | Value::Map(_) | Value::Other(_) => nested = true,
             }
         }
         Ok(if nested {
@@ -136,12 +135,33 @@ impl<'t> Values<'t> {
         })
     }
 
-    /// As [`Self::value_from`], but a list within the list is passed over, since no field has use for it.
+    fn map(&mut self) -> Result<Value<'t>, Fault> {
+        let mut scalars = Vec::new();
+        let mut nested = false;
+        loop {
+            let event = self.next()?;
+            if matches!(event.value, Event::MappingEnd | Event::StreamEnd) {
+                break;
+            }
+            match self.value_from_item(event)?.value {
+                Value::Scalar(scalar) => scalars.push(scalar),
+                _ => nested = true,
+            }
+        }
+        if nested {
+            return Ok(Value::Other("a mapping"));
+        }
+        let mut scalars = scalars.into_iter();
+        let pairs = std::iter::from_fn(|| Some((scalars.next()?, scalars.next()?)));
+        Ok(Value::Map(pairs.collect()))
+    }
+
+    /// As [`Self::value_from`], but a collection within the collection is passed over, since no field has use for it.
     fn value_from_item(&mut self, event: Located<Event<'t>>) -> Result<Located<Value<'t>>, Fault> {
-        if let Event::SequenceStart(..) = event.value {
+        if let Event::SequenceStart(..) | Event::MappingStart(..) = event.value {
             self.pass_over()?;
             return Ok(Located {
-                value: Value::Other("a list"),
+                value: Value::Other("a collection"),
                 line: event.line,
             });
         }
@@ -175,7 +195,7 @@ impl<'t> Values<'t> {
                 .iter()
                 .map(|item| size_of_val(item) + item.value.text.len())
                 .sum(),
-            Value::Other(_) => 0,
+            Value::Map(_) | Value::Other(_) => 0,
         };
         if self.alias_bytes > MAX_TEXT_BYTES {
             return Err(Fault {

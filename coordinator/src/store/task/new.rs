@@ -5,6 +5,7 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::GitOperation;
 use sqlx::PgConnection;
 use sqlx::types::Json;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::run::RunSettings;
@@ -27,6 +28,10 @@ pub struct NewTask {
     pub verify: bool,
     /// What it is declared to change.
     pub paths: Vec<String>,
+    /// The key that its sessions share with others, if it isn't its feature's.
+    pub concurrency: Option<String>,
+    /// It isn't begun before.
+    pub not_before: Option<OffsetDateTime>,
     pub open_blockers: i32,
     pub children: i32,
     pub start_commit: Option<String>,
@@ -83,27 +88,30 @@ pub async fn insert_begun(
             "with inserted as (
                insert into tasks
                  (feature_id, id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
-                  open_children, start_commit, start_ref, role)
+                  open_children, start_commit, start_ref, role, not_before)
                select $1, t.id, t.parent_id, t.state, t.next_kind, t.verify, t.priority, t.max_retries, t.open_blockers,
-                      t.children, t.children, t.start_commit, t.start_ref, t.role
+                      t.children, t.children, t.start_commit, t.start_ref, t.role, t.not_before
                from unnest($2::uuid[], $3::uuid[], $4::task_state[], $5::session_kind[], $6::bool[], $7::int[],
-                           $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[])
+                           $8::int[], $9::int[], $10::int[], $11::text[], $12::text[], $13::session_kind[], $24::timestamptz[])
                  as t(id, parent_id, state, next_kind, verify, priority, max_retries, open_blockers, children,
-                      start_commit, start_ref, role)
+                      start_commit, start_ref, role, not_before)
              ), queued as (
-               insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority)
+               insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
                select t.id, $1, t.pool, t.next_kind, agent_needed(t.next_kind, t.agent, $23),
-                      case t.next_kind when 'git' then -2147483647 when 'check' then t.priority else greatest(t.priority, -2147483646) end
-               from unnest($2::uuid[], $4::task_state[], $5::session_kind[], $7::int[], $17::text[], $18::text[])
-                 as t(id, state, next_kind, priority, pool, agent)
+                      case t.next_kind when 'git' then -2147483647 when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                      key_needed(t.next_kind, t.concurrency, (select concurrency from features where id = $1)),
+                      greatest(now(), t.not_before), greatest(now(), t.not_before)
+               from unnest($2::uuid[], $4::task_state[], $5::session_kind[], $7::int[], $17::text[], $18::text[], $25::text[],
+                           $24::timestamptz[])
+                 as t(id, state, next_kind, priority, pool, agent, concurrency, not_before)
                where $22 and t.state = 'pending' and t.next_kind is not null
              )
-             insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths)
+             insert into task_texts (task_id, key, title, description, pool, agent, model, operation, paths, concurrency)
              select t.task_id, t.key, t.title, t.description, t.pool, t.agent, t.model, t.operation,
-                    array(select jsonb_array_elements_text(t.paths))
+                    array(select jsonb_array_elements_text(t.paths)), t.concurrency
              from unnest($2::uuid[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[],
-                         $20::jsonb[], $21::jsonb[])
-               as t(task_id, key, title, description, pool, agent, model, operation, paths)",
+                         $20::jsonb[], $21::jsonb[], $25::text[])
+               as t(task_id, key, title, description, pool, agent, model, operation, paths, concurrency)",
             feature.0,
             &ids,
             &chunk.iter().map(|task| task.parent.map(|p| p.0)).collect::<Vec<_>>() as &[Option<Uuid>],
@@ -136,6 +144,8 @@ pub async fn insert_begun(
                 .collect::<Vec<_>>() as &[Json<Vec<String>>],
             run.is_some(),
             run.and_then(|run| run.agent.clone()),
+            &chunk.iter().map(|task| task.not_before).collect::<Vec<_>>() as &[Option<OffsetDateTime>],
+            &chunk.iter().map(|task| task.concurrency.clone()).collect::<Vec<_>>() as &[Option<String>],
         )
         .execute(&mut *conn)
         .await?;

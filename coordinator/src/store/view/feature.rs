@@ -33,6 +33,26 @@ pub struct FeatureView {
     /// Whether tasks that change the same run one after the other.
     #[serde(default)]
     pub avoid_conflicts: bool,
+    /// Its part of the slots beside that of others.
+    #[serde(default = "one")]
+    pub weight: i32,
+    /// Nothing of it begins before.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub not_before: Option<OffsetDateTime>,
+    /// When it should be finished.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub deadline: Option<OffsetDateTime>,
+    /// Whether its run ends at the deadline.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_at_deadline: bool,
     pub tasks: TaskCounts,
     /// Whether it waits for a run that a person starts: tasks are open and none of them begins before, or nothing of it is open
     /// any more and no run has ended it.
@@ -53,6 +73,11 @@ pub struct FeatureView {
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
+}
+
+/// What an earlier release means that doesn't say it.
+fn one() -> i32 {
+    1
 }
 
 /// How many tasks are in each state.
@@ -88,7 +113,8 @@ impl TaskCounts {
 pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<FeatureView>> {
     let rows = sqlx::query!(
         r#"select f.id, name, state as "state: FeatureState", repo_address, repo_id, dir, base_ref, base_commit, branch,
-                  max_parallel, failure_policy as "failure_policy: FailurePolicy", avoid_conflicts, pending, blocked, done, failed,
+                  max_parallel, failure_policy as "failure_policy: FailurePolicy", avoid_conflicts, weight, not_before, deadline,
+                  stop_at_deadline, pending, blocked, done, failed,
                   cancelled, skipped, needs_review, created_at, updated_at,
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
@@ -152,6 +178,10 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 max_parallel: row.max_parallel,
                 failure_policy: row.failure_policy,
                 avoid_conflicts: row.avoid_conflicts,
+                weight: row.weight,
+                not_before: row.not_before,
+                deadline: row.deadline,
+                stop_at_deadline: row.stop_at_deadline,
                 tasks,
                 needs_run: needs_run(row.state, &tasks),
                 run,

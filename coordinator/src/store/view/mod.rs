@@ -38,7 +38,7 @@ pub use memory::{
 pub use page::{Cursor, MAX_PAGE, Page};
 pub use progress::{Progress, progress};
 pub use run::{RunLimits, RunView, runs, runs_page};
-pub use system::{NeedsPerson, Pool, SystemView, UndeliveredView, cost_of, system};
+pub use system::{FullKey, NeedsPerson, Pool, SystemView, UndeliveredView, cost_of, system};
 pub use task::{
     HeldBy, HeldTask, LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, attention, detail, held_tasks,
     log_of_task, subtree, tasks, tasks_page,

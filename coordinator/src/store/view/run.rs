@@ -46,6 +46,9 @@ pub struct RunView {
     pub ended_at: Option<OffsetDateTime>,
     /// How long it took, or takes so far, pauses left out.
     pub elapsed_ms: i64,
+    /// Whether its feature's deadline passed before it ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 /// What an earlier release means that doesn't say it.
@@ -71,6 +74,7 @@ impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         let elapsed_ms = run.took_ms(run.now);
         let cost_known = run.tells_cost();
+        let late = run.is_late();
         let settings = run.settings;
         Self {
             id: run.id.short(),
@@ -101,6 +105,7 @@ impl From<Run> for RunView {
             started_at: run.started_at,
             ended_at: run.ended_at,
             elapsed_ms,
+            late,
         }
     }
 }

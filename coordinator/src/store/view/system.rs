@@ -64,6 +64,9 @@ pub struct SystemView {
     /// Tasks that could start, but that no worker can start now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingView>,
+    /// Concurrency keys that have all their sessions: further tasks wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub full_keys: Vec<FullKey>,
     /// Who works.
     pub workers: Vec<WorkerView>,
     /// The pools that living workers serve, or that tasks wait for.
@@ -71,6 +74,17 @@ pub struct SystemView {
     /// What of the last day's notices didn't reach whoever is to be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<UndeliveredView>,
+}
+
+/// A concurrency key that has all its sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct FullKey {
+    /// Its name.
+    pub key: String,
+    /// How many sessions it may have.
+    pub limit: i32,
+    /// How many are live.
+    pub sessions: i64,
 }
 
 /// Notices that could not be delivered, so far or for good.
@@ -160,6 +174,22 @@ async fn undelivered(conn: &mut PgConnection) -> sqlx::Result<Option<Undelivered
     }))
 }
 
+async fn full_keys(conn: &mut PgConnection) -> sqlx::Result<Vec<FullKey>> {
+    sqlx::query_as!(
+        FullKey,
+        r#"select k.name as key, k.most as "limit", live.n as "sessions!"
+           from (
+             select key, count(*) as n from dispatches where state = 'live' and key is not null group by key
+           ) live
+           join concurrency_keys k on k.name = live.key and k.most <= live.n
+           order by k.name
+           limit $1"#,
+        NAMED,
+    )
+    .fetch_all(conn)
+    .await
+}
+
 /// Reads it.
 pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<SystemView> {
     let ids: Vec<Uuid> = sqlx::query_scalar!(
@@ -225,6 +255,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         waiting,
         workers,
         pools,
+        full_keys: full_keys(conn).await?,
         undelivered: undelivered(conn).await?,
     })
 }

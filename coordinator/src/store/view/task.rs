@@ -11,6 +11,7 @@ use super::dispatch::{DispatchView, dispatches_of_task};
 use super::door::lack_of;
 use super::page::{Cursor, Page, cut};
 use crate::domain::states::{TaskState, Verification};
+use crate::domain::waits;
 
 /// A task as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -42,6 +43,12 @@ pub struct TaskView {
     /// The task that changes the same and is waited for, in a feature that avoids conflicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<HeldBy>,
+    /// Its concurrency key, or its feature's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<String>,
+    /// Why it is queued and not begun: its time hasn't come, or its concurrency key has all its sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// What it is declared to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -172,12 +179,18 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                   x.pool, x.agent, x.model, t.max_retries, t.verify, t.verification as "verification: Verification",
                   t.attempt, t.failures, t.open_blockers, t.children, t.held,
                   d.id as "dispatch?", d.kind as "kind?: SessionKind", d.worker as "worker?", d.model as dispatch_model,
-                  d.claimed_at as "claimed_at?", x.paths, h.by_task as "by_task?", h.path as "path?"
+                  d.claimed_at as "claimed_at?", x.paths, h.by_task as "by_task?", h.path as "path?",
+                  coalesce(x.concurrency, f.concurrency) as concurrency, f.not_before as feature_opens,
+                  q.not_before as "opens?", k.name as "full?", k.most as "most?", live.n as "live!", now() as "now!"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join tasks t on t.id = wanted.id
            join task_texts x on x.task_id = t.id
            left join dispatches d on d.id = t.dispatch_id and d.state = 'live'
            left join path_holds h on h.task_id = t.id and h.released_at is null and t.state = 'pending'
+           join features f on f.id = t.feature_id
+           left join ready_tasks q on q.task_id = t.id and f.state = 'running'
+           left join concurrency_keys k on k.name = q.key
+           cross join lateral (select count(*) as n from dispatches where key = k.name and state = 'live') live
            order by wanted.n"#,
         ids,
     )
@@ -195,6 +208,11 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                     started_at,
                 }),
                 _ => None,
+            };
+            let facts = waits::Facts {
+                feature_opens: row.feature_opens,
+                opens: row.opens,
+                key: row.full.zip(row.most).map(|(key, most)| (key, most, row.live)),
             };
             TaskView {
                 id: TaskId(row.id).short(),
@@ -220,6 +238,8 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                     task: TaskId(by).short(),
                     path,
                 }),
+                concurrency: row.concurrency,
+                waits: row.opens.and_then(|_| waits::why(&facts, row.now)),
                 paths: row.paths,
                 session,
             }
