@@ -223,6 +223,7 @@ mod tests {
             cost_usd: 0.0,
             total_cost_usd: 0.0,
             in_flight_usd: 0.0,
+            estimated: false,
             sessions: Vec::new(),
             live_sessions: 3,
             held: Vec::new(),

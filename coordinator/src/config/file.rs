@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ralph_shared::nearest::nearest;
+use ralph_shared::prices::Prices;
 use ralph_shared::trust::{self, Consents};
 use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
@@ -43,6 +44,8 @@ pub struct Config {
     pub ceilings: CeilingsTable,
     /// `[shares]`: read by the coordinator.
     pub shares: Shares,
+    /// `[prices]`: read by the coordinator.
+    pub prices: Prices,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
     /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
@@ -340,6 +343,7 @@ impl Config {
         }
         settings.ceilings = self.ceilings.checked()?;
         settings.first_share = self.shares.checked()?;
+        settings.prices = self.prices.clone().checked().map_err(anyhow::Error::msg)?;
         settings.notify = self.notify.checked()?;
         settings.kept = self.retention.checked()?;
         settings.tracer = self.telemetry.tracer()?;

@@ -30,6 +30,7 @@ pub fn bounded(usage: Usage) -> Usage {
             .cost_usd
             .filter(|usd| *usd >= 0.0)
             .map(|usd| usd.min(MOST_USD)),
+        basis: usage.basis,
     }
 }
 

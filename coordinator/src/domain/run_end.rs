@@ -148,8 +148,8 @@ fn too_little_left(run: &Run) -> Option<String> {
     if begins_none(microusd, None) {
         let max = run.settings.max_cost_usd.unwrap_or_default();
         return Some(format!(
-            "the run cost {:.2} USD of {max:.2}; {why}",
-            run.used_usd()
+            "the run cost {} USD of {max:.2}; {why}",
+            run.used_words()
         ));
     }
     if begins_none(None, tokens) {
@@ -167,7 +167,7 @@ pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     let run = facts.run;
     let limits = &run.settings;
     if let Some(max) = limits.max_cost_usd.filter(|max| run.used_usd() >= *max) {
-        return Some(format!("the run cost {:.2} USD of {max:.2}", run.used_usd()));
+        return Some(format!("the run cost {} USD of {max:.2}", run.used_words()));
     }
     let tokens = run.used_tokens();
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
@@ -220,6 +220,9 @@ mod tests {
             input_tokens: 0,
             output_tokens: 0,
             cost_usd: 0.0,
+            estimated_usd: 0.0,
+            unpriced: 0,
+            subscribed: 0,
             in_flight: InFlight::default(),
             started_at: OffsetDateTime::UNIX_EPOCH,
             paused_ms: 0,

@@ -42,6 +42,8 @@ pub(super) struct Dealt {
     pub attempt: i32,
     /// What its session gets.
     pub chosen: Chosen,
+    /// The account that its agent uses.
+    pub account: Option<String>,
     /// What it may use of its run's cost and tokens.
     pub share: Share,
 }
@@ -192,7 +194,12 @@ async fn give(
                 continue;
             };
             indices.pop_front();
+            let accounts = asking.worker(index).map(|worker| &worker.accounts);
+            let account = accounts
+                .zip(agent)
+                .and_then(|(accounts, agent)| accounts.get(&agent).cloned());
             dealt.push(Dealt {
+                account,
                 share,
                 index,
                 attempt: before + i32::from(taken.kind.begins_attempt()),

@@ -280,6 +280,7 @@ fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> 
             model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
             prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
+            account: dealt.account.clone(),
             share: dealt.share,
         }
     });

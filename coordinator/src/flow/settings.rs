@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::prices::Prices;
 
 use super::aged::KeptDays;
 use super::opens::Opens;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub ceilings: Ceilings,
     /// What a session may use of its run's limits at first, where nothing is known of its like.
     pub first_share: FirstShare,
+    /// Prices of models that go before the built-in ones.
+    pub prices: Prices,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
     pub stuck_threshold: i16,
     /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
@@ -121,6 +124,7 @@ impl Default for Settings {
             api_connections: API_CONNECTIONS,
             ceilings: Ceilings::default(),
             first_share: FirstShare::default(),
+            prices: Prices::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             kept: KeptDays::default(),

@@ -2,6 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_shared::prices::{Price, Prices};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use super::scene::Scene;
@@ -146,5 +147,38 @@ async fn a_session_out_of_contact_ends_at_its_share() {
             .unwrap();
     assert!((0.2..=0.3 + 1e-9).contains(&usd), "{usd}");
     assert_eq!(world.ended(run).await.unwrap(), RunOutcome::LimitReached);
+    world.stop().await;
+}
+
+/// The worker meters by the same prices as the coordinator, which has them in its configuration.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cost_of_an_agent_that_tells_none_is_limited() {
+    let mut world = World::calm().await.unwrap();
+    let price = Price {
+        input: 1.0,
+        output: 1.0,
+        cache_read: None,
+        cache_write: None,
+    };
+    world.settings.prices = Prices([("*".to_owned(), price)].into());
+    world.coordinator().await.unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(2).pool("silent"))
+        .unwrap();
+    // Of each update it tells the size of its context alone: 0.1 USD.
+    let graph = spenders(2, "90000 10000 0");
+    let scene = Scene::scratch(&world, "silent", &graph, limits(Some(1.0), None)).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (usd, _, sessions) = spent(&scene).await;
+    assert!(
+        (0.9..1.0 + 0.11 * sessions as f64).contains(&usd),
+        "{usd} USD by {sessions} sessions"
+    );
+    let estimated: f64 = sqlx::query_scalar("select estimated_usd from runs where id = $1")
+        .bind(scene.run.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!((estimated - usd).abs() < 1e-6, "{estimated} of {usd}");
     world.stop().await;
 }

@@ -127,6 +127,7 @@ impl ChatArgs {
             },
             sandbox,
             read: Vec::new(),
+            tariff: Default::default(),
             allowance: Arc::default(),
             limits: SessionLimits {
                 session_ms: LIMIT_MS,

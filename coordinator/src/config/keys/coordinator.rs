@@ -195,6 +195,30 @@ pub(super) const KEYS: &[Key] = &[
         "Tokens that a session may use at first where nothing is known of its like",
     ),
     key(
+        "prices.NAME.input",
+        Words("a built-in price, if there is one"),
+        Coordinator,
+        "USD for a million tokens that model NAME reads, or any whose name begins so; * is for all others",
+    ),
+    key(
+        "prices.NAME.output",
+        Words("a built-in price, if there is one"),
+        Coordinator,
+        "The same for tokens that it writes",
+    ),
+    key(
+        "prices.NAME.cache_read",
+        Words("as much as other tokens that are read"),
+        Coordinator,
+        "The same for tokens that it reads from a cache",
+    ),
+    key(
+        "prices.NAME.cache_write",
+        Words("as much as other tokens that are read"),
+        Coordinator,
+        "The same for tokens that are written into a cache",
+    ),
+    key(
         "notify.url",
         Words("nobody is told"),
         Coordinator,

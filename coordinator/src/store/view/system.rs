@@ -54,6 +54,9 @@ pub struct SystemView {
     /// What live sessions cost so far, beside both. US dollars.
     #[serde(default)]
     pub in_flight_usd: f64,
+    /// Whether some of these costs are estimated.
+    #[serde(default)]
+    pub estimated: bool,
     /// What runs now, longest first.
     pub sessions: Vec<SessionView>,
     /// How many run now.
@@ -218,6 +221,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         needs_person,
         more_features: (all.features - named).max(0),
         cost_usd,
+        estimated: features.iter().any(|feature| feature.estimated),
         total_cost_usd: all.cost_usd.max(cost_usd),
         features,
         sessions: sessions(conn, None, NAMED).await?,
