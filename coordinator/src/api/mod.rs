@@ -9,6 +9,7 @@ mod access;
 mod agents;
 mod app;
 pub mod body;
+pub mod costs;
 mod deps;
 mod described;
 mod dirs;

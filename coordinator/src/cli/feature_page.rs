@@ -81,6 +81,9 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
             text.push_str(&format!("{}: {words}\n", feature.name));
         }
     }
+    for reason in &status.held_by_limits {
+        text.push_str(&format!("{}\n", tame(reason)));
+    }
     if status.more_features > 0 {
         let more = status.more_features;
         text.push_str(&format!("and {more} more: `ralph-coordinator feature list`\n"));
@@ -189,6 +192,9 @@ pub fn page(progress: &Progress) -> String {
             cost::tokens_of_run(run),
             show_ms(run.elapsed_ms)
         ));
+        if let Some(reason) = &feature.held_by_limit {
+            lines.push(format!("  waits       {}", tame(reason)));
+        }
         // Runs before it cost something.
         if feature.cost_usd > run.cost_usd {
             lines.push(format!(

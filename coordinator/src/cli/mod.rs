@@ -42,6 +42,7 @@ mod run;
 mod schema;
 mod screen;
 mod serve;
+mod spent;
 mod sse;
 mod start;
 mod status;

@@ -15,6 +15,7 @@ use crate::domain::strategy::{Tier, Tiers};
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
+use super::budgets::Budgets;
 use super::memory::Memory;
 use super::retention::Retention;
 use super::shares::Shares;
@@ -44,6 +45,8 @@ pub struct Config {
     pub ceilings: CeilingsTable,
     /// `[shares]`: read by the coordinator.
     pub shares: Shares,
+    /// `[budgets]`: read by the coordinator.
+    pub budgets: Budgets,
     /// `[prices]`: read by the coordinator.
     pub prices: Prices,
     /// `[notify]`: read by the coordinator.
@@ -343,6 +346,7 @@ impl Config {
         }
         settings.ceilings = self.ceilings.checked()?;
         settings.first_share = self.shares.checked()?;
+        settings.levels = self.budgets.checked()?;
         settings.prices = self.prices.clone().checked().map_err(anyhow::Error::msg)?;
         settings.notify = self.notify.checked()?;
         settings.kept = self.retention.checked()?;

@@ -13,6 +13,7 @@ pub mod instead;
 pub mod judge;
 pub mod knowledge_file;
 pub mod left;
+pub mod levels;
 pub mod lifecycle;
 pub mod names;
 pub mod note;

@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub integrating: bool,
     /// Why nothing lands before a person decides about the gate, if that is so.
     pub gate: Option<String>,
+    /// Why no session of the feature may begin any more, by its own limit.
+    pub held: Option<String>,
     pub run: &'a Run,
     pub now: OffsetDateTime,
 }
@@ -94,7 +96,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             },
         );
     }
-    if let Some(reason) = too_little_left(facts.run) {
+    if let Some(reason) = too_little_left(facts.run).or_else(|| facts.held.clone()) {
         return end(RunOutcome::LimitReached, reason);
     }
     if facts.queued {
@@ -126,6 +128,7 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
         following_up: false,
         integrating: false,
         gate: None,
+        held: None,
         run,
         now,
     };
@@ -254,6 +257,7 @@ mod tests {
             following_up: false,
             integrating: false,
             gate: None,
+            held: None,
             run: &run,
             now: OffsetDateTime::UNIX_EPOCH + Duration::seconds(30),
         };
@@ -368,6 +372,7 @@ mod tests {
                 following_up: false,
                 integrating: false,
                 gate: Some("the gate fails on the base commit abc".to_owned()),
+                held: None,
                 run: &run,
                 now: OffsetDateTime::UNIX_EPOCH,
             });
@@ -406,6 +411,7 @@ mod tests {
                         following_up: bits & 2 != 0,
                         integrating: bits & 4 != 0,
                         gate: (bits & 8 != 0).then(|| "the gate fails".to_owned()),
+                        held: None,
                         run: &run,
                         now: OffsetDateTime::UNIX_EPOCH,
                     })

@@ -1,5 +1,6 @@
 //! What every step goes by.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use ralph_shared::prices::Prices;
 use super::aged::KeptDays;
 use super::opens::Opens;
 use crate::domain::budget::FirstShare;
+use crate::domain::levels::{Level, Limit};
 use crate::domain::lifecycle::Bounds;
 use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
@@ -59,6 +61,8 @@ pub struct Settings {
     pub ceilings: Ceilings,
     /// What a session may use of its run's limits at first, where nothing is known of its like.
     pub first_share: FirstShare,
+    /// Limits beside a run's, which no other may exceed.
+    pub levels: BTreeMap<Level, Limit>,
     /// Prices of models that go before the built-in ones.
     pub prices: Prices,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
@@ -124,6 +128,7 @@ impl Default for Settings {
             api_connections: API_CONNECTIONS,
             ceilings: Ceilings::default(),
             first_share: FirstShare::default(),
+            levels: BTreeMap::new(),
             prices: Prices::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),

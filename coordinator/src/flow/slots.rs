@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::hold;
 use crate::domain::budget::{Purse, Usual};
 use crate::domain::fairness::{Left, Share, divide};
+use crate::domain::levels::Levels;
 use crate::domain::offer::Offer;
 use crate::store;
 use crate::store::ready::{Claimable, Taken};
@@ -55,6 +56,7 @@ pub(super) async fn take(
     offer: &Offer,
     slots: usize,
     before: &[Taken],
+    levels: &Levels,
 ) -> sqlx::Result<Took> {
     let mut features: BTreeMap<FeatureId, Claimable> = store::ready::claimable(conn, offer)
         .await?
@@ -74,6 +76,9 @@ pub(super) async fn take(
         .collect();
     let shares = divide(left, &follow_ups);
     let budgets = features.values().map(|f| (f.run, Budget::from(f))).collect();
+    for feature in features.values_mut() {
+        feature.purse = levels.least_of_feature(feature.purse, feature.feature);
+    }
     let mut taken = Vec::new();
     if !shares.is_empty() {
         taken = store::ready::take(conn, offer, &shares, true).await?;

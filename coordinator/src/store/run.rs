@@ -153,6 +153,16 @@ pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }
 }
 
+/// The runs of features that run.
+pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Run>> {
+    let ids = sqlx::query_scalar!(
+        r#"select current_run as "id!" from features where state = 'running' and current_run is not null"#
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    read(conn, &ids).await
+}
+
 /// Gives the open run of a feature more iterations, if nobody chose their limit: up to `most`, beyond which agents that
 /// split tasks for ever don't get.
 pub async fn allow(

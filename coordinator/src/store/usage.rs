@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ralph_shared::ids::{DispatchId, RunId};
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::wire::{Basis, Share, Usage, Used};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -111,11 +111,14 @@ pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) ->
 }
 
 /// A live dispatch that shares its run's limits with others.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Sharing {
     pub id: DispatchId,
     pub run: RunId,
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub account: Option<String>,
     pub share: Share,
     /// Millionths of a US dollar, and tokens.
     pub used: (u64, u64),
@@ -129,7 +132,7 @@ pub async fn sharing(
     ids: &[Uuid],
 ) -> sqlx::Result<(Vec<Sharing>, HashMap<RunId, Purse>)> {
     let rows = sqlx::query!(
-        r#"select d.id, d.run_id, d.share_microusd, d.share_tokens, coalesce(d.cost_usd, 0) as "cost_usd!",
+        r#"select d.id, d.run_id, d.task_id, d.feature_id, d.account, d.share_microusd, d.share_tokens, coalesce(d.cost_usd, 0) as "cost_usd!",
                   coalesce(greatest(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0), d.context_tokens), 0) as "tokens!",
                   r.max_cost_usd, r.max_tokens, r.cost_usd + held.usd as "held_usd!",
                   r.input_tokens + r.output_tokens + held.tokens as "held_tokens!"
@@ -166,6 +169,9 @@ pub async fn sharing(
         sharing.push(Sharing {
             id: DispatchId(row.id),
             run,
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            account: row.account,
             share: Share {
                 microusd: row.share_microusd.map(count),
                 tokens: row.share_tokens.map(count),

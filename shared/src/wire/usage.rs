@@ -138,6 +138,19 @@ pub struct Share {
 }
 
 impl Share {
+    /// The lesser of both, in each unit.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            microusd: least(self.microusd, other.microusd),
+            tokens: least(self.tokens, other.tokens),
+        }
+    }
+
     /// Whether it limits nothing.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {

@@ -16,6 +16,7 @@ mod holds;
 mod invariants;
 mod landings;
 mod leases;
+mod limits;
 mod operations;
 mod order;
 mod paused;

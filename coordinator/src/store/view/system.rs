@@ -64,6 +64,9 @@ pub struct SystemView {
     /// What waits for tasks that change the same, longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldTask>,
+    /// Limits beside those of runs that let nothing begin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by_limits: Vec<String>,
     /// Tasks that could start, but that no worker can start now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingView>,
@@ -226,6 +229,12 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         features,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
+        held_by_limits: sqlx::query_scalar!(
+            "select reason from budget_holds order by level desc, key limit $1",
+            NAMED,
+        )
+        .fetch_all(&mut *conn)
+        .await?,
         waiting,
         workers,
         pools,
