@@ -253,9 +253,11 @@ fn share(
         return Some(Share::default());
     };
     let own = facts.map(|facts| facts.used_before).unwrap_or_default();
+    // Twice of it: one that tells at once what is usual isn't ended by that, again and again.
+    let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
     let usual = Usual {
-        microusd: own.microusd.or(budget.usual.microusd),
-        tokens: own.tokens.or(budget.usual.tokens),
+        microusd: twice(own.microusd.or(budget.usual.microusd)),
+        tokens: twice(own.tokens.or(budget.usual.tokens)),
     };
     let follows_up = kind == SessionKind::Verify;
     let first = |purse: Purse, sessions| purse.first_share(usual, settings.first_share, sessions, follows_up);

@@ -279,8 +279,8 @@ async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
     assert_eq!(again.task, of.task);
     assert_eq!(
         share(&again).microusd,
-        Some(2 * USD),
-        "as much as the first one used"
+        Some(4 * USD),
+        "twice as much as the first one used"
     );
     let failures: i16 = sqlx::query_scalar("select failures from tasks")
         .fetch_one(&world.db)
