@@ -9,6 +9,7 @@ use super::app::App;
 use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At, Body};
+use crate::domain::estimate::{self, Estimate};
 use crate::domain::levels::{Key, Level};
 use crate::store::budget::Tasks;
 use crate::store::costs::{By, CostRow};
@@ -155,4 +156,38 @@ async fn key(app: &App, level: Level, name: Option<&str>) -> Result<Key, Problem
         Level::Task => (level, locate::task(&mut conn, name).await?.0.to_string()),
         _ => (level, name.to_owned()),
     })
+}
+
+/// Of how many tasks.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct EstimateQuery {
+    /// The identity of the repository.
+    repo_id: String,
+    /// Tasks that are left.
+    tasks: i64,
+    /// How many of them run side by side; 1 when it isn't given.
+    #[serde(default = "one")]
+    side_by_side: i64,
+}
+
+fn one() -> i64 {
+    1
+}
+
+/// What tasks are going to cost and how long they are going to take, by what tasks of their repository took before.
+#[utoipa::path(
+    get,
+    path = "/estimate",
+    operation_id = "estimate",
+    tag = "runs",
+    params(EstimateQuery),
+    responses((status = 200, body = Estimate))
+)]
+pub async fn estimate(
+    State(app): State<App>,
+    Asked(query): Asked<EstimateQuery>,
+) -> Result<Json<Estimate>, Problem> {
+    let before = store::costs::before(&mut *app.db().await?, &query.repo_id).await?;
+    Ok(Json(estimate::estimate(before, query.tasks, query.side_by_side)))
 }

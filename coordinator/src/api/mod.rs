@@ -46,3 +46,4 @@ mod transcript;
 
 pub use access::{hash_token, operator_name, register_token};
 pub use server::{serve, serve_patiently};
+pub use submit::DEFAULT_MAX_PARALLEL;

@@ -62,6 +62,7 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(system::run))
         .routes(routes!(costs::costs))
         .routes(routes!(costs::budgets))
+        .routes(routes!(costs::estimate))
         .routes(routes!(features::list))
         .routes(routes!(features::show))
         .routes(routes!(features::progress))

@@ -20,6 +20,7 @@ mod documents;
 mod duration;
 mod editor;
 mod endpoint;
+mod estimate;
 mod feature;
 mod feature_chat;
 mod feature_edit;

@@ -4,6 +4,7 @@ pub mod budget;
 pub mod counts;
 pub mod document;
 pub mod door;
+pub mod estimate;
 pub mod excerpt;
 pub mod fairness;
 pub mod gate;

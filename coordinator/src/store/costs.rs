@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::domain::estimate::Before;
+
 /// What costs are added up by.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema, clap::ValueEnum,
@@ -167,4 +169,41 @@ pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
     )
     .fetch_all(conn)
     .await
+}
+
+/// Tasks of a repository that are looked at, the newest.
+const LOOKED_AT: i64 = 300;
+
+/// What the newest tasks of a repository came to that were done, each with all of its sessions.
+pub async fn before(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Before> {
+    let row = sqlx::query!(
+        r#"select count(*) as "tasks!", count(usd) as "priced!",
+                  percentile_cont(0.2) within group (order by usd) as usd_low,
+                  percentile_cont(0.8) within group (order by usd) as usd_high,
+                  percentile_cont(0.2) within group (order by ms) as ms_low,
+                  percentile_cont(0.8) within group (order by ms) as ms_high
+           from (
+             select case when bool_and(d.cost_usd is not null) then sum(d.cost_usd) end as usd, sum(d.duration_ms)::float8 as ms
+             from (
+               select t.id
+               from (select id from features where repo_id = $1 order by id desc limit 50) f
+               join tasks t on t.feature_id = f.id and t.state = 'done' and t.children = 0
+               order by t.id desc
+               limit $2
+             ) t
+             join dispatches d on d.task_id = t.id and d.state <> 'live' and d.kind in ('work', 'verify')
+             group by t.id
+             having bool_or(d.kind = 'work')
+           ) done"#,
+        repo_id,
+        LOOKED_AT,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(Before {
+        priced: row.priced,
+        tasks: row.tasks,
+        usd: row.usd_low.zip(row.usd_high),
+        ms: row.ms_low.zip(row.ms_high),
+    })
 }

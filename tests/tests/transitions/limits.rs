@@ -1,6 +1,7 @@
 //! Limits beside a run's: of sessions, tasks, features, accounts, days and the installation; and what was spent of them.
 
 use futures::future::join_all;
+use ralph_coordinator::domain::estimate::Before;
 use ralph_coordinator::domain::levels::{Level, Limit};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
@@ -346,6 +347,48 @@ async fn what_was_spent_stays_counted_once() {
         .await
         .unwrap();
     assert_eq!(levels.used[&(Level::Installation, String::new())].usd, 2.5);
+    drop(conn);
+    world.stop().await;
+}
+
+/// What is estimated goes by tasks that were done, with all of their sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_goes_by_what_done_tasks_of_the_repository_cost() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(4), &options()).await;
+    let repo: String = sqlx::query_scalar("select repo_id from features where id = $1")
+        .bind(scene.feature.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    let before = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        store::costs::before(&mut conn, &repo).await.unwrap()
+    };
+    assert_eq!(before().await, Before::default());
+    for usd in [1.0, 2.0, 6.0] {
+        let of = scene.claim().await;
+        reports(&scene, &of, turn(), cost(usd)).await;
+        let landing = scene.claim().await;
+        scene.done(&landing).await;
+    }
+    let got = before().await;
+    assert_eq!((got.tasks, got.priced), (3, 3));
+    let (low, high) = got.usd.unwrap();
+    assert!(
+        (low - 1.4).abs() < 1e-9 && (high - 4.4).abs() < 1e-9,
+        "{low} {high}"
+    );
+    // One whose cost isn't known is no task that cost nothing.
+    let of = scene.claim().await;
+    reports(&scene, &of, turn(), Usage::default()).await;
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    let got = before().await;
+    assert_eq!((got.tasks, got.priced), (4, 3));
+    let mut conn = world.db.acquire().await.unwrap();
+    let other = store::costs::before(&mut conn, "another").await.unwrap();
+    assert_eq!(other, Before::default());
     drop(conn);
     world.stop().await;
 }
