@@ -102,7 +102,7 @@ pub struct SetBudget {
 pub async fn budgets(State(app): State<App>) -> Result<Json<BudgetsView>, Problem> {
     let mut conn = app.db().await?;
     let ceilings = &app.deps.settings.levels;
-    let levels = store::budget::read(&mut conn, ceilings, Tasks::Live, true).await?;
+    let levels = store::budget::read(&mut conn, ceilings, Tasks::Begun, true).await?;
     let items = store::view::budgets(&mut conn, &levels).await?;
     Ok(Json(BudgetsView { items }))
 }

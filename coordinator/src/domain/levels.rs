@@ -6,6 +6,7 @@ use std::fmt;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::Share;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::budget::{Pot, Purse};
 use super::run::microusd;
@@ -268,53 +269,53 @@ impl Levels {
             .map(|(_, name)| name)
     }
 
-    /// Limits of which nothing may begin any more, with why, in words that say what to do.
+    /// Limits of which less is unused than a session begins with, with why, in words that say what to do. What live sessions may use
+    /// yet holds nobody for long, and is left out.
     pub fn holds(&self) -> Vec<(Key, String)> {
-        let mut keys: Vec<&Key> = self.used.keys().collect();
-        keys.sort();
-        let empty = |key: &&Key| self.purse(key.0, &key.1).sessions() == 0;
-        let words = |key: &Key| {
-            let used = self.used.get(key).copied().unwrap_or_default();
-            let of = match key.0 {
-                Level::Day => "the limit of the day".to_owned(),
-                Level::Installation => "the limit of the installation".to_owned(),
-                Level::Account => format!("the limit of account {}", key.1),
-                level => format!("the limit of the {}", level.as_str()),
+        let mut holds: Vec<_> = self
+            .used
+            .iter()
+            .filter_map(|(key, used)| Some((key.clone(), self.hold(key, used)?)))
+            .collect();
+        holds.sort();
+        holds
+    }
+
+    fn hold(&self, key: &Key, used: &Used) -> Option<String> {
+        let (level, name) = key;
+        let limit = self.limit(*level, name);
+        let (usd, tokens) = (used.usd + used.in_flight_usd, used.tokens + used.in_flight_tokens);
+        let is_empty = |microusd, tokens| Purse { microusd, tokens }.sessions() == 0;
+        let cost = limit.cost_usd.filter(|max| {
+            let pot = Pot {
+                max: microusd(*max),
+                left: microusd(max - usd),
             };
-            let limit = self.limit(key.0, &key.1);
-            let is_cost = self.purse(key.0, &key.1).microusd.is_some_and(|pot| {
-                let cost = Purse {
-                    microusd: Some(pot),
-                    tokens: None,
-                };
-                cost.sessions() == 0
-            });
-            let amount = match (limit.cost_usd.filter(|_| is_cost), limit.tokens) {
-                (Some(max), _) => format!("{:.2} USD of {max:.2}", used.usd + used.in_flight_usd),
-                (None, tokens) => format!(
-                    "{} tokens of {}",
-                    used.tokens + used.in_flight_tokens,
-                    tokens.unwrap_or(0)
-                ),
+            is_empty(Some(pot), None)
+        });
+        let most = limit.tokens.filter(|max| {
+            let pot = Pot {
+                max: *max,
+                left: max.saturating_sub(tokens),
             };
-            let name = match key.1.as_str() {
-                "" => String::new(),
-                name => format!(" {name}"),
-            };
-            let flag = if is_cost {
-                "--max-cost USD"
-            } else {
-                "--max-tokens N"
-            };
-            format!(
-                "{of} is used up: {amount}; `ralph-coordinator budget set {}{name} {flag}` changes it",
-                key.0.as_str()
-            )
+            is_empty(None, Some(pot))
+        });
+        let (amount, flag) = match (cost, most) {
+            (Some(max), _) => (format!("{usd:.2} USD of {max:.2}"), "--max-cost USD"),
+            (None, Some(max)) => (format!("{tokens} tokens of {max}"), "--max-tokens N"),
+            (None, None) => return None,
         };
-        keys.into_iter()
-            .filter(empty)
-            .map(|key| (key.clone(), words(key)))
-            .collect()
+        let id = name.parse::<Uuid>().ok();
+        let of = match (level, id) {
+            (Level::Task, Some(id)) => format!("task {}", TaskId(id).short()),
+            (Level::Feature, Some(id)) => format!("feature {}", FeatureId(id).short()),
+            (Level::Account, _) => format!("account {name}"),
+            (level, _) => level.as_str().to_owned(),
+        };
+        let the = if of.contains(' ') { "" } else { "the " };
+        Some(format!(
+            "the limit of {the}{of} is used up: {amount}; `ralph-coordinator budget set {of} {flag}` changes it"
+        ))
     }
 
     /// Limits that are passed by what was really used: what runs under them is ended.
@@ -422,8 +423,6 @@ impl fmt::Display for Told {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
 
     fn usd(cost_usd: f64) -> Limit {
@@ -514,12 +513,12 @@ mod tests {
         check(spent(9.5), false, false, Some(95));
         check(spent(9.96), true, false, Some(95));
         check(spent(10.5), true, true, Some(100));
-        // What live sessions may use lets nothing begin, but ends nothing.
+        // What live sessions may use yet ends nothing, and is no reason to wait for long.
         let held = Used {
             held_usd: 10.0,
             ..Used::default()
         };
-        check(held, true, false, None);
+        check(held, false, false, None);
         let levels = Levels {
             set: [(day(), usd(10.0))].into(),
             used: [(day(), spent(10.5))].into(),

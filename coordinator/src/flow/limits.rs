@@ -13,7 +13,7 @@ use crate::store::budget::Tasks;
 pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
-    let mut levels = store::budget::read(&mut tx, &settings.levels, Tasks::Live, false).await?;
+    let mut levels = store::budget::read(&mut tx, &settings.levels, Tasks::Begun, false).await?;
     store::budget::hold(&mut tx, &levels.holds()).await?;
     let passed = levels.passed();
     if !passed.is_empty() {

@@ -43,7 +43,7 @@ pub(super) async fn enlarge(
 ) -> sqlx::Result<Vec<Granted>> {
     let mut tx = store::begin_claims(db).await?;
     let (sharing, mut purses) = store::usage::sharing(&mut tx, worker, asking).await?;
-    let mut levels = store::budget::read(&mut tx, &settings.levels, Tasks::Live, false).await?;
+    let mut levels = store::budget::read(&mut tx, &settings.levels, Tasks::Begun, false).await?;
     let mut granted = Vec::with_capacity(sharing.len());
     for one in sharing {
         let Some(purse) = purses.get_mut(&one.run) else {

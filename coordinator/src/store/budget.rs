@@ -13,8 +13,8 @@ use crate::domain::levels::{Key, Level, Levels, Limit, Told, Used};
 pub enum Tasks<'a> {
     /// These.
     Of(&'a [Uuid]),
-    /// Those with a live session.
-    Live,
+    /// Those with a live session, and those that wait for their next.
+    Begun,
 }
 
 /// Limits as they were set, and what was used of those that there are; with `all`, of what has no limit, too. A session that ended on a
@@ -153,7 +153,7 @@ async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<
 pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks<'_>) -> sqlx::Result<()> {
     let ids = match tasks {
         Tasks::Of(ids) => Some(ids),
-        Tasks::Live => None,
+        Tasks::Begun => None,
     };
     let rows = sqlx::query!(
         r#"select task_id, coalesce(sum(cost_usd) filter (where state <> 'live'), 0) as "usd!",
@@ -167,7 +167,15 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
            cross join lateral (
              select coalesce(greatest(coalesce(input_tokens, 0) + coalesce(output_tokens, 0), context_tokens), 0) as tokens
            ) used
-           where task_id = any(coalesce($1::uuid[], array(select task_id from dispatches where state = 'live')))
+           where task_id = any(coalesce($1::uuid[], array(
+             select task_id from dispatches where state = 'live'
+             union
+             (select q.task_id
+              from ready_tasks q
+              cross join lateral (select 1 from tasks where id = q.task_id and attempt > 0 limit 1) begun
+              order by q.task_id
+              limit 1000)
+           )))
            group by task_id"#,
         ids,
     )

@@ -192,6 +192,35 @@ async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_at_its_limit_waits_alone_and_is_named() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &options()).await;
+    set(&world, Level::Task, "", 0.5).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, 0.75)]).await;
+    looks(&world).await;
+    let (_, end) = scene.pool.tells(&[used(&of, 0.75)]).await;
+    assert_eq!(end[0].reason, EndReason::RunLimit);
+    let told = Ended::Told {
+        reason: EndReason::RunLimit,
+    };
+    reports(&scene, &of, told, cost(0.75)).await;
+    scene.no_pauses().await;
+    let other = scene.claim().await;
+    assert_ne!(other.task, of.task);
+    scene.nothing_is_ready().await;
+    looks(&world).await;
+    let why = held(&scene).await.unwrap();
+    let name = of.task.short();
+    assert!(
+        why.contains(&format!("the limit of task {name} is used up: 0.75 USD of 0.50"))
+            && why.contains(&format!("budget set task {name} --max-cost USD")),
+        "{why}"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_feature_at_its_limit_ends_its_run_once_what_was_done_landed() {
     let world = World::calm().await.unwrap();
     let scene = Scene::set(&world, &graph(2), &options()).await;
@@ -343,7 +372,7 @@ async fn what_was_spent_stays_counted_once() {
         .unwrap();
     assert_eq!(total(By::Model).await, 2.5);
     assert!(costs(&mut conn, By::Feature, None).await.unwrap().is_empty());
-    let levels = store::budget::read(&mut conn, &world.settings.levels, Tasks::Live, true)
+    let levels = store::budget::read(&mut conn, &world.settings.levels, Tasks::Begun, true)
         .await
         .unwrap();
     assert_eq!(levels.used[&(Level::Installation, String::new())].usd, 2.5);

@@ -103,7 +103,10 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   live.sessions as "live!", live.cost_usd as "in_flight_usd!",
                   (select h.reason
                    from budget_holds h
-                   where f.state = 'running' and (h.level in ('day', 'installation') or h.level = 'feature' and h.key = f.id::text)
+                   where f.state = 'running' and (h.level in ('day', 'installation') or h.level = 'feature' and h.key = f.id::text
+                                                   or h.level = 'task' and exists (
+                                                     select from tasks t where t.id = h.key::uuid and t.feature_id = f.id
+                                                   ))
                    order by h.level
                    limit 1) as held_by_limit
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
