@@ -13,6 +13,7 @@
 //! | [`machine`] | which machine this is |
 //! | [`nearest`] | files that are found by walking up, and whose they have to be |
 //! | [`plain`] | text without what would steer a terminal |
+//! | [`prices`] | what models cost by their tokens |
 //! | [`presets`] | what is known of agents by name: how each is started, installed and logged in |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
@@ -34,6 +35,7 @@ pub mod machine;
 pub mod nearest;
 pub mod plain;
 pub mod presets;
+pub mod prices;
 pub mod requires;
 pub mod sigil;
 pub mod subjects;

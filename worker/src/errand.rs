@@ -34,7 +34,9 @@ use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
 use crate::place::Place;
-use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, TranscriptReceiver};
+use crate::session::{
+    self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff, TranscriptReceiver,
+};
 use crate::workspace::{CommitMessage, Workspace};
 pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
 use patience::Patience;
@@ -504,6 +506,12 @@ fn spec(
             .map(|(name, value)| (name.to_owned(), value)),
     );
     let path = |path: &std::path::Path| PathBuf::from(path);
+    let names = order.model.as_ref().map(|choice| agent.model_names(choice));
+    let tariff = Tariff {
+        prices: order.prices.clone(),
+        models: names.unwrap_or_default().into_iter().map(str::to_owned).collect(),
+        subscription: agent.subscription,
+    };
     SessionSpec {
         dispatch: assignment.dispatch.0.to_string(),
         agent,
@@ -519,6 +527,7 @@ fn spec(
         sandbox: life.config.machine.sandbox.clone(),
         read: workspace.borrowed_objects(),
         limits: order.limits,
+        tariff,
         allowance: Arc::new(Allowance::new(order.share)),
         place: Some(place),
         env,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
 use crate::domain::states::FeatureState;
+use crate::store::costs::Spending;
 use crate::store::figures::{Ended, Features, Load, Totals};
 use crate::store::view::WaitingView;
 
@@ -27,6 +28,7 @@ pub struct Now {
 pub struct Counts {
     pub totals: Totals,
     pub ended: Vec<Ended>,
+    pub spending: Vec<Spending>,
     pub drifted: i64,
 }
 
@@ -159,6 +161,41 @@ fn outcomes(text: &mut String, counts: &Counts) {
         "sessions_ended",
         "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
         ended,
+    );
+    let of = |row: &Spending| {
+        let quoted = |text: &str| {
+            text.replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n")
+        };
+        format!(
+            "model=\"{}\",agent=\"{}\"",
+            quoted(&row.model),
+            quoted(&row.agent)
+        )
+    };
+    family(
+        text,
+        "counter",
+        "spent_usd_total",
+        "What sessions that ended ever cost, by model and agent. US dollars.",
+        counts
+            .spending
+            .iter()
+            .map(|row| (format!("{{{}}}", of(row)), row.cost_usd)),
+    );
+    family(
+        text,
+        "counter",
+        "spent_tokens_total",
+        "Tokens that they used, by model and agent.",
+        counts.spending.iter().flat_map(|row| {
+            let labels = |direction| format!("{{{},direction=\"{direction}\"}}", of(row));
+            [
+                (labels("input"), row.input_tokens),
+                (labels("output"), row.output_tokens),
+            ]
+        }),
     );
     let totals = &counts.totals;
     let tokens = [("input", totals.input_tokens), ("output", totals.output_tokens)];
@@ -342,6 +379,14 @@ mod tests {
                 outcome: Outcome::Done,
                 sessions: 9,
             }],
+            spending: vec![Spending {
+                model: "say \"big\"".to_owned(),
+                agent: "claude".to_owned(),
+                sessions: 2,
+                cost_usd: 1.5,
+                input_tokens: 30,
+                output_tokens: 4,
+            }],
             drifted: 0,
         };
         let own = Own {
@@ -362,6 +407,8 @@ mod tests {
             "ralph_tasks_need_person 2",
             "ralph_sessions_ended{kind=\"work\",outcome=\"done\"} 9",
             "ralph_tokens{direction=\"input\"} 4000000000",
+            r#"ralph_spent_usd_total{model="say \"big\"",agent="claude"} 1.5"#,
+            r#"ralph_spent_tokens_total{model="say \"big\"",agent="claude",direction="output"} 4"#,
             "ralph_cost_usd 12.25",
             "ralph_in_flight_usd 0.5",
             "ralph_bad_reports_total 1",

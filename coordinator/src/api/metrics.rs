@@ -43,6 +43,7 @@ impl Counted {
         let counts = Counts {
             totals: figures::totals(&mut conn).await?,
             ended: figures::ended(&mut conn).await?,
+            spending: store::costs::spending(&mut conn).await?,
             drifted: i64::try_from(figures::drifted(&mut conn).await?.len()).unwrap_or(i64::MAX),
         };
         *last = Some((Instant::now(), fates.clone(), counts.clone()));
@@ -223,6 +224,8 @@ mod tests {
             cost_usd: 0.0,
             total_cost_usd: 0.0,
             in_flight_usd: 0.0,
+            estimated: false,
+            held_by_limits: Vec::new(),
             sessions: Vec::new(),
             live_sessions: 3,
             held: Vec::new(),

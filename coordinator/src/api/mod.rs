@@ -9,6 +9,7 @@ mod access;
 mod agents;
 mod app;
 pub mod body;
+pub mod costs;
 mod deps;
 mod described;
 mod dirs;
@@ -45,3 +46,4 @@ mod transcript;
 
 pub use access::{hash_token, operator_name, register_token};
 pub use server::{serve, serve_patiently};
+pub use submit::DEFAULT_MAX_PARALLEL;

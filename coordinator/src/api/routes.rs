@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, deps, described, feature_edit, features, follow, health, locate, memory, metrics, once,
+    access, costs, deps, described, feature_edit, features, follow, health, locate, memory, metrics, once,
     operations, restore, retention, submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
@@ -60,6 +60,9 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(system::worker))
         .routes(routes!(system::runs))
         .routes(routes!(system::run))
+        .routes(routes!(costs::costs))
+        .routes(routes!(costs::budgets))
+        .routes(routes!(costs::estimate))
         .routes(routes!(features::list))
         .routes(routes!(features::show))
         .routes(routes!(features::progress))
@@ -115,6 +118,7 @@ fn submits() -> OpenApiRouter<App> {
 fn administers() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(system::drain))
+        .routes(routes!(costs::set_budget))
         .routes(routes!(features::remove))
         .routes(routes!(tasks::remove))
         .routes(routes!(memory::purge))

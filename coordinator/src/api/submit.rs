@@ -26,7 +26,8 @@ use crate::store::feature::NewFeature;
 use crate::store::precedence::Precedence;
 use crate::store::view::{self, Cursor, TaskFilter, TaskView};
 
-const DEFAULT_MAX_PARALLEL: i32 = 4;
+/// Sessions of a feature at once, where nobody chose.
+pub const DEFAULT_MAX_PARALLEL: i32 = 4;
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
 const MOST_REVIEW_ROUNDS: i32 = 20;
 

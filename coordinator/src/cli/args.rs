@@ -7,8 +7,8 @@ use ralph_shared::command_line::without_empty_variables;
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, status,
-    submit, task, token, up, worker,
+    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, spent,
+    status, submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -92,6 +92,8 @@ pub enum Command {
     Task(task::TaskCommand),
     #[command(subcommand)]
     Run(run::RunCommand),
+    Cost(spent::CostArgs),
+    Budget(spent::BudgetArgs),
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
     #[command(subcommand)]

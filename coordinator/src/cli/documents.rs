@@ -20,6 +20,7 @@ use super::init::SetUp;
 use super::submit::CheckedGraph;
 use super::task_deps::EdgesOfTask;
 use crate::api::body;
+use crate::api::costs::{BudgetsView, CostsView};
 use crate::config::Setting;
 use crate::store::access::TokenView;
 use crate::store::view::{self, Page};
@@ -77,6 +78,8 @@ documents! {
     "prompt_preview" => body::PromptNext;
     "run_list" => Page<view::RunView>, of view::RunView;
     "run" => view::RunView;
+    "costs" => CostsView;
+    "budgets" => BudgetsView;
     "worker_list" => Page<view::WorkerView>, of view::WorkerView;
     "worker" => view::WorkerView;
     "memory_list" => Page<view::MemoryView>, of view::MemoryView;

@@ -69,7 +69,9 @@ pub fn list(features: &[FeatureView], wide: bool) -> String {
     let in_flight_usd = features
         .iter()
         .fold(0.0, |sum, feature| sum + feature.in_flight_usd);
-    text + &summary(NeedsPerson::of(features), cost_usd, in_flight_usd, cost_usd)
+    let estimated = features.iter().any(|feature| feature.estimated);
+    let spent = cost::spent_usd(cost_usd, in_flight_usd, estimated);
+    text + &summary(NeedsPerson::of(features), &spent, None)
 }
 
 /// The same of the features that a status names, with what is known of others.
@@ -87,25 +89,25 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
             text.push_str(&format!("{}: {words}\n", feature.name));
         }
     }
+    for reason in &status.held_by_limits {
+        text.push_str(&format!("{}\n", tame(reason)));
+    }
     if status.more_features > 0 {
         let more = status.more_features;
         text.push_str(&format!("and {more} more: `ralph-coordinator feature list`\n"));
     }
     let needs_nothing = status.needs_person == NeedsPerson::default();
     if !(status.features.is_empty() && needs_nothing) {
-        let total_usd = status.total_cost_usd;
-        text.push_str(&summary(
-            status.needs_person,
-            cost_of(&status.features),
-            status.in_flight_usd,
-            total_usd,
-        ));
+        let cost_usd = cost_of(&status.features);
+        let spent = cost::spent_usd(cost_usd, status.in_flight_usd, status.estimated);
+        let total_usd = Some(status.total_cost_usd).filter(|usd| usd - cost_usd >= CENT);
+        text.push_str(&summary(status.needs_person, &spent, total_usd));
     }
     text
 }
 
 /// What waits for a person and what was spent, in a line.
-fn summary(needs: NeedsPerson, cost_usd: f64, in_flight_usd: f64, total_usd: f64) -> String {
+fn summary(needs: NeedsPerson, spent: &str, total_usd: Option<f64>) -> String {
     let mut parts = Vec::new();
     if needs.tasks > 0 {
         let tasks = match needs.tasks {
@@ -134,8 +136,8 @@ fn summary(needs: NeedsPerson, cost_usd: f64, in_flight_usd: f64, total_usd: f64
     if parts.is_empty() {
         parts.push("nothing waits for you".to_owned());
     }
-    parts.push(format!("{} so far", cost::spent_usd(cost_usd, in_flight_usd)));
-    if total_usd - cost_usd >= CENT {
+    parts.push(format!("{spent} so far"));
+    if let Some(total_usd) = total_usd {
         parts.push(format!("{total_usd:.2} USD with all other features"));
     }
     format!("\n{}\n", parts.join(", "))
@@ -222,11 +224,14 @@ pub fn page(progress: &Progress) -> String {
             cost::tokens_of_run(run),
             show_ms(run.elapsed_ms)
         ));
+        if let Some(reason) = &feature.held_by_limit {
+            lines.push(format!("  waits       {}", tame(reason)));
+        }
         // Runs before it cost something.
         if feature.cost_usd > run.cost_usd {
             lines.push(format!(
-                "  cost        {:.2} USD with the runs before it",
-                feature.cost_usd
+                "  cost        {} with the runs before it",
+                cost::spent_usd(feature.cost_usd, 0.0, feature.estimated)
             ));
         }
         if let Some(outcome) = run.outcome {
@@ -279,7 +284,7 @@ mod tests {
     #[test]
     fn a_line_tells_what_waits_for_a_person_and_what_was_spent() {
         let check_all = |needs, expected: &str| {
-            let told = summary(needs, 12.5, 0.0, 12.5);
+            let told = summary(needs, "12.50 USD", None);
             assert_eq!(told, format!("\n{expected}, 12.50 USD so far\n"));
         };
         let check = |tasks, paused, expected: &str| {
@@ -312,10 +317,14 @@ mod tests {
             "2 tasks need you (`ralph-coordinator task list --status needs_review`), 1 feature is paused",
         );
         check(0, 3, "3 features are paused");
-        let told = summary(NeedsPerson::default(), 12.5, 0.5, 40.25);
+        let told = summary(
+            NeedsPerson::default(),
+            "~12.50 USD + 0.50 USD in flight",
+            Some(40.25),
+        );
         assert_eq!(
             told,
-            "\nnothing waits for you, 12.50 USD + 0.50 USD in flight so far, 40.25 USD with all other features\n"
+            "\nnothing waits for you, ~12.50 USD + 0.50 USD in flight so far, 40.25 USD with all other features\n"
         );
     }
 }

@@ -11,6 +11,7 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::editor;
 use super::endpoint;
+use super::estimate;
 use super::feature_chat;
 use super::output::{self, Format};
 use super::pager;
@@ -18,7 +19,9 @@ use super::paint::tame;
 use super::replace::{ReplaceFlags, Replacing, version};
 use super::start::Usage;
 use crate::api::body::{Done, TextsView, WriteText};
+use crate::domain::graph::{self, Limits};
 use crate::prompt::Talked;
+use crate::store::view::FeatureView;
 
 /// Which feature's, and what to do with it.
 #[derive(Debug, Args)]
@@ -99,6 +102,9 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
                     version(text)
                 );
             }
+            if let (Some(text), "tasks", Format::Table) = (&stored, which, format) {
+                eprintln!("{}", estimated(client, &args.feature, text).await);
+            }
             return print(globals, &args.feature, which, stored).await;
         }
     };
@@ -128,6 +134,21 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
             output::text(&format!("the {which} of {} {is} stored\n", args.feature))
         }
     }
+}
+
+/// What a graph that waits for approval is going to cost, in a line.
+async fn estimated(client: &Client, feature: &str, graph: &str) -> String {
+    let graph = graph::load("the tasks", graph, &Limits::file());
+    let view: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
+    let (Ok(graph), Ok(view)) = (graph, view) else {
+        return estimate::words(None);
+    };
+    let parallel = usize::try_from(view.max_parallel).unwrap_or(1);
+    estimate::words(
+        estimate::of_graph(client, &view.repo_id, &graph, parallel)
+            .await
+            .as_ref(),
+    )
 }
 
 fn of(which: &str, texts: TextsView) -> Option<String> {

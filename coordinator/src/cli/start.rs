@@ -9,8 +9,8 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, status,
-    submit, task, token, up, worker,
+    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, spent,
+    status, submit, task, token, up, worker,
 };
 use crate::domain::states::RunOutcome;
 
@@ -62,6 +62,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Feature(command) => feature::run(globals, command).await,
         Command::Task(command) => task::run(globals, command).await,
         Command::Run(command) => run::run(globals, command).await,
+        Command::Cost(args) => spent::cost(globals, args).await,
+        Command::Budget(args) => spent::budget(globals, args).await,
         Command::Worker(command) => worker::run(globals, command).await,
         Command::Token(command) => token::run(globals, command).await,
         Command::Memory(command) => memory::run(globals, command).await,

@@ -2,6 +2,7 @@
 
 use ralph_shared::wire::{Stray, TestChange};
 
+use super::cost;
 use super::duration::show_ms;
 use super::local_time::when;
 use super::paint::{Paint, Tone, tame, tone_of};
@@ -146,7 +147,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             (None, None) => None,
         },
         dispatch.duration_ms.map(show_ms),
-        dispatch.cost_usd.map(|usd| format!("{usd:.4} USD")),
+        cost::of_session(dispatch),
         dispatch
             .commit
             .as_ref()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ralph_shared::nearest::nearest;
+use ralph_shared::prices::Prices;
 use ralph_shared::trust::{self, Consents};
 use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use crate::domain::strategy::{Tier, Tiers};
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
+use super::budgets::Budgets;
 use super::memory::Memory;
 use super::retention::Retention;
 use super::shares::Shares;
@@ -43,6 +45,10 @@ pub struct Config {
     pub ceilings: CeilingsTable,
     /// `[shares]`: read by the coordinator.
     pub shares: Shares,
+    /// `[budgets]`: read by the coordinator.
+    pub budgets: Budgets,
+    /// `[prices]`: read by the coordinator.
+    pub prices: Prices,
     /// `[notify]`: read by the coordinator.
     pub notify: NotifyTable,
     /// `[workspace]`, as far as it is no worker's: read by the client when it submits.
@@ -342,6 +348,8 @@ impl Config {
         }
         settings.ceilings = self.ceilings.checked()?;
         settings.first_share = self.shares.checked()?;
+        settings.levels = self.budgets.checked()?;
+        settings.prices = self.prices.clone().checked().map_err(anyhow::Error::msg)?;
         settings.notify = self.notify.checked()?;
         settings.kept = self.retention.checked()?;
         settings.tracer = self.telemetry.tracer()?;

@@ -3,6 +3,7 @@
 //! [`KEYS`] is the one list of all keys, whoever reads them; [`Config`] is what the coordinator and its commands read of the
 //! file; [`effective()`] says what holds, and where each value comes from.
 
+mod budgets;
 mod effective;
 mod file;
 mod key;
@@ -14,6 +15,7 @@ mod shares;
 mod telemetry;
 mod unknown;
 
+pub use budgets::Budgets;
 pub use effective::{Given, Setting, Source, effective, shown};
 pub use file::{
     Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table,

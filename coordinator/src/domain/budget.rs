@@ -30,6 +30,7 @@ pub fn bounded(usage: Usage) -> Usage {
             .cost_usd
             .filter(|usd| *usd >= 0.0)
             .map(|usd| usd.min(MOST_USD)),
+        basis: usage.basis,
     }
 }
 
@@ -109,6 +110,19 @@ impl Pot {
 }
 
 impl Purse {
+    /// The one that leaves less, in each unit.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        let least = |one: Option<Pot>, other: Option<Pot>| match (one, other) {
+            (Some(one), Some(other)) => Some(if other.left < one.left { other } else { one }),
+            (one, other) => one.or(other),
+        };
+        Self {
+            microusd: least(self.microusd, other.microusd),
+            tokens: least(self.tokens, other.tokens),
+        }
+    }
+
     /// The share of a session that begins while `sessions` may begin; `None` where too little is left for it to begin now.
     pub fn first_share(
         &self,

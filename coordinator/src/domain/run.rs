@@ -1,7 +1,7 @@
 //! A run: its limits and choices, and what it used so far.
 
 use ralph_shared::ids::{FeatureId, RunId};
-use ralph_shared::wire::Usage;
+use ralph_shared::wire::{Basis, Usage};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -122,6 +122,12 @@ pub struct Run {
     pub output_tokens: i64,
     /// Of sessions that ended. US dollars.
     pub cost_usd: f64,
+    /// How much of the cost is estimated, of live sessions as well. US dollars.
+    pub estimated_usd: f64,
+    /// Sessions whose cost nobody knows, live ones as well.
+    pub unpriced: i32,
+    /// Sessions that cost nothing by use, live ones as well.
+    pub subscribed: i32,
     /// What live sessions used so far.
     pub in_flight: InFlight,
     pub started_at: OffsetDateTime,
@@ -177,6 +183,17 @@ impl Run {
         self.used_usd() > 0.0 || self.iterations == 0 && self.used_tokens() == 0
     }
 
+    /// Whether nothing is paid by what it uses.
+    pub fn is_subscription(&self) -> bool {
+        self.subscribed > 0 && self.unpriced == 0 && self.used_usd() <= 0.0
+    }
+
+    /// All that its sessions cost, in words, without the unit.
+    pub fn used_words(&self) -> String {
+        let about = if self.estimated_usd > 0.0 { "~" } else { "" };
+        format!("{about}{:.2}", self.used_usd())
+    }
+
     /// What is left of its limits when no session is live.
     pub fn purse(&self) -> Purse {
         let pot = |max: i64, used: i64| Pot {
@@ -211,6 +228,7 @@ impl Run {
             input_tokens: self.input_tokens + spent.input_tokens,
             output_tokens: self.output_tokens + spent.output_tokens,
             cost_usd: self.cost_usd + spent.cost_usd,
+            estimated_usd: self.estimated_usd + spent.estimated_usd,
             ..self.clone()
         }
     }
@@ -225,6 +243,9 @@ pub struct Spent {
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cost_usd: f64,
+    pub estimated_usd: f64,
+    pub unpriced: i32,
+    pub subscribed: i32,
 }
 
 impl Spent {
@@ -236,6 +257,13 @@ impl Spent {
         };
         self.input_tokens += tokens(before.input_tokens, used.input_tokens);
         self.output_tokens += tokens(before.output_tokens, used.output_tokens);
-        self.cost_usd += (used.cost_usd.unwrap_or(0.0) - before.cost_usd.unwrap_or(0.0)).max(0.0);
+        let cost = |of: &Usage| of.cost_usd.unwrap_or(0.0);
+        let estimated = |of: &Usage| if of.is_estimated() { cost(of) } else { 0.0 };
+        let count = |of: &Usage, basis| i32::from(of.basis == Some(basis));
+        // An estimate may have been too much.
+        self.cost_usd += cost(used) - cost(before);
+        self.estimated_usd += estimated(used) - estimated(before);
+        self.unpriced += count(used, Basis::Unknown) - count(before, Basis::Unknown);
+        self.subscribed += count(used, Basis::Subscription) - count(before, Basis::Subscription);
     }
 }

@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub integrating: bool,
     /// Why nothing lands before a person decides about the gate, if that is so.
     pub gate: Option<String>,
+    /// Why no session of the feature may begin any more, by its own limit.
+    pub held: Option<String>,
     pub run: &'a Run,
     pub now: OffsetDateTime,
 }
@@ -94,7 +96,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             },
         );
     }
-    if let Some(reason) = too_little_left(facts.run) {
+    if let Some(reason) = too_little_left(facts.run).or_else(|| facts.held.clone()) {
         return end(RunOutcome::LimitReached, reason);
     }
     if facts.queued {
@@ -126,6 +128,7 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
         following_up: false,
         integrating: false,
         gate: None,
+        held: None,
         run,
         now,
     };
@@ -148,8 +151,8 @@ fn too_little_left(run: &Run) -> Option<String> {
     if begins_none(microusd, None) {
         let max = run.settings.max_cost_usd.unwrap_or_default();
         return Some(format!(
-            "the run cost {:.2} USD of {max:.2}; {why}",
-            run.used_usd()
+            "the run cost {} USD of {max:.2}; {why}",
+            run.used_words()
         ));
     }
     if begins_none(None, tokens) {
@@ -167,7 +170,7 @@ pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     let run = facts.run;
     let limits = &run.settings;
     if let Some(max) = limits.max_cost_usd.filter(|max| run.used_usd() >= *max) {
-        return Some(format!("the run cost {:.2} USD of {max:.2}", run.used_usd()));
+        return Some(format!("the run cost {} USD of {max:.2}", run.used_words()));
     }
     let tokens = run.used_tokens();
     if let Some(max) = limits.max_tokens.filter(|max| tokens >= *max) {
@@ -223,6 +226,9 @@ mod tests {
             input_tokens: 0,
             output_tokens: 0,
             cost_usd: 0.0,
+            estimated_usd: 0.0,
+            unpriced: 0,
+            subscribed: 0,
             in_flight: InFlight::default(),
             started_at: OffsetDateTime::UNIX_EPOCH,
             paused_ms: 0,
@@ -257,6 +263,7 @@ mod tests {
             following_up: false,
             integrating: false,
             gate: None,
+            held: None,
             run: &run,
             now: OffsetDateTime::UNIX_EPOCH + Duration::seconds(30),
         };
@@ -371,6 +378,7 @@ mod tests {
                 following_up: false,
                 integrating: false,
                 gate: Some("the gate fails on the base commit abc".to_owned()),
+                held: None,
                 run: &run,
                 now: OffsetDateTime::UNIX_EPOCH,
             });
@@ -409,6 +417,7 @@ mod tests {
                         following_up: bits & 2 != 0,
                         integrating: bits & 4 != 0,
                         gate: (bits & 8 != 0).then(|| "the gate fails".to_owned()),
+                        held: None,
                         run: &run,
                         now: OffsetDateTime::UNIX_EPOCH,
                     })

@@ -12,12 +12,14 @@ use uuid::Uuid;
 
 use super::slots::Budget;
 use super::{Settings, slots};
-use crate::domain::budget::Usual;
+use crate::domain::budget::{Purse, Usual};
 use crate::domain::door::Standing;
 use crate::domain::fairness::Left;
+use crate::domain::levels::{Level, Levels, Place};
 use crate::domain::offer::{Accounts, Agents, Offer};
 use crate::domain::strategy;
 use crate::store;
+use crate::store::budget::Tasks;
 use crate::store::context::ModelFacts;
 use crate::store::door::Account;
 use crate::store::ready::Taken;
@@ -42,6 +44,8 @@ pub(super) struct Dealt {
     pub attempt: i32,
     /// What its session gets.
     pub chosen: Chosen,
+    /// The account that its agent uses.
+    pub account: Option<String>,
     /// What it may use of its run's cost and tokens.
     pub share: Share,
 }
@@ -97,6 +101,7 @@ pub(super) async fn deal(
     asking: Asking<'_>,
     mut free: Vec<usize>,
     accounts: &[Account],
+    mut levels: Levels,
 ) -> sqlx::Result<Deal> {
     let mut deal = Deal::default();
     let may_be_tried = accounts.iter().filter(|one| one.standing == Standing::Free);
@@ -113,7 +118,15 @@ pub(super) async fn deal(
         }
         for (offer, index) in offers {
             let before = deal.dealt.len();
-            give(conn, settings, asking, &offer, vec![index], &mut deal).await?;
+            give(
+                conn,
+                settings,
+                asking,
+                &offer,
+                vec![index],
+                (&mut deal, &mut levels),
+            )
+            .await?;
             if deal.dealt.len() > before {
                 store::door::try_with(conn, &account.account, asking.claims[index].claim).await?;
                 free.retain(|one| *one != index);
@@ -121,7 +134,8 @@ pub(super) async fn deal(
             }
         }
     }
-    let closed: BTreeSet<String> = accounts.iter().map(|one| one.account.clone()).collect();
+    let mut closed: BTreeSet<String> = accounts.iter().map(|one| one.account.clone()).collect();
+    closed.extend(levels.empty_accounts().cloned());
     let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
     for index in free {
         if let Some(offer) = asking.offer(index, Accounts::Not(&closed)) {
@@ -129,9 +143,9 @@ pub(super) async fn deal(
         }
     }
     for (offer, indices) in offers {
-        give(conn, settings, asking, &offer, indices, &mut deal).await?;
+        give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
     }
-    if !accounts.is_empty() {
+    if !accounts.is_empty() || !levels.are_none() {
         // What is there for them changes with time.
         deal.unmet.clear();
     }
@@ -145,7 +159,7 @@ async fn give(
     asking: Asking<'_>,
     offer: &Offer,
     indices: Vec<usize>,
-    Deal { dealt, unmet }: &mut Deal,
+    (Deal { dealt, unmet }, levels): (&mut Deal, &mut Levels),
 ) -> sqlx::Result<()> {
     let mut left = Left::Unknown;
     let mut is_sure = true;
@@ -155,7 +169,7 @@ async fn give(
             break;
         }
         let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
-        let took = slots::take(conn, offer, indices.len(), &took, &settings.turns).await?;
+        let took = slots::take(conn, offer, indices.len(), &took, &settings.turns, levels).await?;
         left = took.left;
         let mut budgets = took.budgets;
         for one in &*dealt {
@@ -167,6 +181,9 @@ async fn give(
             break;
         }
         let ids: Vec<Uuid> = took.tasks.iter().map(|(one, _)| one.task.0).collect();
+        if levels.limits(Level::Task) {
+            store::budget::of_tasks(conn, levels, Tasks::Of(&ids)).await?;
+        }
         let facts: HashMap<_, _> = store::context::models(conn, &ids).await?.into_iter().collect();
         let mut rooms = rooms(conn, &took.tasks, dealt).await?;
         let mut back = Vec::new();
@@ -191,8 +208,17 @@ async fn give(
                 back.push(taken);
                 continue;
             }
+            let accounts = asking.worker(index).map(|worker| &worker.accounts);
+            let account = accounts
+                .zip(agent)
+                .and_then(|(accounts, agent)| accounts.get(&agent).cloned());
+            let place = Place {
+                task: taken.task,
+                feature: taken.feature,
+                account: account.as_deref(),
+            };
             let budget = budgets.get_mut(&run);
-            let Some(share) = share(settings, facts, taken.kind, budget) else {
+            let Some(share) = share(settings, facts, taken.kind, budget, (levels, &place)) else {
                 back.push(taken);
                 continue;
             };
@@ -201,6 +227,7 @@ async fn give(
             }
             indices.pop_front();
             dealt.push(Dealt {
+                account,
                 share,
                 index,
                 attempt: before + i32::from(taken.kind.begins_attempt()),
@@ -241,26 +268,30 @@ async fn rooms(
     Ok(rooms)
 }
 
-/// The share of its run's limits that a session begins with, taken out of what is left; `None` where that is too little now.
+/// The share of its run's limits, and of those beside it, that a session begins with, taken out of what is left; `None` where that is too little now.
 fn share(
     settings: &Settings,
     facts: Option<&ModelFacts>,
     kind: SessionKind,
     budget: Option<&mut Budget>,
+    (levels, place): (&mut Levels, &Place<'_>),
 ) -> Option<Share> {
     let Some(budget) = budget.filter(|_| kind.has_agent()) else {
         return Some(Share::default());
     };
     let own = facts.map(|facts| facts.used_before).unwrap_or_default();
+    // Twice of it: one that tells at once what is usual isn't ended by that, again and again.
+    let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
     let usual = Usual {
-        microusd: own.microusd.or(budget.usual.microusd),
-        tokens: own.tokens.or(budget.usual.tokens),
+        microusd: twice(own.microusd.or(budget.usual.microusd)),
+        tokens: twice(own.tokens.or(budget.usual.tokens)),
     };
     let follows_up = kind == SessionKind::Verify;
-    let share = budget
-        .purse
-        .first_share(usual, settings.first_share, budget.sessions, follows_up)?;
+    let first = |purse: Purse, sessions| purse.first_share(usual, settings.first_share, sessions, follows_up);
+    let shared = first(levels.shared(budget.purse, place), budget.sessions)?;
+    let share = shared.least(first(levels.own(place, Share::default()), 1)?);
     budget.purse.give(share);
+    levels.give(share, place);
     budget.sessions -= 1;
     Some(share)
 }

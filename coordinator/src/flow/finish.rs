@@ -43,6 +43,7 @@ pub async fn check(
         [] => HashMap::new(),
         _ => store::gate::open(conn, &troubled).await?,
     };
+    let held = store::budget::held(conn, &ids).await?;
     for run in runs {
         let (Some(feature), Some(under_way)) = (features.get_mut(&run.feature), under_way.get(&run.feature))
         else {
@@ -59,6 +60,7 @@ pub async fn check(
                 .get(&run.feature)
                 .filter(|check| check.waits)
                 .map(why_nothing_lands),
+            held: held.get(&run.feature).cloned(),
             now: run.now,
             run: &run,
         };

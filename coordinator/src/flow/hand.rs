@@ -15,8 +15,10 @@ use super::deal::{Asking, Deal, Dealt, deal};
 use super::opens::Place;
 use crate::domain::door::Standing;
 use crate::domain::fairness::Left;
+use crate::domain::levels::Levels;
 use crate::domain::strategy;
 use crate::store;
+use crate::store::budget::Tasks;
 use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
 use crate::store::door::Account;
 use crate::store::worker::Claimer;
@@ -36,8 +38,8 @@ pub(super) enum Look {
 /// Answers, and what was opened with the index of its claim.
 pub(super) type Open = (Vec<ClaimAnswer>, Vec<(usize, Opened)>);
 
-/// The workers that claim, by name, and whether there is an account that is not open.
-pub(super) type Known = (HashMap<String, Claimer>, bool);
+/// The workers that claim, by name, and whether there is an account that is not open, or a limit beside those of runs.
+pub(super) type Known = (HashMap<String, Claimer>, bool, bool);
 
 /// What a batch of claims gets, once it is opened.
 #[derive(Debug)]
@@ -61,12 +63,16 @@ pub(super) async fn deal_out(
     tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-    (known, any_door): Known,
+    (known, any_door, any_budget): Known,
     look: Look,
 ) -> sqlx::Result<Hand> {
     let accounts: Vec<Account> = match any_door {
         true => store::door::not_open(tx).await?,
         false => Vec::new(),
+    };
+    let levels = match any_budget || !settings.levels.is_empty() {
+        true => store::budget::read(tx, &settings.levels, Tasks::Of(&[]), false).await?,
+        false => Levels::default(),
     };
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut before = Vec::new();
@@ -102,7 +108,7 @@ pub(super) async fn deal_out(
         claims,
         known: &known,
     };
-    let Deal { dealt: fresh, unmet } = deal(tx, settings, asking, free.clone(), &accounts).await?;
+    let Deal { dealt: fresh, unmet } = deal(tx, settings, asking, free.clone(), &accounts, levels).await?;
     if look == Look::Later {
         let dealt: HashSet<usize> = fresh.iter().map(|dealt| dealt.index).collect();
         free.retain(|index| !dealt.contains(index));
@@ -202,9 +208,9 @@ fn not_now(reason: &str) -> ClaimAnswer {
 pub(super) async fn known_workers(conn: &mut PgConnection, claims: &[ClaimRequest]) -> sqlx::Result<Known> {
     let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let (rows, any_door) = store::worker::claimers(conn, &names).await?;
+    let (rows, any_door, any_budget) = store::worker::claimers(conn, &names).await?;
     let known = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
-    Ok((known, any_door))
+    Ok((known, any_door, any_budget))
 }
 
 /// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the
@@ -280,6 +286,7 @@ fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> 
             model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
             prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
+            account: dealt.account.clone(),
             share: dealt.share,
             key: taken.key.clone(),
         }

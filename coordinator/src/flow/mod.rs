@@ -25,6 +25,7 @@
 //! | `gate` | the gate is tried on the base before anything lands |
 //! | [`rescue`] | leases that ended give their tasks back |
 //! | [`finish`] | a run's end |
+//! | [`limits`] | limits beside a run's: what they hold, end and tell |
 //! | [`recount`] | counters that are wrong are put right |
 //! | [`retention`] | refs of attempts go when their time is over |
 //! | [`steer`] | what people do to features and tasks |
@@ -62,6 +63,7 @@ pub mod hold;
 pub mod integrate;
 pub mod library;
 pub mod lifecycle;
+pub mod limits;
 pub mod link;
 pub mod meaning;
 pub mod memory;

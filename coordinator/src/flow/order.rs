@@ -44,6 +44,7 @@ pub(super) fn session_order(
             ..SessionLimits::default()
         },
         share: dispatch.share,
+        prices: settings.prices.clone(),
         access: match dispatch.kind {
             // There is no clone whose build products could be thrown away.
             SessionKind::Verify if task.dir.is_some() => Access::ReadOnly,

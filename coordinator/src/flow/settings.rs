@@ -1,14 +1,17 @@
 //! What every step goes by.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::prices::Prices;
 
 use super::aged::KeptDays;
 use super::opens::Opens;
 use crate::domain::budget::FirstShare;
 use crate::domain::fairness::Turns;
+use crate::domain::levels::{Level, Limit};
 use crate::domain::lifecycle::Bounds;
 use crate::domain::run::Ceilings;
 use crate::domain::strategy::Tiers;
@@ -59,6 +62,10 @@ pub struct Settings {
     pub ceilings: Ceilings,
     /// What a session may use of its run's limits at first, where nothing is known of its like.
     pub first_share: FirstShare,
+    /// Limits beside a run's, which no other may exceed.
+    pub levels: BTreeMap<Level, Limit>,
+    /// Prices of models that go before the built-in ones.
+    pub prices: Prices,
     /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
     pub stuck_threshold: i16,
     /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
@@ -124,6 +131,8 @@ impl Default for Settings {
             api_connections: API_CONNECTIONS,
             ceilings: Ceilings::default(),
             first_share: FirstShare::default(),
+            levels: BTreeMap::new(),
+            prices: Prices::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             kept: KeptDays::default(),

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::hold;
 use crate::domain::budget::{Purse, Usual};
 use crate::domain::fairness::{Left, Share, Turns, divide};
+use crate::domain::levels::Levels;
 use crate::domain::offer::Offer;
 use crate::store;
 use crate::store::claimable::Claimable;
@@ -58,6 +59,7 @@ pub(super) async fn take(
     slots: usize,
     before: &[Taken],
     turns: &Mutex<Turns>,
+    levels: &Levels,
 ) -> sqlx::Result<Took> {
     let mut features: BTreeMap<FeatureId, Claimable> = store::claimable::claimable(conn, offer)
         .await?
@@ -78,6 +80,9 @@ pub(super) async fn take(
         .collect();
     let shares = divide(left, &follow_ups);
     let budgets = features.values().map(|f| (f.run, Budget::from(f))).collect();
+    for feature in features.values_mut() {
+        feature.purse = levels.least_of_feature(feature.purse, feature.feature);
+    }
     let mut taken = Vec::new();
     if !shares.is_empty() {
         taken = store::ready::take(conn, offer, &shares, true).await?;

@@ -8,8 +8,10 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::Settings;
+use crate::domain::levels::Place;
 use crate::domain::run::Spent;
 use crate::store;
+use crate::store::budget::Tasks;
 
 /// Counts what dispatches used that aren't live any more, as far as their runs don't count it yet.
 pub(super) async fn told_late(db: &PgPool, worker: &str, late: &[&Used]) -> sqlx::Result<()> {
@@ -41,20 +43,29 @@ pub(super) async fn enlarge(
 ) -> sqlx::Result<Vec<Granted>> {
     let mut tx = store::begin_claims(db).await?;
     let (sharing, mut purses) = store::usage::sharing(&mut tx, worker, asking).await?;
+    let mut levels = store::budget::read(&mut tx, &settings.levels, Tasks::Begun, false).await?;
     let mut granted = Vec::with_capacity(sharing.len());
     for one in sharing {
         let Some(purse) = purses.get_mut(&one.run) else {
             continue;
         };
-        let share = purse.enlarged(one.share, one.used, settings.first_share);
+        let place = Place {
+            task: one.task,
+            feature: one.feature,
+            account: one.account.as_deref(),
+        };
+        let left = levels.shared(*purse, &place).least(levels.own(&place, one.share));
+        let share = left.enlarged(one.share, one.used, settings.first_share);
         if share != one.share {
             let more = |now: Option<u64>, before: Option<u64>, used: u64| {
                 Some(now?.saturating_sub(before?.max(used)))
             };
-            purse.give(Share {
+            let more = Share {
                 microusd: more(share.microusd, one.share.microusd, one.used.0),
                 tokens: more(share.tokens, one.share.tokens, one.used.1),
-            });
+            };
+            purse.give(more);
+            levels.give(more, &place);
             store::usage::give(&mut tx, one.id, share).await?;
         }
         granted.push(Granted {

@@ -129,6 +129,8 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
         // It holds a feature for which reports wait: over connections that have planned it.
         let (_, signals) = flow::finish::tick(&deps.ways.reports).await?;
         deps.bus.emit(signals).await;
+        let signals = flow::limits::tick(&deps.db, &deps.settings).await?;
+        deps.bus.emit(signals).await;
         deps.pulse.beat(RUNS);
     }
     Ok(())

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Difficulty;
-use ralph_shared::wire::{Change, Share, Stray, Usage};
+use ralph_shared::wire::{Basis, Change, Share, Stray, Usage};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::usage::{count, whole};
+use super::usage::{basis, count, whole};
 use crate::domain::states::Outcome;
 
 /// What a new dispatch is made of.
@@ -31,6 +31,8 @@ pub struct NewDispatch {
     pub prompts: Option<Uuid>,
     /// Its agent among the worker's; `None` for the default one, and for work without an agent.
     pub agent: Option<String>,
+    /// The account that the agent uses, as far as its worker said.
+    pub account: Option<String>,
     /// What it may use of its run's cost and tokens.
     pub share: Share,
     /// Its concurrency key.
@@ -54,9 +56,10 @@ pub async fn open(
              from (
                select *
                from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
-                           $9::text[], $10::text[], $11::uuid[], $12::text[], $14::bigint[], $15::bigint[], $16::text[])
+                           $9::text[], $10::text[], $11::uuid[], $12::text[], $14::bigint[], $15::bigint[], $16::text[],
+                           $17::text[])
                  as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
-                      agent, share_microusd, share_tokens, key)
+                      agent, share_microusd, share_tokens, key, account)
                order by task_id
              ) mine
              where t.id = mine.task_id
@@ -64,9 +67,9 @@ pub async fn open(
            )
            insert into dispatches
              (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason, prompts_id,
-              agent, share_microusd, share_tokens, key, lease_until)
+              agent, share_microusd, share_tokens, key, account, lease_until)
            select id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-                  prompts_id, agent, share_microusd, share_tokens, key, now() + $13 * interval '1 millisecond'
+                  prompts_id, agent, share_microusd, share_tokens, key, account, now() + $13 * interval '1 millisecond'
            from moved
            returning id, attempt"#,
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
@@ -85,6 +88,7 @@ pub async fn open(
         &new.iter().map(|d| d.share.microusd.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
         &new.iter().map(|d| d.share.tokens.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
         &new.iter().map(|d| d.key.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &new.iter().map(|d| d.account.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
     )
     .fetch_all(conn)
     .await;
@@ -157,8 +161,8 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         r#"select id, task_id, feature_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
                   model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!",
-                  input_tokens, output_tokens, cached_tokens, cache_write_tokens, context_tokens, cost_usd, share_microusd,
-                  share_tokens
+                  input_tokens, output_tokens, cached_tokens, cache_write_tokens, context_tokens, cost_usd, cost_basis::text,
+                  share_microusd, share_tokens
            from unnest($1::uuid[]) as q(named)
            cross join lateral (select * from dispatches where id = q.named limit 1) d"#,
         ids,
@@ -194,6 +198,7 @@ struct Row {
     cache_write_tokens: Option<i64>,
     context_tokens: Option<i64>,
     cost_usd: Option<f64>,
+    cost_basis: Option<String>,
     share_microusd: Option<i64>,
     share_tokens: Option<i64>,
 }
@@ -227,6 +232,7 @@ impl From<Row> for Dispatch {
                 cache_write_tokens: row.cache_write_tokens.map(count),
                 context_tokens: row.context_tokens.map(count),
                 cost_usd: row.cost_usd,
+                basis: row.cost_basis.as_deref().and_then(Basis::of),
             },
             share: Share {
                 microusd: row.share_microusd.map(count),
@@ -339,14 +345,14 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
              cached_tokens = e.cached_tokens, cache_write_tokens = e.cache_write_tokens, context_tokens = e.context_tokens,
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
              difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb,
-             model_used = e.model_used, settled_at = now()
+             model_used = e.model_used, cost_basis = e.cost_basis::cost_basis, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
                      $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[],
-                     $21::text[], $22::bigint[], $23::bigint[], $24::bigint[])
+                     $21::text[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
                 input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
-                change, strays, model_used, cached_tokens, cache_write_tokens, context_tokens)
+                change, strays, model_used, cached_tokens, cache_write_tokens, context_tokens, cost_basis)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -372,6 +378,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &tokens(|used| used.cached_tokens) as &[Option<i64>],
         &tokens(|used| used.cache_write_tokens) as &[Option<i64>],
         &tokens(|used| used.context_tokens) as &[Option<i64>],
+        &ends.iter().map(|e| basis(&e.used)).collect::<Vec<_>>() as &[Option<&str>],
     )
     .execute(conn)
     .await?;

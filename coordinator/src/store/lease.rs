@@ -231,14 +231,18 @@ pub async fn lose(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::
                input_tokens = greatest(d.input_tokens, d.context_tokens - coalesce(d.output_tokens, 0))
            from live
            where d.id = live.id
-           returning d.run_id, d.input_tokens, d.output_tokens, d.cost_usd
+           returning d.run_id, d.input_tokens, d.output_tokens, d.cost_usd, d.cost_basis
          )
          update runs r
          set input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
-             cost_usd = r.cost_usd + s.cost_usd
+             cost_usd = r.cost_usd + s.cost_usd, estimated_usd = r.estimated_usd + s.estimated_usd,
+             unpriced = r.unpriced + s.unpriced, subscribed = r.subscribed + s.subscribed
          from (
            select run_id, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
-                  coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd
+                  coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd,
+                  coalesce(sum(cost_usd) filter (where cost_basis = 'estimated'), 0) as estimated_usd,
+                  count(*) filter (where cost_basis = 'unknown') as unpriced,
+                  count(*) filter (where cost_basis = 'subscription') as subscribed
            from lost
            group by run_id
          ) s
@@ -268,14 +272,18 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
                input_tokens = greatest(d.input_tokens, d.context_tokens - coalesce(d.output_tokens, 0))
            from held
            where d.id = held.id
-           returning held.state as before, d.run_id, d.input_tokens, d.output_tokens, d.cost_usd
+           returning held.state as before, d.run_id, d.input_tokens, d.output_tokens, d.cost_usd, d.cost_basis
          )
          update runs r
          set input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
-             cost_usd = r.cost_usd + s.cost_usd
+             cost_usd = r.cost_usd + s.cost_usd, estimated_usd = r.estimated_usd + s.estimated_usd,
+             unpriced = r.unpriced + s.unpriced, subscribed = r.subscribed + s.subscribed
          from (
            select run_id, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
-                  coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd
+                  coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd,
+                  coalesce(sum(cost_usd) filter (where cost_basis = 'estimated'), 0) as estimated_usd,
+                  count(*) filter (where cost_basis = 'unknown') as unpriced,
+                  count(*) filter (where cost_basis = 'subscription') as subscribed
            from superseded
            where before = 'live'
            group by run_id

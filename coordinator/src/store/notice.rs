@@ -19,15 +19,18 @@ pub enum Event {
     PoolPaused,
     /// A feature isn't finished at its deadline.
     DeadlinePassed,
+    /// A part of a limit is used up.
+    BudgetUsed,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::RunEnded,
         Self::PersonNeeded,
         Self::PoolPaused,
         Self::DeadlinePassed,
+        Self::BudgetUsed,
     ];
 
     /// The word in messages.
@@ -37,6 +40,7 @@ impl Event {
             Self::PersonNeeded => "person_needed",
             Self::PoolPaused => "pool_paused",
             Self::DeadlinePassed => "deadline_passed",
+            Self::BudgetUsed => "budget_used",
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use ralph_shared::ids::{DispatchId, RunId};
-use ralph_shared::wire::{Share, Usage, Used};
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
+use ralph_shared::wire::{Basis, Share, Usage, Used};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -20,6 +20,11 @@ pub(super) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
+/// How a cost is known, as the database has it.
+pub(super) fn basis(usage: &Usage) -> Option<&'static str> {
+    usage.sureness().map(Basis::as_str)
+}
+
 /// Keeps what a worker's live dispatches used so far; no figure falls.
 pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx::Result<()> {
     let tokens = |of: fn(&Usage) -> Option<u64>| -> Vec<Option<i64>> {
@@ -27,15 +32,17 @@ pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx:
     };
     sqlx::query!(
         "with told as (
-           select d.id, u.input_tokens, u.output_tokens, u.cached_tokens, u.cache_write_tokens, u.context_tokens, u.cost_usd
-           from unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::float8[])
-                  as u(id, input_tokens, output_tokens, cached_tokens, cache_write_tokens, context_tokens, cost_usd)
+           select d.id, u.input_tokens, u.output_tokens, u.cached_tokens, u.cache_write_tokens, u.context_tokens, u.cost_usd,
+                  u.cost_basis::cost_basis
+           from unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::float8[], $9::text[])
+                  as u(id, input_tokens, output_tokens, cached_tokens, cache_write_tokens, context_tokens, cost_usd, cost_basis)
            join dispatches d on d.id = u.id
            where d.state = 'live' and d.worker = $1
              and (u.input_tokens > coalesce(d.input_tokens, -1) or u.output_tokens > coalesce(d.output_tokens, -1)
                   or u.cached_tokens > coalesce(d.cached_tokens, -1)
                   or u.cache_write_tokens > coalesce(d.cache_write_tokens, -1)
-                  or u.context_tokens > coalesce(d.context_tokens, -1) or u.cost_usd > coalesce(d.cost_usd, -1))
+                  or u.context_tokens > coalesce(d.context_tokens, -1) or u.cost_usd > coalesce(d.cost_usd, -1)
+                  or u.cost_basis::cost_basis > d.cost_basis or u.cost_basis is not null and d.cost_basis is null)
            order by d.id
            for no key update of d
          )
@@ -45,7 +52,11 @@ pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx:
              cached_tokens = greatest(d.cached_tokens, t.cached_tokens),
              cache_write_tokens = greatest(d.cache_write_tokens, t.cache_write_tokens),
              context_tokens = greatest(d.context_tokens, t.context_tokens),
-             cost_usd = greatest(d.cost_usd, t.cost_usd)
+             -- What is surer goes before what is greater.
+             cost_usd = case when t.cost_basis > d.cost_basis then t.cost_usd
+                             when t.cost_basis < d.cost_basis then d.cost_usd
+                             else greatest(d.cost_usd, t.cost_usd) end,
+             cost_basis = greatest(d.cost_basis, t.cost_basis)
          from told t
          where d.id = t.id",
         worker,
@@ -56,6 +67,7 @@ pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx:
         &tokens(|used| used.cache_write_tokens) as &[Option<i64>],
         &tokens(|used| used.context_tokens) as &[Option<i64>],
         &used.iter().map(|one| one.usage.cost_usd).collect::<Vec<_>>() as &[Option<f64>],
+        &used.iter().map(|one| basis(&one.usage)).collect::<Vec<_>>() as &[Option<&str>],
     )
     .execute(conn)
     .await?;
@@ -81,7 +93,8 @@ pub async fn lock_over(conn: &mut PgConnection, worker: &str, ids: &[Uuid]) -> s
 pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches
-         set input_tokens = $2, output_tokens = $3, cached_tokens = $4, cache_write_tokens = $5, context_tokens = $6, cost_usd = $7
+         set input_tokens = $2, output_tokens = $3, cached_tokens = $4, cache_write_tokens = $5, context_tokens = $6, cost_usd = $7,
+             cost_basis = $8::text::cost_basis
          where id = $1",
         dispatch.0,
         used.input_tokens.map(whole),
@@ -90,6 +103,7 @@ pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) ->
         used.cache_write_tokens.map(whole),
         used.context_tokens.map(whole),
         used.cost_usd,
+        basis(used),
     )
     .execute(conn)
     .await?;
@@ -97,11 +111,14 @@ pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) ->
 }
 
 /// A live dispatch that shares its run's limits with others.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Sharing {
     pub id: DispatchId,
     pub run: RunId,
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub account: Option<String>,
     pub share: Share,
     /// Millionths of a US dollar, and tokens.
     pub used: (u64, u64),
@@ -115,7 +132,7 @@ pub async fn sharing(
     ids: &[Uuid],
 ) -> sqlx::Result<(Vec<Sharing>, HashMap<RunId, Purse>)> {
     let rows = sqlx::query!(
-        r#"select d.id, d.run_id, d.share_microusd, d.share_tokens, coalesce(d.cost_usd, 0) as "cost_usd!",
+        r#"select d.id, d.run_id, d.task_id, d.feature_id, d.account, d.share_microusd, d.share_tokens, coalesce(d.cost_usd, 0) as "cost_usd!",
                   coalesce(greatest(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0), d.context_tokens), 0) as "tokens!",
                   r.max_cost_usd, r.max_tokens, r.cost_usd + held.usd as "held_usd!",
                   r.input_tokens + r.output_tokens + held.tokens as "held_tokens!"
@@ -152,6 +169,9 @@ pub async fn sharing(
         sharing.push(Sharing {
             id: DispatchId(row.id),
             run,
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            account: row.account,
             share: Share {
                 microusd: row.share_microusd.map(count),
                 tokens: row.share_tokens.map(count),

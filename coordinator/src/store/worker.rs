@@ -185,11 +185,12 @@ pub struct Claimer {
     pub rules: Vec<AgentRule>,
 }
 
-/// Who of `names` holds its name, and whether there is an account that is not open.
-pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<(Vec<Claimer>, bool)> {
+/// Who of `names` holds its name, and whether there is an account that is not open, or a limit beside those of runs.
+pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<(Vec<Claimer>, bool, bool)> {
     let rows = sqlx::query!(
         r#"select name, incarnation, draining or drain_requested as "draining!", agents, accounts,
-                  rules as "rules: Json<Vec<AgentRule>>", (select count(*) > 0 from (select from account_doors limit 1) d) as "any_door!"
+                  rules as "rules: Json<Vec<AgentRule>>", (select count(*) > 0 from (select from account_doors limit 1) d) as "any_door!",
+                  (select count(*) > 0 from (select from budgets limit 1) b) as "any_budget!"
            from workers
            where name = any($1)"#,
         names,
@@ -197,6 +198,7 @@ pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result
     .fetch_all(conn)
     .await?;
     let any_door = rows.iter().any(|row| row.any_door);
+    let any_budget = rows.iter().any(|row| row.any_budget);
     let claimers = rows
         .into_iter()
         .map(|row| Claimer {
@@ -207,7 +209,7 @@ pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result
             rules: row.rules.0,
         })
         .collect();
-    Ok((claimers, any_door))
+    Ok((claimers, any_door, any_budget))
 }
 
 /// The account of each agent: its own name where none is said.

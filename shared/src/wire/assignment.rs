@@ -10,6 +10,7 @@ use super::text::Text;
 use super::usage::Share;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
+use crate::prices::Prices;
 
 /// Where in its folder a session finds the texts that were too long for its prompt; nothing in there is committed (SPEC 8).
 pub const CONTEXT_DIR: &str = ".ralph/context";
@@ -75,6 +76,9 @@ pub struct SessionOrder {
     /// What it may use of its run's cost and tokens, until it is granted more.
     #[serde(default, skip_serializing_if = "Share::is_unlimited")]
     pub share: Share,
+    /// Prices of models that go before the built-in ones, for who tells no cost.
+    #[serde(default, skip_serializing_if = "Prices::is_empty")]
+    pub prices: Prices,
     /// What the session may write.
     pub access: Access,
     /// Texts that the prompt shows only the beginning of, by the names of files that hold them below [`CONTEXT_DIR`].

@@ -1,5 +1,7 @@
 //! What sessions use, and how much of its run's limits each may use.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::DispatchId;
@@ -21,10 +23,60 @@ pub struct Usage {
     pub context_tokens: Option<u64>,
     /// Cost in US dollars.
     pub cost_usd: Option<f64>,
+    /// How that is known, or why it isn't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+}
+
+/// Where a cost comes from, the less sure before the surer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Nobody tells it, and its model has no price.
+    Unknown,
+    /// Estimated from lengths of texts.
+    Estimated,
+    /// Told by the agent, or computed from the tokens that it told.
+    Known,
+    /// Nothing is paid by use.
+    Subscription,
+}
+
+impl Basis {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Estimated => "estimated",
+            Self::Known => "known",
+            Self::Subscription => "subscription",
+        }
+    }
+
+    /// What such a word says.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Unknown, Self::Estimated, Self::Known, Self::Subscription]
+            .into_iter()
+            .find(|basis| basis.as_str() == word)
+    }
 }
 
 impl Usage {
-    /// The greater of each figure.
+    /// How sure its cost is; who says no basis told the cost.
+    #[must_use]
+    pub fn sureness(&self) -> Option<Basis> {
+        self.basis.or(self.cost_usd.map(|_| Basis::Known))
+    }
+
+    /// Whether its cost is estimated.
+    #[must_use]
+    pub fn is_estimated(&self) -> bool {
+        self.basis == Some(Basis::Estimated)
+    }
+
+    /// The greater of each figure. A cost that is surer goes before one that is greater.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -33,10 +85,15 @@ impl Usage {
             cached_tokens: self.cached_tokens.max(other.cached_tokens),
             cache_write_tokens: self.cache_write_tokens.max(other.cache_write_tokens),
             context_tokens: self.context_tokens.max(other.context_tokens),
-            cost_usd: match (self.cost_usd, other.cost_usd) {
-                (Some(one), Some(other)) => Some(one.max(other)),
-                (one, other) => one.or(other),
+            cost_usd: match self.sureness().cmp(&other.sureness()) {
+                Ordering::Greater => self.cost_usd,
+                Ordering::Less => other.cost_usd,
+                Ordering::Equal => match (self.cost_usd, other.cost_usd) {
+                    (Some(one), Some(other)) => Some(one.max(other)),
+                    (one, other) => one.or(other),
+                },
             },
+            basis: self.sureness().max(other.sureness()),
         }
     }
 
@@ -81,6 +138,19 @@ pub struct Share {
 }
 
 impl Share {
+    /// The lesser of both, in each unit.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            microusd: least(self.microusd, other.microusd),
+            tokens: least(self.tokens, other.tokens),
+        }
+    }
+
     /// Whether it limits nothing.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
@@ -122,8 +192,27 @@ mod tests {
             ..Usage::default()
         };
         let both = usage(Some(5), None).max(usage(Some(3), Some(0.5)));
-        assert_eq!(both, usage(Some(5), Some(0.5)));
+        let told = Usage {
+            basis: Some(Basis::Known),
+            ..usage(Some(5), Some(0.5))
+        };
+        assert_eq!(both, told);
         assert_eq!(both.max(usage(None, Some(0.25))), both);
+        // What is told goes before an estimate, whichever is greater; nothing is paid for a subscription.
+        let of = |cost_usd, basis| Usage {
+            cost_usd,
+            basis: Some(basis),
+            ..Usage::default()
+        };
+        let estimated = of(Some(0.75), Basis::Estimated);
+        let told = of(Some(0.5), Basis::Known);
+        assert_eq!(estimated.max(told), told);
+        assert_eq!(told.max(estimated), told);
+        assert_eq!(of(None, Basis::Unknown).max(estimated), estimated);
+        assert_eq!(
+            told.max(of(None, Basis::Subscription)),
+            of(None, Basis::Subscription)
+        );
         let microusd = |usd| usage(None, Some(usd)).microusd();
         assert_eq!(microusd(0.000_000_1), 1);
         assert_eq!((microusd(f64::NAN), microusd(-1.0)), (0, 0));

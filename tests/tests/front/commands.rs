@@ -190,7 +190,9 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
     );
     let drawn = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && drawn.contains("b: Second  ← a"),
+        output.status.success()
+            && drawn.contains("b: Second  ← a")
+            && drawn.contains("cost and time: unknown yet, no coordinator tells of earlier tasks"),
         "{drawn}"
     );
     // A program is told as much.

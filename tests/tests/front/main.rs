@@ -9,6 +9,7 @@ mod branches;
 mod caller;
 mod ceilings;
 mod commands;
+mod costs;
 mod described;
 mod diffs;
 mod doors;

@@ -185,6 +185,8 @@ async fn every_kind_of_output_is_as_its_schema_says() {
         .await;
     reader.reads("operating", "feature update f").await;
     reader.reads("pruning", "feature prune f --dry-run").await;
+    reader.reads("costs", "cost").await;
+    reader.reads("budgets", "budget").await;
     assert_eq!(reader.unseen(), [""; 0], "every kind has to be printed here");
     stage.strike().await;
 }

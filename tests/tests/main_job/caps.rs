@@ -2,6 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_shared::prices::{Price, Prices};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use super::scene::Scene;
@@ -146,5 +147,61 @@ async fn a_session_out_of_contact_ends_at_its_share() {
             .unwrap();
     assert!((0.2..=0.3 + 1e-9).contains(&usd), "{usd}");
     assert_eq!(world.ended(run).await.unwrap(), RunOutcome::LimitReached);
+    world.stop().await;
+}
+
+/// A coordinator's prices, for any model: so much for a million tokens that are read, and that are written.
+fn prices(input: f64, output: f64) -> Prices {
+    let price = Price {
+        input,
+        output,
+        cache_read: None,
+        cache_write: None,
+    };
+    Prices([("*".to_owned(), price)].into())
+}
+
+/// The worker meters by the same prices as the coordinator, which has them in its configuration.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cost_of_an_agent_that_tells_none_is_limited() {
+    let mut world = World::calm().await.unwrap();
+    world.settings.prices = prices(1.0, 1.0);
+    world.coordinator().await.unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(2).pool("silent"))
+        .unwrap();
+    // Of each update it tells the size of its context alone: 0.1 USD.
+    let graph = spenders(2, "90000 10000 0");
+    let scene = Scene::scratch(&world, "silent", &graph, limits(Some(1.0), None)).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (usd, _, sessions) = spent(&scene).await;
+    assert!(
+        (0.9..1.0 + 0.11 * sessions as f64).contains(&usd),
+        "{usd} USD by {sessions} sessions"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cost_of_an_agent_that_tells_nothing_at_all_is_estimated_and_limited() {
+    let mut world = World::calm().await.unwrap();
+    world.settings.prices = prices(0.0, 1e6);
+    world.coordinator().await.unwrap();
+    let _worker = world.worker(&WorkerOptions::named("w").pool("talks")).unwrap();
+    // 10 USD for these words.
+    let said = "    @say forty characters that cost ten USD to write\n".repeat(20);
+    let graph = format!("- key: only\n  title: Talk\n  description: |\n{said}    @silent\n");
+    let scene = Scene::scratch(&world, "talks", &graph, limits(Some(30.0), None)).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (usd, estimated): (f64, f64) =
+        sqlx::query_as("select cost_usd, estimated_usd from runs where id = $1")
+            .bind(scene.run.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert!(
+        usd >= 27.0 && (estimated - usd).abs() < 1e-6,
+        "{estimated} of {usd}"
+    );
     world.stop().await;
 }

@@ -82,6 +82,7 @@ pub fn scene(description: &str) -> Scene {
             grace_ms: 10_000,
             ..SessionLimits::default()
         },
+        tariff: Default::default(),
         allowance: Arc::default(),
         place: None,
         env: BTreeMap::new(),

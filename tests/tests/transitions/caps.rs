@@ -5,7 +5,9 @@ use ralph_coordinator::domain::run::{Run, RunSettings};
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::{finish, rescue};
 use ralph_coordinator::store;
-use ralph_shared::wire::{Assignment, EndReason, Ended, Finished, SessionLimit, Share, Usage, Used, Work};
+use ralph_shared::wire::{
+    Assignment, Basis, EndReason, Ended, Finished, SessionLimit, Share, Usage, Used, Work,
+};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
@@ -277,13 +279,83 @@ async fn a_session_that_used_its_share_goes_on_without_counting_a_failure() {
     assert_eq!(again.task, of.task);
     assert_eq!(
         share(&again).microusd,
-        Some(2 * USD),
-        "as much as the first one used"
+        Some(4 * USD),
+        "twice as much as the first one used"
     );
     let failures: i16 = sqlx::query_scalar("select failures from tasks")
         .fetch_one(&world.db)
         .await
         .unwrap();
     assert_eq!(failures, 0);
+    world.stop().await;
+}
+
+/// Who tells no cost is counted by an estimate until something surer is told; a lost one by what is known of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_counts_until_the_cost_is_told() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(4), &limits(Some(20.0), None)).await;
+    let about = |usd| Usage {
+        basis: Some(Basis::Estimated),
+        ..cost(usd)
+    };
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, about(0.5), false)]).await;
+    scene.pool.tells(&[used(&of, about(0.25), false)]).await;
+    let now = run(&scene).await;
+    assert_eq!((now.used_usd(), now.estimated_usd), (0.5, 0.5));
+    assert_eq!(now.used_words(), "~0.50");
+    // Told at the end, and less.
+    reports(&scene, &of, turn(), cost(0.375)).await;
+    let now = run(&scene).await;
+    assert_eq!((now.used_usd(), now.estimated_usd), (0.375, 0.0));
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    // Lost with an estimate; what it told late takes its place.
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, about(0.5), false)]).await;
+    lose(&world).await;
+    let now = run(&scene).await;
+    assert_eq!((now.cost_usd, now.estimated_usd), (0.875, 0.5));
+    scene.pool.tells(&[used(&of, cost(0.25), false)]).await;
+    scene.pool.tells(&[used(&of, about(9.0), false)]).await;
+    let now = run(&scene).await;
+    assert_eq!((now.cost_usd, now.estimated_usd), (0.625, 0.0));
+    world.stop().await;
+}
+
+/// Neither a subscription nor a model without a price counts as a cost, and each is told as what it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_cost_is_no_cost_of_nothing() {
+    let world = World::calm().await.unwrap();
+    let without = |basis| Usage {
+        input_tokens: Some(10),
+        basis: Some(basis),
+        ..Usage::default()
+    };
+    for basis in [Basis::Subscription, Basis::Unknown] {
+        let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
+        let of = scene.claim().await;
+        let told = || async {
+            let run = run(&scene).await;
+            (
+                run.is_subscription(),
+                run.unpriced,
+                run.tells_cost(),
+                run.used_usd(),
+            )
+        };
+        let expected = (
+            basis == Basis::Subscription,
+            i32::from(basis == Basis::Unknown),
+            false,
+            0.0,
+        );
+        scene.pool.tells(&[used(&of, without(basis), false)]).await;
+        assert_eq!(told().await, expected, "live");
+        reports(&scene, &of, turn(), without(basis)).await;
+        assert_eq!(told().await, expected, "ended");
+        scene.forget().await;
+    }
     world.stop().await;
 }

@@ -19,6 +19,7 @@ mod invariants;
 mod keys;
 mod landings;
 mod leases;
+mod limits;
 mod operations;
 mod order;
 mod paused;

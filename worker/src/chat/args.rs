@@ -127,6 +127,7 @@ impl ChatArgs {
             },
             sandbox,
             read: Vec::new(),
+            tariff: Default::default(),
             allowance: Arc::default(),
             place: None,
             limits: SessionLimits {

@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::ToolKind;
 use anyhow::{Context as _, bail};
 use ralph_shared::presets::{self, Preset};
 
-use super::file::{AgentTable, PermissionAnswer, PermissionTable};
+use super::file::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 use super::machine::{absolute, split, values};
 use super::mcp::mcp_server;
 use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule};
@@ -85,6 +85,7 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         }),
         files: files.with_context(|| format!("in `files` of agent `{name}`"))?,
         mode: table.mode.or_else(|| preset?.mode.map(str::to_owned)),
+        subscription: table.cost == Some(CostWord::None),
         models: table.models,
         offered: ClientMethods {
             files: table
@@ -197,7 +198,7 @@ mod tests {
     fn each_key_of_a_table_goes_before_the_presets() {
         let table = "preset = 'gemini'\ncommand = 'npx x --acp'\npass_env = ['K']\nfiles = ['~/.a']\nmode = 'yolo'\n\
                      client_files = true\nclient_terminals = false\nstart_seconds = 7\nmodels = { opus = ['m'] }\n\
-                     env = { NO_BROWSER = 'false', A = 'b' }";
+                     env = { NO_BROWSER = 'false', A = 'b' }\ncost = 'none'";
         let own = read("x", None, table).unwrap();
         assert_eq!(own.argv, ["npx", "x", "--acp"]);
         assert_eq!(
@@ -207,6 +208,7 @@ mod tests {
         assert_eq!((own.files.len(), own.files[0].optional), (1, false));
         assert_eq!((own.offered.files, own.offered.terminals), (true, false));
         assert_eq!(own.start_limit, Some(Duration::from_secs(7)));
+        assert!(own.subscription && !read("x", Some("gemini"), "").unwrap().subscription);
         assert_eq!(own.models["opus"], ["m"]);
         let env = [
             &own.env["NO_BROWSER"],

@@ -93,6 +93,16 @@ pub struct CacheTable {
     pub setup: Vec<String>,
 }
 
+/// `cost` of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostWord {
+    /// By what it uses.
+    Usage,
+    /// Nothing by use: a subscription, or a model of one's own.
+    None,
+}
+
 /// `[agent]` or `[agents.NAME]`.
 #[derive(Debug, Default, Deserialize)]
 pub struct AgentTable {
@@ -120,6 +130,8 @@ pub struct AgentTable {
     pub start_seconds: Option<u64>,
     /// The account at a provider that it uses.
     pub account: Option<String>,
+    /// How it is paid.
+    pub cost: Option<CostWord>,
     /// What it is taken for.
     #[serde(flatten)]
     pub rules: RuleTable,

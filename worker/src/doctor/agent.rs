@@ -97,6 +97,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
             grace_ms: GRACE_MS,
             ..SessionLimits::default()
         },
+        tariff: Default::default(),
         allowance: Arc::default(),
         place: None,
         env: BTreeMap::new(),

@@ -23,7 +23,7 @@
 //! | [`disk`] | whether a session fills the disk |
 //! | [`resume`] | whether an agent that ended in the middle of its turn is started again |
 //! | [`check`] | what the agent said is looked at before the session ends |
-//! | [`allowance`] | what it used, and what it may use of its run's cost and tokens |
+//! | [`allowance`], [`tariff`] | what it used, and what it may use of its run's cost and tokens; what it costs |
 //! | [`limits`], [`door`] | pure decisions: when to end, whose fault it is |
 //! | [`transcript`], [`redact`], [`redacted_tail`], [`secrets`] | what is shown while it runs, without secrets |
 
@@ -60,6 +60,7 @@ mod start_time;
 mod story;
 mod tail;
 mod talk;
+mod tariff;
 mod terminal;
 mod tools;
 mod transcript;
@@ -80,4 +81,5 @@ pub use redacted_tail::RedactedTail;
 pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use secrets::{own_secrets, secret_values};
 pub use spec::{AgentCommand, ClientMethods, Resume, START_LIMIT, SessionEnd, SessionSpec, TRACEPARENT};
+pub use tariff::Tariff;
 pub use transcript::{BATCH_BYTES, BATCH_LINGER, TranscriptReceiver, TranscriptSender, channel};

@@ -19,6 +19,7 @@ use super::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words
 use super::door;
 use super::introduction::Introduction;
 use super::offer::Offer;
+use super::tariff::Tariff;
 use super::tools::Tools;
 use super::transcript::{TranscriptSender, bounded};
 use super::usage::{self, Meter};
@@ -66,6 +67,10 @@ pub struct Record {
     resumed: bool,
     /// What was used.
     meter: Meter,
+    /// How it is paid.
+    tariff: Tariff,
+    /// Whether it told a cost in a currency that isn't known.
+    foreign: bool,
     /// Who is told what was used, and knows what may be.
     allowance: Arc<Allowance>,
     /// Whether updates tell an earlier session again.
@@ -96,11 +101,16 @@ pub struct Record {
 impl Record {
     /// An empty one, for an agent of the configuration.
     pub fn new(transcript: TranscriptSender, agent: &str) -> Self {
-        Self::with_allowance(transcript, agent, Arc::default())
+        Self::paid(transcript, agent, Tariff::default(), Arc::default())
     }
 
-    /// The same of a session that may use no more than it is allowed.
-    pub fn with_allowance(transcript: TranscriptSender, agent: &str, allowance: Arc<Allowance>) -> Self {
+    /// The same of a session that is paid in this way, and may use no more than it is allowed.
+    pub fn paid(
+        transcript: TranscriptSender,
+        agent: &str,
+        tariff: Tariff,
+        allowance: Arc<Allowance>,
+    ) -> Self {
         Self {
             transcript,
             text: String::new(),
@@ -117,6 +127,8 @@ impl Record {
             session: None,
             resumed: false,
             meter: Meter::default(),
+            tariff,
+            foreign: false,
             allowance,
             muted: false,
             tools: Tools::default(),
@@ -210,7 +222,11 @@ impl Record {
 
     /// What was used, by all processes. It is never less than what was told before.
     pub fn used(&self) -> Usage {
-        self.allowance.uses(self.meter.total());
+        let model = self.agent.model.as_deref();
+        self.allowance.uses(
+            self.tariff
+                .with_cost(self.meter.total(), self.meter.texts(), model),
+        );
         self.allowance.used().0
     }
 
@@ -228,9 +244,10 @@ impl Record {
     }
 
     /// The agent is given a prompt.
-    pub fn prompted(&mut self) {
+    pub fn prompted(&mut self, prompt: &str) {
         self.message_from = self.text.len();
-        self.meter.prompted();
+        self.meter.prompted(prompt);
+        self.used();
     }
 
     /// Takes the parameters of a `session/update`.
@@ -264,6 +281,11 @@ impl Record {
             _ if step => String::new(),
             _ => params.to_owned(),
         };
+        match &notification.update {
+            U::AgentMessageChunk(_) | U::AgentThoughtChunk(_) => self.meter.wrote(text.len()),
+            U::ToolCall(_) | U::Plan(_) => self.meter.wrote(params.len()),
+            _ => {}
+        }
         if door::is_complaint(&text) {
             self.complained(&text);
         } else if step {
@@ -285,6 +307,7 @@ impl Record {
                 }
             }
         }
+        self.used();
     }
 
     /// Takes an update of an earlier session. Of all that, only the cost counts, where it is told last: it is what the
@@ -491,8 +514,14 @@ impl Record {
         if let Some(cost) = cost(update) {
             self.meter.update(cost);
         }
-        self.allowance.uses(self.meter.total());
         let cost = update.cost.as_ref();
+        if let Some(cost) = cost.filter(|cost| !cost.currency.eq_ignore_ascii_case("usd") && !self.foreign) {
+            self.foreign = true;
+            self.transcript.note(format!(
+                "the agent tells its cost in {}, not in USD: it counts by tokens and the model's price",
+                bounded(&plain(&cost.currency), SAMPLE_BYTES)
+            ));
+        }
         let cost = cost.map_or(String::new(), |cost| {
             format!(", {:.4} {}", cost.amount, cost.currency)
         });

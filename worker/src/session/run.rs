@@ -50,7 +50,12 @@ pub async fn run_checked(
     check: Option<Check>,
 ) -> SessionEnd {
     let allowance = spec.allowance.clone();
-    let mut record = Record::with_allowance(transcript.clone(), &spec.agent.name, allowance);
+    let mut record = Record::paid(
+        transcript.clone(),
+        &spec.agent.name,
+        spec.tariff.clone(),
+        allowance,
+    );
     let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
     summed_up(record, ended, stderr_tail)
 }

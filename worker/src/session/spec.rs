@@ -13,6 +13,7 @@ use super::allowance::Allowance;
 use super::logins::LoginFile;
 use super::permissions::Rule;
 use super::secrets::secret_values;
+use super::tariff::Tariff;
 use crate::place::Place;
 use crate::sandbox::Sandbox;
 
@@ -35,6 +36,8 @@ pub struct AgentCommand {
     pub files: Vec<LoginFile>,
     /// The mode that it is to work in, by id or name; its own default when `None`.
     pub mode: Option<String>,
+    /// Whether it is used by a subscription: no session of it costs anything.
+    pub subscription: bool,
     /// Names of its models by tier, best first, as the configuration gives them.
     pub models: BTreeMap<String, Vec<String>>,
     /// What of the protocol's optional methods it is offered.
@@ -161,6 +164,8 @@ pub struct SessionSpec {
     pub read: Vec<PathBuf>,
     /// When it is ended.
     pub limits: SessionLimits,
+    /// How it is paid.
+    pub tariff: Tariff,
     /// What it may use, and what it used.
     pub allowance: Arc<Allowance>,
     /// Its place among the worker's sessions, if it has one.

@@ -159,8 +159,8 @@ async fn turn(
     prompt: String,
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
+    conversation.record().prompted(&prompt);
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
-    conversation.record().prompted();
     conversation.turn_begins();
     let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
     let id = conversation.ask("session/prompt", &request);

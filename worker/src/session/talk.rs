@@ -67,9 +67,9 @@ async fn prompt(
     session: &str,
     text: String,
 ) -> Result<(Answer, bool), Break> {
+    conversation.record().prompted(&text);
     let content = vec![ContentBlock::Text(TextContent::new(text))];
     let request = PromptRequest::new(session.to_owned(), content);
-    conversation.record().prompted();
     conversation.turn_begins();
     let id = conversation.ask("session/prompt", &request);
     let mut bounds = Bounds::Session(None);

@@ -1,7 +1,9 @@
 //! What a session used, from wherever an agent puts it. What nobody says stays unknown, which is not zero.
 
-use ralph_shared::wire::Usage;
+use ralph_shared::wire::{Basis, Usage};
 use serde_json::Value;
+
+use super::tariff::Texts;
 
 /// How deep numbers are looked for.
 const DEPTH: usize = 4;
@@ -23,6 +25,8 @@ pub struct Meter {
     answered: Cost,
     /// Whether this process was given a prompt.
     prompted: bool,
+    /// What was read and written, by all processes.
+    texts: Texts,
 }
 
 impl Meter {
@@ -30,13 +34,25 @@ impl Meter {
     pub fn process_begins(&mut self) {
         *self = Self {
             before: self.total(),
+            texts: self.texts,
             ..Self::default()
         };
     }
 
     /// The process is given a prompt: what it tells from here on, it used.
-    pub fn prompted(&mut self) {
+    pub fn prompted(&mut self, prompt: &str) {
         self.prompted = true;
+        self.texts.read += prompt.len() as u64;
+    }
+
+    /// The process wrote something that its model made.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.texts.wrote += bytes as u64;
+    }
+
+    /// Lengths of what was read and written.
+    pub fn texts(&self) -> Texts {
+        self.texts
     }
 
     /// Takes the tokens that an update says to be in the context. What was there before the prompt, another process used.
@@ -98,6 +114,7 @@ impl Meter {
             cache_write_tokens: both(self.before.cache_write_tokens, cache_write, u64::saturating_add),
             context_tokens: both(self.before.context_tokens, self.context, u64::saturating_add),
             cost_usd: both(self.before.cost_usd, cost, |before, cost| before + cost),
+            basis: None,
         }
     }
 }
@@ -197,7 +214,12 @@ pub fn words(usage: &Usage) -> String {
         tokens(usage.input_tokens, "in"),
         tokens(usage.output_tokens, "out"),
         tokens(usage.cached_tokens, "cached"),
-        usage.cost_usd.map(|cost| format!("{cost:.4} USD")),
+        match (usage.cost_usd, usage.basis) {
+            (Some(cost), Some(Basis::Estimated)) => Some(format!("~{cost:.4} USD")),
+            (Some(cost), _) => Some(format!("{cost:.4} USD")),
+            (None, Some(Basis::Unknown)) => Some("its model has no price: cost unknown".to_owned()),
+            (None, _) => None,
+        },
     ]
     .into_iter()
     .flatten()
@@ -227,7 +249,7 @@ fn read(value: &Value) -> Usage {
         cost_usd: find(value, &["totalcostusd", "costusd"], DEPTH)
             .and_then(Value::as_f64)
             .and_then(|cost| dollars(cost, "usd")),
-        context_tokens: None,
+        ..Usage::default()
     }
 }
 
@@ -334,7 +356,7 @@ mod tests {
             for told in told {
                 match told {
                     Update(cost) => meter.update(*cost),
-                    Prompt => meter.prompted(),
+                    Prompt => meter.prompted(""),
                     Process => meter.process_begins(),
                     Again(cost) => {
                         meter.taken_over(*cost);

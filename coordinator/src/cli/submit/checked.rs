@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::domain::estimate::Estimate;
 use crate::domain::graph::{Graph, Node, Waves};
 
 /// A task graph that could be submitted.
@@ -23,6 +24,8 @@ pub struct CheckedGraph {
     pub graph: Vec<CheckedTask>,
     /// What was ignored, the first 20, and what else one should know.
     pub warnings: Vec<String>,
+    /// What it is going to cost and how long it is going to take, by earlier tasks; null where no coordinator tells.
+    pub estimate: Option<Estimate>,
 }
 
 /// A task of a graph that could be submitted. What it doesn't say is null, or empty, and is the feature's.
@@ -57,7 +60,7 @@ pub struct CheckedTask {
 
 impl CheckedGraph {
     /// What is told of this graph, with these warnings.
-    pub fn new(graph: &Graph, warnings: Vec<String>) -> Self {
+    pub fn new(graph: &Graph, warnings: Vec<String>, estimate: Option<Estimate>) -> Self {
         let waves = Waves::of(graph);
         let tasks = graph.nodes.iter().zip(&waves.of_task);
         Self {
@@ -71,6 +74,7 @@ impl CheckedGraph {
                 .map(|(node, wave)| task(node, *wave, &graph.nodes))
                 .collect(),
             warnings,
+            estimate,
         }
     }
 }
@@ -109,7 +113,7 @@ mod tests {
                     - {key: b1, title: Do b1, parent: b, after: [a]}\n\
                     - {key: c, title: Do c, after: [b, a]}\n";
         let graph = graph::load("tasks.yaml", text, &Limits::file()).unwrap();
-        let told = CheckedGraph::new(&graph, vec!["w".to_owned()]);
+        let told = CheckedGraph::new(&graph, vec!["w".to_owned()], None);
         let told: Value = serde_json::to_value(told).unwrap();
         for (field, value) in [
             ("source", json!("tasks.yaml")),

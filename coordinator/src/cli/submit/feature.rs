@@ -12,9 +12,11 @@ use ralph_shared::wire::MergeHow;
 use super::checked::CheckedGraph;
 use super::repo::{self, RepoFlags};
 use super::{RunFlags, accepted, limits};
+use crate::api::DEFAULT_MAX_PARALLEL;
 use crate::api::body::{Accepted, GraphText, RunWish, SubmitFeature};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
+use crate::cli::estimate;
 use crate::cli::inside::linked;
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
@@ -132,7 +134,8 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     if args.dry_run {
         let merge = args.merge.or(file.workspace.merge);
         let checkout = repo::checked_out(&args.repo, merge).await;
-        return dry_run(globals, tasks, &run, checkout).await;
+        let parallel = max_parallel.unwrap_or(DEFAULT_MAX_PARALLEL);
+        return dry_run(globals, tasks, &run, checkout, parallel).await;
     }
     let spec = args.spec.as_deref().map(read_text).transpose()?;
     let plan = args.plan.as_deref().map(read_text).transpose()?;
@@ -200,6 +203,7 @@ async fn dry_run(
     tasks: Option<GraphText>,
     run: &RunWish,
     checkout: Option<String>,
+    parallel: i32,
 ) -> anyhow::Result<ExitCode> {
     let Some(GraphText { source, text }) = tasks else {
         return Ok(ExitCode::SUCCESS);
@@ -212,14 +216,20 @@ async fn dry_run(
         .iter()
         .map(|warning| warning.describe(&graph.source_name));
     let warnings: Vec<String> = warnings.chain(checkout).collect();
+    let parallel = usize::try_from(parallel).unwrap_or(1);
+    let estimate = match (Client::find(globals), super::here().await) {
+        (Ok(client), Some(repo_id)) => estimate::of_graph(&client, &repo_id, &graph, parallel).await,
+        _ => None,
+    };
     if globals.output == Format::Json {
-        output::json(&CheckedGraph::new(&graph, warnings))?;
+        output::json(&CheckedGraph::new(&graph, warnings, estimate))?;
         return Ok(ExitCode::SUCCESS);
     }
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
-    pager::show(globals, &format!("{}\n", graph::draw(&graph))).await?;
+    let words = estimate::words(estimate.as_ref());
+    pager::show(globals, &format!("{}\n{words}\n", graph::draw(&graph))).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -106,6 +106,10 @@ impl Bar {
             );
             message.push_str(&self.paint.apply(Tone::Dim, &line));
         }
+        if let Some(reason) = &feature.held_by_limit {
+            let line = clip(&tame(reason), WAITING_WIDTH);
+            message.push_str(&self.paint.apply(Tone::Warn, &format!("\n  {line}")));
+        }
         for waiting in progress.waiting.iter().take(NAMED) {
             let line = clip(&tame(&waiting.to_string()), WAITING_WIDTH);
             message.push_str(&self.paint.apply(Tone::Warn, &format!("\n  {line}")));

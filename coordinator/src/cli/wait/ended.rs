@@ -7,6 +7,7 @@ use crate::cli::client::{Client, escape};
 use crate::cli::cost;
 use crate::cli::counted::{counted, done_of};
 use crate::cli::duration;
+use crate::cli::estimate;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, tame, tone_of};
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -56,6 +57,15 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
         }
         if outcome == RunOutcome::LimitReached {
             text.push_str(&goes_on(feature, run));
+            let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
+            if left > 0 {
+                let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
+                let estimate = estimate::ask(client, &feature.repo_id, left, parallel.min(left)).await;
+                text.push_str(&format!(
+                    "  what is left: {}\n",
+                    estimate::words(estimate.as_ref())
+                ));
+            }
         }
         if !progress.attention.is_empty() {
             text.push_str(&format!(

@@ -75,6 +75,12 @@ pub(super) const KEYS: &[Key] = &[
         "The account at a provider that the agent uses: who uses the same waits when it is over its rate",
     ),
     key(
+        "agent.cost",
+        Toml("'usage'"),
+        Worker,
+        "How it is paid: usage, or none for a subscription or a model of one's own, of which limits of cost hold nothing",
+    ),
+    key(
         "agent.permissions",
         Toml("[]"),
         Worker,
@@ -150,6 +156,7 @@ pub(super) const KEYS: &[Key] = &[
         Worker,
         "As of [agent]",
     ),
+    key("agents.NAME.cost", Toml("'usage'"), Worker, "As of [agent]"),
     key("agents.NAME.permissions", Toml("[]"), Worker, "As of [agent]"),
     key("agents.NAME.mcp", Toml("{}"), Worker, "As of [agent]").secret(),
     key(

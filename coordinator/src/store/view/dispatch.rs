@@ -58,6 +58,10 @@ pub struct DispatchView {
     pub input_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
     pub cost_usd: Option<f64>,
+    /// How its cost is known: `known` (told, or computed from tokens), `estimated` from texts, `subscription` (nothing is paid by
+    /// use), or `unknown`.
+    #[serde(default)]
+    pub cost_basis: Option<String>,
     pub tool_calls: Option<i32>,
     /// Sigils of its agent that came to nothing: cut off, or said otherwise than they are read (SPEC 4).
     #[serde(default)]
@@ -122,7 +126,7 @@ pub async fn dispatches_of_task(
         r#"select id, task_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
-                  input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils,
+                  input_tokens, output_tokens, cost_usd, cost_basis::text as cost_basis, tool_calls, malformed_sigils,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
            from dispatches
            where task_id = $1
@@ -171,6 +175,7 @@ pub async fn dispatches_of_task(
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
             cost_usd: row.cost_usd,
+            cost_basis: row.cost_basis,
             tool_calls: row.tool_calls,
             malformed_sigils: row.malformed_sigils,
             started_at: row.claimed_at,

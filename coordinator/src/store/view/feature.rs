@@ -69,6 +69,12 @@ pub struct FeatureView {
     /// What its live sessions cost so far, beside that. US dollars.
     #[serde(default)]
     pub in_flight_usd: f64,
+    /// Whether some of its cost is estimated.
+    #[serde(default)]
+    pub estimated: bool,
+    /// Why nothing of it begins, where a limit beside its run's is used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by_limit: Option<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
@@ -119,11 +125,21 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
                   (select coalesce(sum(r.cost_usd), 0) from runs r where r.feature_id = f.id) as "cost_usd!",
-                  live.sessions as "live!", live.cost_usd as "in_flight_usd!"
+                  (live.estimated or exists (select from runs r where r.feature_id = f.id and r.estimated_usd > 0)) as "estimated!",
+                  live.sessions as "live!", live.cost_usd as "in_flight_usd!",
+                  (select h.reason
+                   from budget_holds h
+                   where f.state = 'running' and (h.level in ('day', 'installation') or h.level = 'feature' and h.key = f.id::text
+                                                   or h.level = 'task' and exists (
+                                                     select from tasks t where t.id = h.key::uuid and t.feature_id = f.id
+                                                   ))
+                   order by h.level
+                   limit 1) as held_by_limit
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join features f on f.id = wanted.id
            cross join lateral (
-             select count(*) as sessions, coalesce(sum(d.cost_usd), 0) as cost_usd
+             select count(*) as sessions, coalesce(sum(d.cost_usd), 0) as cost_usd,
+                    coalesce(bool_or(d.cost_basis = 'estimated'), false) as estimated
              from dispatches d
              where d.feature_id = f.id and d.state = 'live'
            ) live
@@ -188,6 +204,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 gate: gates.remove(&row.id),
                 cost_usd: row.cost_usd,
                 in_flight_usd: row.in_flight_usd,
+                estimated: row.estimated,
+                held_by_limit: row.held_by_limit,
                 created_at: row.created_at,
                 updated_at: row.updated_at,
             }

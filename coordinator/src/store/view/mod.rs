@@ -5,6 +5,7 @@
 //! costs the same whether the feature has ten tasks or a hundred thousand.
 
 mod branch;
+mod budget;
 mod dispatch;
 mod door;
 mod examined;
@@ -20,6 +21,7 @@ mod task;
 mod worker;
 
 pub use branch::{Landing, landings};
+pub use budget::{BudgetView, budgets};
 pub use dispatch::{
     DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatches_of_task,
     feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,

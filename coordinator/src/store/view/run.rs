@@ -37,6 +37,15 @@ pub struct RunView {
     /// Whether its agents tell what they cost; where they don't, its cost is unknown, and no limit of cost holds it.
     #[serde(default = "yes")]
     pub cost_known: bool,
+    /// Whether some of its cost is estimated.
+    #[serde(default)]
+    pub estimated: bool,
+    /// Sessions whose cost is unknown, since their agents tell none and their models have no price.
+    #[serde(default)]
+    pub unpriced_sessions: i32,
+    /// Whether nothing is paid by what it uses.
+    #[serde(default)]
+    pub subscription: bool,
     /// What its live sessions used so far, beside that.
     #[serde(default)]
     pub in_flight: InFlight,
@@ -75,6 +84,7 @@ impl From<Run> for RunView {
         let elapsed_ms = run.took_ms(run.now);
         let cost_known = run.tells_cost();
         let late = run.is_late();
+        let subscription = run.is_subscription();
         let settings = run.settings;
         Self {
             id: run.id.short(),
@@ -101,6 +111,9 @@ impl From<Run> for RunView {
             output_tokens: run.output_tokens,
             cost_usd: run.cost_usd,
             cost_known,
+            estimated: run.estimated_usd > 0.0,
+            unpriced_sessions: run.unpriced,
+            subscription,
             in_flight: run.in_flight,
             started_at: run.started_at,
             ended_at: run.ended_at,

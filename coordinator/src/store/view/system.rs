@@ -54,6 +54,9 @@ pub struct SystemView {
     /// What live sessions cost so far, beside both. US dollars.
     #[serde(default)]
     pub in_flight_usd: f64,
+    /// Whether some of these costs are estimated.
+    #[serde(default)]
+    pub estimated: bool,
     /// What runs now, longest first.
     pub sessions: Vec<SessionView>,
     /// How many run now.
@@ -61,6 +64,9 @@ pub struct SystemView {
     /// What waits for tasks that change the same, longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldTask>,
+    /// Limits beside those of runs that let nothing begin.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by_limits: Vec<String>,
     /// Tasks that could start, but that no worker can start now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingView>,
@@ -248,10 +254,17 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         needs_person,
         more_features: (all.features - named).max(0),
         cost_usd,
+        estimated: features.iter().any(|feature| feature.estimated),
         total_cost_usd: all.cost_usd.max(cost_usd),
         features,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
+        held_by_limits: sqlx::query_scalar!(
+            "select reason from budget_holds order by level desc, key limit $1",
+            NAMED,
+        )
+        .fetch_all(&mut *conn)
+        .await?,
         waiting,
         workers,
         pools,

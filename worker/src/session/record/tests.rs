@@ -3,6 +3,8 @@
 use super::super::redact::Redactor;
 use super::super::transcript::channel;
 use super::*;
+use ralph_shared::prices::{Price, Prices};
+use ralph_shared::wire::{Basis, Share};
 use serde_json::json;
 
 fn record(updates: &[Value]) -> Record {
@@ -71,7 +73,7 @@ fn last_message_is_what_came_after_the_last_call() {
     let said = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
     record.update(&said.to_string());
     assert_eq!(record.last_message(), "\nover");
-    record.prompted();
+    record.prompted("");
     assert_eq!(record.last_message(), "");
 }
 
@@ -168,4 +170,52 @@ fn cost_is_the_newest_sum_and_other_currencies_are_unknown() {
     };
     let both = record(&[usage(0.5, "USD"), usage(0.75, "USD"), usage(9.0, "EUR")]);
     assert_eq!(both.used().cost_usd, Some(0.75));
+}
+
+#[test]
+fn what_nobody_tells_in_dollars_counts_by_the_models_price() {
+    let price = Price {
+        input: 1.0,
+        output: 2.0,
+        cache_read: None,
+        cache_write: None,
+    };
+    let tariff = Tariff {
+        prices: Prices([("*".to_owned(), price)].into()),
+        ..Tariff::default()
+    };
+    let allowance = Arc::new(Allowance::new(Share {
+        microusd: Some(1_000_000),
+        tokens: None,
+    }));
+    let (transcript, _) = channel(Redactor::new([]));
+    let mut record = Record::paid(transcript, "a", tariff, allowance);
+    let tells = |record: &mut Record, update: Value| {
+        record.update(&json!({ "sessionId": "s", "update": update }).to_string());
+        let used = record.used();
+        (used.cost_usd.map(|usd| (usd * 1e6).round()), used.basis)
+    };
+    let usage = |used: u64, cost: Value| json!({ "sessionUpdate": "usage_update", "used": used, "size": 1, "cost": cost });
+    record.session_began("s");
+    record.prompted(&"x".repeat(4_000));
+    // By texts: 1,000 tokens read, and what is written.
+    assert_eq!(record.used().basis, Some(Basis::Estimated));
+    let said = chunk("agent_message_chunk", &"y".repeat(400));
+    assert_eq!(tells(&mut record, said), (Some(1_200.0), Some(Basis::Estimated)));
+    let euros = json!({ "amount": 9.0, "currency": "EUR" });
+    assert_eq!(
+        tells(&mut record, usage(2_100, euros)),
+        (Some(2_200.0), Some(Basis::Estimated))
+    );
+    // Told at the end: less than was estimated, but sure.
+    record.answered(&json!({ "usage": { "inputTokens": 1_000, "outputTokens": 500 } }));
+    let used = record.used();
+    assert_eq!((used.cost_usd, used.basis), (Some(0.002), Some(Basis::Known)));
+    assert_eq!(record.used_up(), None);
+    // A jump ends it, and what falls gives nothing back.
+    let dollars = |amount: f64| json!({ "amount": amount, "currency": "USD" });
+    tells(&mut record, usage(2_100, dollars(1.5)));
+    assert_eq!(record.used_up(), Some(SessionLimit::Cost));
+    tells(&mut record, usage(2_100, dollars(-3.0)));
+    assert_eq!(record.used().cost_usd, Some(1.5));
 }

@@ -1,0 +1,193 @@
+//! What was spent, and how much of what limits is left.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::app::App;
+use super::locate;
+use super::problem::Problem;
+use super::request::{Asked, At, Body};
+use crate::domain::estimate::{self, Estimate};
+use crate::domain::levels::{Key, Level};
+use crate::store::budget::Tasks;
+use crate::store::costs::{By, CostRow};
+use crate::store::view::BudgetView;
+use crate::{flow, store};
+
+/// Which costs, and how they are added up.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CostsQuery {
+    /// What they are added up by; features when it isn't given.
+    #[serde(default)]
+    by: By,
+    /// Only of sessions that ended since, and of those that run (RFC 3339).
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[param(value_type = Option<String>)]
+    since: Option<OffsetDateTime>,
+}
+
+/// What was spent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CostsView {
+    /// What it is added up by.
+    pub by: By,
+    /// Since when; ever when it isn't given, with what deleted features cost where they aren't told apart.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub since: Option<OffsetDateTime>,
+    /// The dearest first; days newest first.
+    pub items: Vec<CostRow>,
+    /// All of them together.
+    pub total: CostRow,
+}
+
+/// What was spent, by features, tasks, models, agents, accounts, days or kinds of session.
+#[utoipa::path(
+    get,
+    path = "/costs",
+    operation_id = "list_costs",
+    tag = "runs",
+    params(CostsQuery),
+    responses((status = 200, body = CostsView))
+)]
+pub async fn costs(
+    State(app): State<App>,
+    Asked(query): Asked<CostsQuery>,
+) -> Result<Json<CostsView>, Problem> {
+    let items = store::costs::costs(&mut *app.db().await?, query.by, query.since).await?;
+    let mut total = CostRow::default();
+    items.iter().for_each(|row| total.add(row));
+    Ok(Json(CostsView {
+        by: query.by,
+        since: query.since,
+        items,
+        total,
+    }))
+}
+
+/// Limits at every level, and what is left of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BudgetsView {
+    /// The narrowest level first.
+    pub items: Vec<BudgetView>,
+}
+
+/// A limit as it is to be. A value of 0 is no limit; one that isn't given stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetBudget {
+    /// The feature, task or account that it is of alone; all of the level when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub cost_usd: Option<f64>,
+    /// Tokens read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub tokens: Option<i64>,
+}
+
+/// Limits at every level: what is spent, in flight and left.
+#[utoipa::path(
+    get,
+    path = "/budgets",
+    operation_id = "list_budgets",
+    tag = "runs",
+    responses((status = 200, body = BudgetsView))
+)]
+pub async fn budgets(State(app): State<App>) -> Result<Json<BudgetsView>, Problem> {
+    let mut conn = app.db().await?;
+    let ceilings = &app.deps.settings.levels;
+    let levels = store::budget::read(&mut conn, ceilings, Tasks::Begun, true).await?;
+    let items = store::view::budgets(&mut conn, &levels).await?;
+    Ok(Json(BudgetsView { items }))
+}
+
+/// Sets a limit while work runs. One below what is spent lets nothing new begin, and ends what runs in order.
+#[utoipa::path(
+    put,
+    path = "/budgets/{level}",
+    operation_id = "set_budget",
+    tag = "runs",
+    request_body = SetBudget,
+    responses((status = 200, body = BudgetsView))
+)]
+pub async fn set_budget(
+    State(app): State<App>,
+    At(level): At<String>,
+    Body(wish): Body<SetBudget>,
+) -> Result<Json<BudgetsView>, Problem> {
+    let known = Level::ALL.map(Level::as_str).join(", ");
+    let level = Level::of(&level).ok_or_else(|| {
+        Problem::refused(format!(
+            "`{level}` is no level of a budget: expected one of {known}"
+        ))
+    })?;
+    if wish.cost_usd.is_some_and(|usd| !usd.is_finite() || usd < 0.0) || wish.tokens.is_some_and(|n| n < 0) {
+        return Err(Problem::refused("a limit is 0 or more; 0 is no limit"));
+    }
+    let key = key(&app, level, wish.name.as_deref()).await?;
+    let cost_usd = wish.cost_usd.map(|usd| Some(usd).filter(|usd| *usd > 0.0));
+    let tokens = wish.tokens.map(|n| Some(n).filter(|n| *n > 0));
+    store::budget::set(&mut *app.db().await?, &key, cost_usd, tokens).await?;
+    let signals = flow::limits::tick(&app.deps.db, &app.deps.settings).await?;
+    app.deps.bus.emit(signals).await;
+    budgets(State(app)).await
+}
+
+/// What a limit is of.
+async fn key(app: &App, level: Level, name: Option<&str>) -> Result<Key, Problem> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok((level, String::new()));
+    };
+    if !level.is_named() {
+        let word = level.as_str();
+        return Err(Problem::refused(format!(
+            "a limit of the {word} has no name; leave `{name}` out"
+        )));
+    }
+    let mut conn = app.db().await?;
+    Ok(match level {
+        Level::Feature => (level, locate::feature(&mut conn, name).await?.0.to_string()),
+        Level::Task => (level, locate::task(&mut conn, name).await?.0.to_string()),
+        _ => (level, name.to_owned()),
+    })
+}
+
+/// Of how many tasks.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct EstimateQuery {
+    /// The identity of the repository.
+    repo_id: String,
+    /// Tasks that are left.
+    tasks: i64,
+    /// How many of them run side by side; 1 when it isn't given.
+    #[serde(default = "one")]
+    side_by_side: i64,
+}
+
+fn one() -> i64 {
+    1
+}
+
+/// What tasks are going to cost and how long they are going to take, by what tasks of their repository took before.
+#[utoipa::path(
+    get,
+    path = "/estimate",
+    operation_id = "estimate",
+    tag = "runs",
+    params(EstimateQuery),
+    responses((status = 200, body = Estimate))
+)]
+pub async fn estimate(
+    State(app): State<App>,
+    Asked(query): Asked<EstimateQuery>,
+) -> Result<Json<Estimate>, Problem> {
+    let before = store::costs::before(&mut *app.db().await?, &query.repo_id).await?;
+    Ok(Json(estimate::estimate(before, query.tasks, query.side_by_side)))
+}

@@ -1,0 +1,97 @@
+//! What tasks are going to cost and how long they are going to take, by what such tasks took before.
+
+use serde::{Deserialize, Serialize};
+
+/// Fewer tasks say nothing of others.
+const FEWEST: i64 = 3;
+
+/// What tasks of a repository came to that were done, with all of their attempts and verdicts.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Before {
+    /// Whose cost is known.
+    pub priced: i64,
+    /// What of them is known at all.
+    pub tasks: i64,
+    /// What the cheapest fifth cost at most, and four fifths. US dollars.
+    pub usd: Option<(f64, f64)>,
+    /// The same of their sessions' time. Milliseconds.
+    pub ms: Option<(f64, f64)>,
+}
+
+/// From what the quick fifth takes to what four fifths don't exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[allow(missing_docs)]
+pub struct Range {
+    pub low: f64,
+    pub high: f64,
+}
+
+/// An estimate; what isn't known yet is null.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Estimate {
+    /// How many tasks it is of.
+    pub tasks: i64,
+    /// How many tasks of the repository it goes by.
+    pub based_on: i64,
+    /// US dollars.
+    pub cost_usd: Option<Range>,
+    /// Milliseconds.
+    pub time_ms: Option<Range>,
+}
+
+/// Of so many tasks that are left, so many of which run side by side.
+pub fn estimate(before: Before, tasks: i64, side_by_side: i64) -> Estimate {
+    let times = |range: Option<(f64, f64)>, known: i64, n: f64| {
+        let (low, high) = range.filter(|_| known >= FEWEST)?;
+        Some(Range {
+            low: low * n,
+            high: high * n,
+        })
+    };
+    let one_after_another = tasks
+        .max(0)
+        .unsigned_abs()
+        .div_ceil(side_by_side.max(1).unsigned_abs());
+    Estimate {
+        tasks,
+        based_on: before.tasks,
+        cost_usd: times(before.usd, before.priced, tasks as f64),
+        time_ms: times(before.ms, before.tasks, one_after_another as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_one_task_times_those_that_are_left() {
+        let before = |tasks, priced| Before {
+            priced,
+            tasks,
+            usd: Some((0.5, 2.0)),
+            ms: Some((60_000.0, 240_000.0)),
+        };
+        let check = |before, tasks, side_by_side, cost: Option<(f64, f64)>, time: Option<(f64, f64)>| {
+            let told = estimate(before, tasks, side_by_side);
+            let pair = |range: Option<Range>| range.map(|range| (range.low, range.high));
+            assert_eq!(
+                (pair(told.cost_usd), pair(told.time_ms)),
+                (cost, time),
+                "{before:?}"
+            );
+        };
+        check(before(3, 3), 4, 1, Some((2.0, 8.0)), Some((240_000.0, 960_000.0)));
+        check(
+            before(9, 9),
+            5,
+            2,
+            Some((2.5, 10.0)),
+            Some((180_000.0, 720_000.0)),
+        );
+        // Unknown yet.
+        check(before(2, 2), 4, 1, None, None);
+        check(before(5, 1), 1, 0, None, Some((60_000.0, 240_000.0)));
+        check(Before::default(), 1, 1, None, None);
+    }
+}

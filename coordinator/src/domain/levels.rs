@@ -1,0 +1,536 @@
+//! Limits at each level beside the run. A session begins with the least that any of them leaves, and what it may use is taken from all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::Share;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::budget::{Pot, Purse};
+use super::run::microusd;
+
+/// Parts of a limit in hundredths that people are told of, once each.
+pub const TOLD_AT: [i32; 4] = [50, 80, 95, 100];
+
+/// What a limit is of, the narrower before the wider.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    sqlx::Type,
+    utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[sqlx(type_name = "budget_level", rename_all = "snake_case")]
+pub enum Level {
+    /// Each session.
+    Session,
+    /// All sessions of a task.
+    Task,
+    /// All runs of a feature.
+    Feature,
+    /// A run; its limits stand with it.
+    Run,
+    /// All sessions that use an account of a provider.
+    Account,
+    /// A day, by UTC.
+    Day,
+    /// All that there ever was.
+    Installation,
+}
+
+impl Level {
+    /// Those that can be set apart from a run.
+    pub const ALL: [Self; 6] = [
+        Self::Session,
+        Self::Task,
+        Self::Feature,
+        Self::Account,
+        Self::Day,
+        Self::Installation,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Task => "task",
+            Self::Feature => "feature",
+            Self::Run => "run",
+            Self::Account => "account",
+            Self::Day => "day",
+            Self::Installation => "installation",
+        }
+    }
+
+    /// What such a word says.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+
+    /// Whether one of its kind can have a limit of its own.
+    pub const fn is_named(self) -> bool {
+        matches!(self, Self::Task | Self::Feature | Self::Account)
+    }
+}
+
+/// A limit; `None` is none.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Limit {
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+    /// Tokens read and written.
+    pub tokens: Option<i64>,
+}
+
+impl Limit {
+    /// Whether it limits nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The lesser of both, in each unit.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+            match (one, other) {
+                (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+                (one, other) => one.or(other),
+            }
+        }
+        Self {
+            cost_usd: least(self.cost_usd, other.cost_usd),
+            tokens: least(self.tokens, other.tokens),
+        }
+    }
+}
+
+/// What was used at a level.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Used {
+    /// By sessions that ended. US dollars.
+    pub usd: f64,
+    /// By these. Tokens read and written.
+    pub tokens: i64,
+    /// By live sessions so far.
+    pub in_flight_usd: f64,
+    /// By live sessions so far.
+    pub in_flight_tokens: i64,
+    /// What live sessions used or may use, whichever is more.
+    pub held_usd: f64,
+    /// The same.
+    pub held_tokens: i64,
+}
+
+impl Used {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.usd += other.usd;
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.in_flight_usd += other.in_flight_usd;
+        self.in_flight_tokens = self.in_flight_tokens.saturating_add(other.in_flight_tokens);
+        self.held_usd += other.held_usd;
+        self.held_tokens = self.held_tokens.saturating_add(other.held_tokens);
+    }
+}
+
+/// Where a session belongs.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Place<'a> {
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub account: Option<&'a str>,
+}
+
+/// One limit by what it is of: the level and an account's name or an id, empty where there is one alone.
+pub type Key = (Level, String);
+
+/// All limits, and what was used of them.
+#[derive(Debug, Clone, Default)]
+pub struct Levels {
+    /// Of the configuration: no other of its level is greater.
+    pub ceilings: BTreeMap<Level, Limit>,
+    /// As they were set; with an empty name, for all of the level that have none of their own.
+    pub set: BTreeMap<Key, Limit>,
+    /// What was used of those that there are.
+    pub used: HashMap<Key, Used>,
+}
+
+impl Levels {
+    /// Whether nothing is limited.
+    pub fn are_none(&self) -> bool {
+        self.ceilings.values().all(Limit::is_none) && self.set.values().all(Limit::is_none)
+    }
+
+    /// Whether anything of this level is limited.
+    pub fn limits(&self, level: Level) -> bool {
+        let set = self.set.iter().filter(|((of, _), _)| *of == level);
+        let ceiling = self.ceilings.get(&level).into_iter();
+        set.map(|(_, limit)| limit)
+            .chain(ceiling)
+            .any(|limit| !limit.is_none())
+    }
+
+    /// What limits this.
+    pub fn limit(&self, level: Level, name: &str) -> Limit {
+        let of = |name: &str| self.set.get(&(level, name.to_owned())).copied();
+        let set = of(name).or_else(|| of("")).unwrap_or_default();
+        set.least(self.ceilings.get(&level).copied().unwrap_or_default())
+    }
+
+    /// What is left of a level for sessions.
+    pub fn purse(&self, level: Level, name: &str) -> Purse {
+        let limit = self.limit(level, name);
+        let used = self
+            .used
+            .get(&(level, name.to_owned()))
+            .copied()
+            .unwrap_or_default();
+        Purse {
+            microusd: limit.cost_usd.map(|max| Pot {
+                max: microusd(max),
+                left: microusd(max - used.usd - used.held_usd),
+            }),
+            tokens: limit.tokens.map(|max| Pot {
+                max,
+                left: max.saturating_sub(used.tokens).saturating_sub(used.held_tokens),
+            }),
+        }
+    }
+
+    /// What is left of a run, or of what leaves less of all that its sessions share with others of the feature, the day and the
+    /// installation.
+    #[must_use]
+    pub fn least_of_feature(&self, run: Purse, feature: FeatureId) -> Purse {
+        let levels = [
+            (Level::Feature, feature.0.to_string()),
+            (Level::Day, String::new()),
+            (Level::Installation, String::new()),
+        ];
+        levels
+            .iter()
+            .fold(run, |purse, (level, name)| purse.least(self.purse(*level, name)))
+    }
+
+    /// The same for a session there, with its account.
+    #[must_use]
+    pub fn shared(&self, run: Purse, place: &Place<'_>) -> Purse {
+        let purse = self.least_of_feature(run, place.feature);
+        match place.account {
+            Some(account) => purse.least(self.purse(Level::Account, account)),
+            None => purse,
+        }
+    }
+
+    /// What is left of what no other session shares: of its own limit, of which it may use `share` already, and of its task's.
+    #[must_use]
+    pub fn own(&self, place: &Place<'_>, share: Share) -> Purse {
+        let mut session = self.purse(Level::Session, "");
+        session.give(share);
+        session.least(self.purse(Level::Task, &place.task.0.to_string()))
+    }
+
+    /// The same once a session there was given this.
+    pub fn give(&mut self, share: Share, place: &Place<'_>) {
+        let account = place.account.map(|account| (Level::Account, account.to_owned()));
+        let keys = [
+            (Level::Task, place.task.0.to_string()),
+            (Level::Feature, place.feature.0.to_string()),
+            (Level::Day, String::new()),
+            (Level::Installation, String::new()),
+        ];
+        for key in keys.into_iter().chain(account) {
+            if !self.limits(key.0) {
+                continue;
+            }
+            let used = self.used.entry(key).or_default();
+            used.held_usd += share.microusd.unwrap_or(0) as f64 / 1e6;
+            used.held_tokens = used
+                .held_tokens
+                .saturating_add(i64::try_from(share.tokens.unwrap_or(0)).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Accounts of which nothing is left for a session.
+    pub fn empty_accounts(&self) -> impl Iterator<Item = &String> {
+        let accounts = self.used.keys().filter(|(level, _)| *level == Level::Account);
+        accounts
+            .filter(|(level, name)| self.purse(*level, name).sessions() == 0)
+            .map(|(_, name)| name)
+    }
+
+    /// Limits of which less is unused than a session begins with, with why, in words that say what to do. What live sessions may use
+    /// yet holds nobody for long, and is left out.
+    pub fn holds(&self) -> Vec<(Key, String)> {
+        let mut holds: Vec<_> = self
+            .used
+            .iter()
+            .filter_map(|(key, used)| Some((key.clone(), self.hold(key, used)?)))
+            .collect();
+        holds.sort();
+        holds
+    }
+
+    fn hold(&self, key: &Key, used: &Used) -> Option<String> {
+        let (level, name) = key;
+        let limit = self.limit(*level, name);
+        let (usd, tokens) = (used.usd + used.in_flight_usd, used.tokens + used.in_flight_tokens);
+        let is_empty = |microusd, tokens| Purse { microusd, tokens }.sessions() == 0;
+        let cost = limit.cost_usd.filter(|max| {
+            let pot = Pot {
+                max: microusd(*max),
+                left: microusd(max - usd),
+            };
+            is_empty(Some(pot), None)
+        });
+        let most = limit.tokens.filter(|max| {
+            let pot = Pot {
+                max: *max,
+                left: max.saturating_sub(tokens),
+            };
+            is_empty(None, Some(pot))
+        });
+        let (amount, flag) = match (cost, most) {
+            (Some(max), _) => (format!("{usd:.2} USD of {max:.2}"), "--max-cost USD"),
+            (None, Some(max)) => (format!("{tokens} tokens of {max}"), "--max-tokens N"),
+            (None, None) => return None,
+        };
+        let id = name.parse::<Uuid>().ok();
+        let of = match (level, id) {
+            (Level::Task, Some(id)) => format!("task {}", TaskId(id).short()),
+            (Level::Feature, Some(id)) => format!("feature {}", FeatureId(id).short()),
+            (Level::Account, _) => format!("account {name}"),
+            (level, _) => level.as_str().to_owned(),
+        };
+        let the = if of.contains(' ') { "" } else { "the " };
+        Some(format!(
+            "the limit of {the}{of} is used up: {amount}; `ralph-coordinator budget set {of} {flag}` changes it"
+        ))
+    }
+
+    /// Limits that are passed by what was really used: what runs under them is ended.
+    pub fn passed(&self) -> Vec<Key> {
+        let passed = self.used.iter().filter(|((level, name), used)| {
+            let limit = self.limit(*level, name);
+            limit
+                .cost_usd
+                .is_some_and(|max| used.usd + used.in_flight_usd >= max)
+                || limit
+                    .tokens
+                    .is_some_and(|max| used.tokens + used.in_flight_tokens >= max)
+        });
+        passed.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// What people are to be told: the limit, its unit, how much it is, and the greatest part of [`TOLD_AT`] that is reached.
+    pub fn told(&self) -> Vec<Told> {
+        let mut told = Vec::new();
+        for (key, used) in &self.used {
+            let limit = self.limit(key.0, &key.1);
+            let cost = limit
+                .cost_usd
+                .map(|max| (Unit::Usd, max, used.usd + used.in_flight_usd));
+            let tokens = limit.tokens.map(|max| {
+                (
+                    Unit::Tokens,
+                    max as f64,
+                    (used.tokens + used.in_flight_tokens) as f64,
+                )
+            });
+            for (unit, most, used) in cost.into_iter().chain(tokens) {
+                let reached = TOLD_AT
+                    .into_iter()
+                    .rev()
+                    .find(|part| used * 100.0 >= most * f64::from(*part));
+                told.extend(reached.map(|percent| Told {
+                    key: key.clone(),
+                    unit,
+                    most,
+                    used,
+                    percent,
+                }));
+            }
+        }
+        told
+    }
+}
+
+/// What a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// US dollars.
+    Usd,
+    /// Tokens read and written.
+    Tokens,
+}
+
+impl Unit {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Usd => "USD",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
+/// A part of a limit that was reached.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)]
+pub struct Told {
+    pub key: Key,
+    pub unit: Unit,
+    pub most: f64,
+    pub used: f64,
+    pub percent: i32,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            key: (level, name),
+            unit,
+            most,
+            used,
+            percent,
+        } = self;
+        let of = match (level, name.as_str()) {
+            (Level::Account, name) => format!("account {name}"),
+            (level, _) => format!("the {}", level.as_str()),
+        };
+        match unit {
+            Unit::Usd => write!(
+                f,
+                "{percent} % of the limit of {of} is used: {used:.2} USD of {most:.2}"
+            ),
+            Unit::Tokens => write!(
+                f,
+                "{percent} % of the limit of {of} is used: {used} tokens of {most}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usd(cost_usd: f64) -> Limit {
+        Limit {
+            cost_usd: Some(cost_usd),
+            tokens: None,
+        }
+    }
+
+    fn place() -> Place<'static> {
+        Place {
+            task: TaskId(Uuid::from_u128(1)),
+            feature: FeatureId(Uuid::from_u128(2)),
+            account: Some("team"),
+        }
+    }
+
+    fn spent(usd: f64) -> Used {
+        Used {
+            usd,
+            ..Used::default()
+        }
+    }
+
+    #[test]
+    fn a_session_gets_the_least_that_any_level_leaves() {
+        let run = Purse {
+            microusd: Some(Pot {
+                max: 20_000_000,
+                left: 9_000_000,
+            }),
+            tokens: None,
+        };
+        let day = || (Level::Day, String::new());
+        let account = || (Level::Account, "team".to_owned());
+        let check = |levels: &Levels, left| {
+            let own = levels.own(&place(), Share::default());
+            let purse = levels.shared(run, &place()).least(own);
+            assert_eq!(purse.microusd.map(|pot| pot.left), Some(left), "{levels:?}");
+        };
+        let mut levels = Levels::default();
+        assert!(levels.are_none());
+        check(&levels, 9_000_000);
+        levels.set.insert(day(), usd(10.0));
+        levels.used.insert(day(), spent(4.0));
+        check(&levels, 6_000_000);
+        levels.set.insert((Level::Account, String::new()), usd(8.0));
+        levels.used.insert(account(), spent(3.0));
+        check(&levels, 5_000_000);
+        // One of its own instead, but no more than the configuration lets it have.
+        levels.set.insert(account(), usd(80.0));
+        check(&levels, 6_000_000);
+        levels.ceilings.insert(Level::Account, usd(7.0));
+        check(&levels, 4_000_000);
+        levels.set.insert((Level::Session, String::new()), usd(1.0));
+        check(&levels, 1_000_000);
+        let share = Share {
+            microusd: Some(750_000),
+            tokens: None,
+        };
+        let purse = levels.own(&place(), share);
+        assert_eq!(purse.microusd.map(|pot| pot.left), Some(250_000));
+        // What one gets, no other gets.
+        levels.set.remove(&(Level::Session, String::new()));
+        levels.give(share, &place());
+        check(&levels, 3_250_000);
+    }
+
+    #[test]
+    fn what_holds_is_named_and_told_once_it_is_reached() {
+        let day = || (Level::Day, String::new());
+        let check = |used: Used, holds: bool, passed: bool, percent: Option<i32>| {
+            let levels = Levels {
+                set: [(day(), usd(10.0))].into(),
+                used: [(day(), used)].into(),
+                ..Levels::default()
+            };
+            assert_eq!(!levels.holds().is_empty(), holds, "{used:?}");
+            assert_eq!(!levels.passed().is_empty(), passed, "{used:?}");
+            assert_eq!(
+                levels.told().first().map(|told| told.percent),
+                percent,
+                "{used:?}"
+            );
+        };
+        check(spent(4.9), false, false, None);
+        check(spent(5.0), false, false, Some(50));
+        check(spent(9.5), false, false, Some(95));
+        check(spent(9.96), true, false, Some(95));
+        check(spent(10.5), true, true, Some(100));
+        // What live sessions may use yet ends nothing, and is no reason to wait for long.
+        let held = Used {
+            held_usd: 10.0,
+            ..Used::default()
+        };
+        check(held, false, false, None);
+        let levels = Levels {
+            set: [(day(), usd(10.0))].into(),
+            used: [(day(), spent(10.5))].into(),
+            ..Levels::default()
+        };
+        assert_eq!(
+            levels.holds()[0].1,
+            "the limit of the day is used up: 10.50 USD of 10.00; `ralph-coordinator budget set day --max-cost USD` changes it"
+        );
+        assert_eq!(
+            levels.told()[0].to_string(),
+            "100 % of the limit of the day is used: 10.50 USD of 10.00"
+        );
+    }
+}

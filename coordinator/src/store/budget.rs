@@ -1,0 +1,334 @@
+//! Limits beside those of runs: as they were set, what was used of them, and whom they hold.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ralph_shared::ids::{DispatchId, FeatureId};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::levels::{Key, Level, Levels, Limit, Told, Used};
+
+/// Tasks whose use is of interest.
+#[derive(Debug, Clone, Copy)]
+pub enum Tasks<'a> {
+    /// These.
+    Of(&'a [Uuid]),
+    /// Those with a live session, and those that wait for their next.
+    Begun,
+}
+
+/// Limits as they were set, and what was used of those that there are; with `all`, of what has no limit, too. A session that ended on a
+/// day that isn't there yet, by a clock that was set back since, counts as of today.
+pub async fn read(
+    conn: &mut PgConnection,
+    ceilings: &BTreeMap<Level, Limit>,
+    tasks: Tasks<'_>,
+    all: bool,
+) -> sqlx::Result<Levels> {
+    let set = sqlx::query!(r#"select level as "level: Level", key, max_cost_usd, max_tokens from budgets"#)
+        .fetch_all(&mut *conn)
+        .await?;
+    let set = set.into_iter().map(|row| {
+        let limit = Limit {
+            cost_usd: row.max_cost_usd,
+            tokens: row.max_tokens,
+        };
+        ((row.level, row.key), limit)
+    });
+    let mut levels = Levels {
+        ceilings: ceilings.clone(),
+        set: set.collect(),
+        used: HashMap::new(),
+    };
+    let ever = all || levels.limits(Level::Account) || levels.limits(Level::Installation);
+    if ever || levels.limits(Level::Day) {
+        wide(conn, &mut levels, ever).await?;
+    }
+    if all || levels.limits(Level::Feature) {
+        features(conn, &mut levels).await?;
+    }
+    if levels.limits(Level::Task) {
+        of_tasks(conn, &mut levels, tasks).await?;
+    }
+    Ok(levels)
+}
+
+/// What accounts used, and all of them today and ever.
+async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx::Result<()> {
+    let rows = sqlx::query!(
+        r#"select account as "account!", sum(usd) as "usd!", sum(tokens)::bigint as "tokens!", sum(day_usd) as "day_usd!",
+                  sum(day_tokens)::bigint as "day_tokens!", sum(live_usd) as "live_usd!", sum(live_tokens)::bigint as "live_tokens!",
+                  sum(held_usd) as "held_usd!", sum(held_tokens)::bigint as "held_tokens!"
+           from (
+             select account, sum(cost_usd) as usd, sum(input_tokens + output_tokens) as tokens,
+                    coalesce(sum(cost_usd) filter (where day >= (now() at time zone 'utc')::date), 0) as day_usd,
+                    coalesce(sum(input_tokens + output_tokens) filter (where day >= (now() at time zone 'utc')::date), 0) as day_tokens,
+                    0::float8 as live_usd, 0 as live_tokens, 0::float8 as held_usd, 0 as held_tokens
+             from spending
+             where $1 or day >= (now() at time zone 'utc')::date
+             group by account
+             union all
+             select coalesce(account, ''), 0, 0, 0, 0, coalesce(cost_usd, 0), used.tokens,
+                    greatest(coalesce(cost_usd, 0), coalesce(share_microusd, 0) / 1e6), greatest(used.tokens, share_tokens)
+             from dispatches
+             cross join lateral (
+               select coalesce(greatest(coalesce(input_tokens, 0) + coalesce(output_tokens, 0), context_tokens), 0) as tokens
+             ) used
+             where state = 'live'
+           ) s
+           group by account"#,
+        ever,
+    )
+    .fetch_all(conn)
+    .await?;
+    let (mut day, mut installation) = (Used::default(), Used::default());
+    for row in rows {
+        let account = Used {
+            usd: row.usd,
+            tokens: row.tokens,
+            in_flight_usd: row.live_usd,
+            in_flight_tokens: row.live_tokens,
+            held_usd: row.held_usd,
+            held_tokens: row.held_tokens,
+        };
+        installation.add(&account);
+        day.add(&Used {
+            usd: row.day_usd,
+            tokens: row.day_tokens,
+            ..account
+        });
+        if ever && !row.account.is_empty() {
+            levels.used.insert((Level::Account, row.account), account);
+        }
+    }
+    levels.used.insert((Level::Day, String::new()), day);
+    if ever {
+        levels
+            .used
+            .insert((Level::Installation, String::new()), installation);
+    }
+    Ok(())
+}
+
+/// What features used that run or are paused.
+async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<()> {
+    let rows = sqlx::query!(
+        r#"select f.id, ended.usd as "usd!", ended.tokens as "tokens!", live.usd as "live_usd!", live.tokens as "live_tokens!",
+                  live.held_usd as "held_usd!", live.held_tokens as "held_tokens!"
+           from features f
+           cross join lateral (
+             select coalesce(sum(cost_usd), 0) as usd, coalesce(sum(input_tokens + output_tokens), 0)::bigint as tokens
+             from runs
+             where feature_id = f.id
+           ) ended
+           cross join lateral (
+             select coalesce(sum(cost_usd), 0) as usd, coalesce(sum(used.tokens), 0)::bigint as tokens,
+                    coalesce(sum(greatest(coalesce(cost_usd, 0), coalesce(share_microusd, 0) / 1e6)), 0)::float8 as held_usd,
+                    coalesce(sum(greatest(used.tokens, share_tokens)), 0)::bigint as held_tokens
+             from dispatches
+             cross join lateral (
+               select coalesce(greatest(coalesce(input_tokens, 0) + coalesce(output_tokens, 0), context_tokens), 0) as tokens
+             ) used
+             where feature_id = f.id and state = 'live'
+           ) live
+           where f.state in ('running', 'paused')"#,
+    )
+    .fetch_all(conn)
+    .await?;
+    for row in rows {
+        let used = Used {
+            usd: row.usd,
+            tokens: row.tokens,
+            in_flight_usd: row.live_usd,
+            in_flight_tokens: row.live_tokens,
+            held_usd: row.held_usd,
+            held_tokens: row.held_tokens,
+        };
+        levels.used.insert((Level::Feature, row.id.to_string()), used);
+    }
+    Ok(())
+}
+
+/// What tasks used.
+pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks<'_>) -> sqlx::Result<()> {
+    let ids = match tasks {
+        Tasks::Of(ids) => Some(ids),
+        Tasks::Begun => None,
+    };
+    let rows = sqlx::query!(
+        r#"select task_id, coalesce(sum(cost_usd) filter (where state <> 'live'), 0) as "usd!",
+                  coalesce(sum(used.tokens) filter (where state <> 'live'), 0)::bigint as "tokens!",
+                  coalesce(sum(cost_usd) filter (where state = 'live'), 0) as "live_usd!",
+                  coalesce(sum(used.tokens) filter (where state = 'live'), 0)::bigint as "live_tokens!",
+                  coalesce(sum(greatest(coalesce(cost_usd, 0), coalesce(share_microusd, 0) / 1e6)) filter (where state = 'live'), 0)::float8
+                    as "held_usd!",
+                  coalesce(sum(greatest(used.tokens, share_tokens)) filter (where state = 'live'), 0)::bigint as "held_tokens!"
+           from dispatches
+           cross join lateral (
+             select coalesce(greatest(coalesce(input_tokens, 0) + coalesce(output_tokens, 0), context_tokens), 0) as tokens
+           ) used
+           where task_id = any(coalesce($1::uuid[], array(
+             select task_id from dispatches where state = 'live'
+             union
+             (select q.task_id
+              from ready_tasks q
+              cross join lateral (select 1 from tasks where id = q.task_id and attempt > 0 limit 1) begun
+              order by q.task_id
+              limit 1000)
+           )))
+           group by task_id"#,
+        ids,
+    )
+    .fetch_all(conn)
+    .await?;
+    for row in rows {
+        let used = Used {
+            usd: row.usd,
+            tokens: row.tokens,
+            in_flight_usd: row.live_usd,
+            in_flight_tokens: row.live_tokens,
+            held_usd: row.held_usd,
+            held_tokens: row.held_tokens,
+        };
+        levels.used.insert((Level::Task, row.task_id.to_string()), used);
+    }
+    Ok(())
+}
+
+/// Sets a limit; what isn't given stays as it was, and one without both goes.
+pub async fn set(
+    conn: &mut PgConnection,
+    (level, name): &Key,
+    cost_usd: Option<Option<f64>>,
+    tokens: Option<Option<i64>>,
+) -> sqlx::Result<()> {
+    sqlx::query!(
+        "insert into budgets as b (level, key, max_cost_usd, max_tokens)
+         values ($1, $2, $3, $4)
+         on conflict (level, key) do update
+         set max_cost_usd = case when $5 then $3 else b.max_cost_usd end,
+             max_tokens = case when $6 then $4 else b.max_tokens end, set_at = now()",
+        *level as Level,
+        name,
+        cost_usd.flatten(),
+        tokens.flatten(),
+        cost_usd.is_some(),
+        tokens.is_some(),
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!("delete from budgets where max_cost_usd is null and max_tokens is null")
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Keeps which limits let nothing begin, and why.
+pub async fn hold(conn: &mut PgConnection, holds: &[(Key, String)]) -> sqlx::Result<()> {
+    let levels: Vec<Level> = holds.iter().map(|((level, _), _)| *level).collect();
+    let names: Vec<String> = holds.iter().map(|((_, name), _)| name.clone()).collect();
+    let reasons: Vec<String> = holds.iter().map(|(_, reason)| reason.clone()).collect();
+    sqlx::query!(
+        "with gone as (
+           delete from budget_holds h
+           where not exists (select from unnest($1::budget_level[], $2::text[]) as n(level, key) where n.level = h.level and n.key = h.key)
+         )
+         insert into budget_holds as h (level, key, reason)
+         select level, key, reason
+         from unnest($1::budget_level[], $2::text[], $3::text[]) as n(level, key, reason)
+         order by level, key
+         on conflict (level, key) do update
+         set reason = excluded.reason
+         where h.reason <> excluded.reason",
+        &levels as &[Level],
+        &names,
+        &reasons,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Why features may begin nothing because of their own limits.
+pub async fn held(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, String>> {
+    let rows = sqlx::query!(
+        r#"select f.id as "id!", h.reason
+           from unnest($1::uuid[]) as f(id)
+           join budget_holds h on h.level = 'feature' and h.key = f.id::text"#,
+        features,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (FeatureId(row.id), row.reason))
+        .collect())
+}
+
+/// Asks live sessions under these limits to end; returns them with their workers.
+pub async fn end(conn: &mut PgConnection, passed: &[Key]) -> sqlx::Result<Vec<(DispatchId, String)>> {
+    let levels: Vec<Level> = passed.iter().map(|(level, _)| *level).collect();
+    let names: Vec<String> = passed.iter().map(|(_, name)| name.clone()).collect();
+    let rows = sqlx::query!(
+        "with over as (
+           select id
+           from dispatches d
+           where d.state = 'live' and d.end_reason is null and d.kind not in ('integrate', 'git', 'check')
+             and exists (
+               select
+               from unnest($1::budget_level[], $2::text[]) as p(level, key)
+               where p.level in ('day', 'installation') or p.level = 'account' and p.key = d.account
+                     or p.level = 'feature' and p.key = d.feature_id::text or p.level = 'task' and p.key = d.task_id::text
+             )
+           order by id
+           for no key update
+         )
+         update dispatches d
+         set end_reason = 'run_limit'
+         from over
+         where d.id = over.id
+         returning d.id, d.worker",
+        &levels as &[Level],
+        &names,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| (DispatchId(row.id), row.worker))
+        .collect())
+}
+
+/// Has people told that a part of a limit was reached, once.
+pub async fn tell(conn: &mut PgConnection, told: &Told) -> sqlx::Result<bool> {
+    let (level, name) = &told.key;
+    let noted = sqlx::query!(
+        "with new as (
+           insert into budget_notices (level, key, unit, most, day, percent)
+           select $1::budget_level, $2, $3, $4,
+                  case when $1::budget_level = 'day' then (now() at time zone 'utc')::date else '-infinity' end, $5
+           where not exists (
+             select from budget_notices
+             where level = $1 and key = $2 and unit = $3 and most = $4 and percent > $5
+               and day = case when $1::budget_level = 'day' then (now() at time zone 'utc')::date else '-infinity' end
+           )
+           on conflict do nothing
+           returning 1
+         )
+         insert into notices (id, event, feature_id, run_id, reason)
+         select $6, 'budget_used', coalesce(r.feature_id, f.id), r.id, $7
+         from new
+         left join runs r on $1 = 'run'::budget_level and r.id::text = $2
+         left join features f on $1 = 'feature'::budget_level and f.id::text = $2",
+        *level as Level,
+        name,
+        told.unit.as_str(),
+        told.most,
+        told.percent,
+        Uuid::now_v7(),
+        told.to_string(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(noted.rows_affected() > 0)
+}

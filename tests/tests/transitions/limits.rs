@@ -1,0 +1,423 @@
+//! Limits beside a run's: of sessions, tasks, features, accounts, days and the installation; and what was spent of them.
+
+use futures::future::join_all;
+use ralph_coordinator::domain::estimate::Before;
+use ralph_coordinator::domain::levels::{Level, Limit};
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::{finish, limits, rescue};
+use ralph_coordinator::store;
+use ralph_coordinator::store::budget::Tasks;
+use ralph_coordinator::store::costs::{By, costs};
+use ralph_shared::wire::{Assignment, Basis, EndReason, Ended, Finished, Share, Usage, Used, Work};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+use super::scene::{Scene, turn};
+
+fn options() -> FeatureOptions {
+    let default = FeatureOptions::default();
+    FeatureOptions {
+        max_parallel: 4,
+        run: RunSettings {
+            max_cost_usd: None,
+            max_tokens: None,
+            ..default.run.clone()
+        },
+        ..default
+    }
+}
+
+fn graph(tasks: usize) -> String {
+    (0..tasks)
+        .map(|n| format!("- {{key: k{n}, title: T}}\n"))
+        .collect()
+}
+
+fn share(of: &Assignment) -> Share {
+    match &of.work {
+        Work::Session(order) => order.share,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn cost(usd: f64) -> Usage {
+    Usage {
+        cost_usd: Some(usd),
+        ..Usage::default()
+    }
+}
+
+fn used(of: &Assignment, usd: f64) -> Used {
+    Used {
+        dispatch: of.dispatch,
+        usage: cost(usd),
+        asks: true,
+    }
+}
+
+fn usd(cost_usd: f64) -> Limit {
+    Limit {
+        cost_usd: Some(cost_usd),
+        tokens: None,
+    }
+}
+
+async fn set(world: &World, level: Level, name: &str, cost_usd: f64) {
+    let mut conn = world.db.acquire().await.unwrap();
+    let key = (level, name.to_owned());
+    store::budget::set(&mut conn, &key, Some(Some(cost_usd)), None)
+        .await
+        .unwrap();
+}
+
+async fn reports(scene: &Scene<'_>, of: &Assignment, ended: Ended, usage: Usage) {
+    let text = format!("<task-done>{}</task-done>", of.task);
+    let mut report = scene.pool.session(of, ended, &text, 1);
+    if let Finished::Session(session) = &mut report.report.finished {
+        session.usage = usage;
+    }
+    scene.pool.report(vec![report]).await;
+}
+
+async fn looks(world: &World) {
+    limits::tick(&world.db, &world.settings).await.unwrap();
+}
+
+async fn held(scene: &Scene<'_>) -> Option<String> {
+    let mut conn = scene.world.db.acquire().await.unwrap();
+    let features = store::view::features(&mut conn, &[scene.feature.0])
+        .await
+        .unwrap();
+    features[0].held_by_limit.clone()
+}
+
+async fn notices(world: &World) -> Vec<String> {
+    sqlx::query_scalar("select reason from notices where event = 'budget_used' order by at, id")
+        .fetch_all(&world.db)
+        .await
+        .unwrap()
+}
+
+/// Features of one day share its limit, whichever coordinator serves their claims.
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_of_all_features_stay_within_the_limit_of_the_day() {
+    let mut world = World::calm().await.unwrap();
+    world.settings.levels.insert(Level::Day, usd(0.5));
+    let other = Scene::set(&world, &graph(4), &options()).await;
+    let scene = Scene::set(&world, &graph(4), &options()).await;
+    let claims = (0..8).map(|_| scene.pool.claim_once(&[["default"]]));
+    let got: Vec<Assignment> = join_all(claims).await.into_iter().flatten().collect();
+    let given: u64 = got.iter().map(|of| share(of).microusd.unwrap()).sum();
+    assert!(got.len() > 1 && given <= 500_000, "{given} for {}", got.len());
+    // What one asks for is no other's.
+    let (granted, _) = scene.pool.tells(&[used(&got[0], 0.2)]).await;
+    let more: u64 = granted.iter().map(|one| one.share.microusd.unwrap()).sum();
+    assert!(
+        given - share(&got[0]).microusd.unwrap() + more <= 500_000,
+        "{more}"
+    );
+    other.forget().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_begins_with_the_least_of_all_levels() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(6), &options()).await;
+    let mut last = None;
+    for (level, name, limit, expected) in [
+        (Level::Installation, "", 8.0, 1_000_000),
+        (Level::Feature, "", 2.0, 500_000),
+        (Level::Account, "default", 1.2, 300_000),
+        (Level::Task, "", 0.12, 120_000),
+        (Level::Session, "", 0.1, 100_000),
+    ] {
+        if let Some(of) = last.take() {
+            reports(
+                &scene,
+                &of,
+                Ended::Told {
+                    reason: EndReason::Interrupted,
+                },
+                Usage::default(),
+            )
+            .await;
+            scene.no_pauses().await;
+        }
+        set(&world, level, name, limit).await;
+        let of = scene.claim().await;
+        assert_eq!(share(&of).microusd, Some(expected), "{}", level.as_str());
+        last = Some(of);
+    }
+    // It asks for more than its limit, and gets none.
+    let of = last.unwrap();
+    let (granted, _) = scene.pool.tells(&[used(&of, 0.09)]).await;
+    assert_eq!(granted[0].share.microusd, Some(100_000));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &options()).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, 0.5)]).await;
+    looks(&world).await;
+    assert_eq!(held(&scene).await, None);
+    set(&world, Level::Day, "", 0.25).await;
+    looks(&world).await;
+    let (_, end) = scene.pool.tells(&[used(&of, 0.5)]).await;
+    assert_eq!(end[0].reason, EndReason::RunLimit);
+    assert_eq!(
+        held(&scene).await.as_deref(),
+        Some(
+            "the limit of the day is used up: 0.50 USD of 0.25; `ralph-coordinator budget set day --max-cost USD` changes it"
+        )
+    );
+    let told = Ended::Told {
+        reason: EndReason::RunLimit,
+    };
+    reports(&scene, &of, told, cost(0.5)).await;
+    scene.no_pauses().await;
+    scene.nothing_is_ready().await;
+    // The run waits, and goes on once there is more.
+    finish::tick(&world.db).await.unwrap();
+    set(&world, Level::Day, "", 5.0).await;
+    looks(&world).await;
+    assert_eq!(held(&scene).await, None);
+    let again = scene.claim().await;
+    assert_eq!(again.task, of.task);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_at_its_limit_waits_alone_and_is_named() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &options()).await;
+    set(&world, Level::Task, "", 0.5).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, 0.75)]).await;
+    looks(&world).await;
+    let (_, end) = scene.pool.tells(&[used(&of, 0.75)]).await;
+    assert_eq!(end[0].reason, EndReason::RunLimit);
+    let told = Ended::Told {
+        reason: EndReason::RunLimit,
+    };
+    reports(&scene, &of, told, cost(0.75)).await;
+    scene.no_pauses().await;
+    let other = scene.claim().await;
+    assert_ne!(other.task, of.task);
+    scene.nothing_is_ready().await;
+    looks(&world).await;
+    let why = held(&scene).await.unwrap();
+    let name = of.task.short();
+    assert!(
+        why.contains(&format!("the limit of task {name} is used up: 0.75 USD of 0.50"))
+            && why.contains(&format!("budget set task {name} --max-cost USD")),
+        "{why}"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_at_its_limit_ends_its_run_once_what_was_done_landed() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &options()).await;
+    set(&world, Level::Feature, &scene.feature.0.to_string(), 1.0).await;
+    let of = scene.claim().await;
+    reports(&scene, &of, turn(), cost(1.5)).await;
+    looks(&world).await;
+    let landing = scene.claim().await;
+    assert!(Pool::is_integration(&landing));
+    scene.done(&landing).await;
+    finish::tick(&world.db).await.unwrap();
+    scene.ends(RunOutcome::LimitReached).await;
+    world.stop().await;
+}
+
+/// Sessions of other accounts go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_at_its_limit_holds_its_sessions_alone() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(2), &options()).await;
+    set(&world, Level::Account, "other", 0.1).await;
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, 0.5)]).await;
+    looks(&world).await;
+    assert!(scene.pool.tells(&[used(&of, 0.5)]).await.1.is_empty());
+    set(&world, Level::Account, "default", 0.1).await;
+    looks(&world).await;
+    assert_eq!(scene.pool.tells(&[used(&of, 0.5)]).await.1.len(), 1);
+    scene.nothing_is_ready().await;
+    world.stop().await;
+}
+
+/// What was spent on a day that isn't there yet, by a clock that was set back, counts; what was spent before today doesn't.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_a_day_follows_the_databases_clock_and_forgets_nothing_when_that_jumps_back() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(3), &options()).await;
+    set(&world, Level::Day, "", 1.0).await;
+    let of = scene.claim().await;
+    reports(&scene, &of, turn(), cost(2.0)).await;
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    for (days, holds) in [(0, true), (1, true), (-1, false)] {
+        sqlx::query("update spending set day = (now() at time zone 'utc')::date + $1")
+            .bind(days)
+            .execute(&world.db)
+            .await
+            .unwrap();
+        looks(&world).await;
+        assert_eq!(held(&scene).await.is_some(), holds, "{days}");
+        if holds {
+            scene.nothing_is_ready().await;
+        }
+    }
+    scene.claim().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_told_of_each_part_of_a_limit_once() {
+    let world = World::calm().await.unwrap();
+    let mut options = options();
+    options.run.max_cost_usd = Some(10.0);
+    let scene = Scene::set(&world, &graph(2), &options).await;
+    set(&world, Level::Day, "", 20.0).await;
+    let of = scene.claim().await;
+    for (usd, told) in [
+        (4.9, 0),
+        (5.0, 1),
+        (5.5, 1),
+        (8.0, 2),
+        (9.6, 3),
+        (10.5, 5),
+        (10.5, 5),
+    ] {
+        scene.pool.tells(&[used(&of, usd)]).await;
+        looks(&world).await;
+        looks(&world).await;
+        assert_eq!(
+            notices(&world).await.len(),
+            told,
+            "{usd}: {:?}",
+            notices(&world).await
+        );
+    }
+    let all = notices(&world).await;
+    assert_eq!(all[0], "50 % of the limit of the run is used: 5.00 USD of 10.00");
+    assert!(
+        all.iter()
+            .any(|told| told.starts_with("50 % of the limit of the day")),
+        "{all:?}"
+    );
+    // Another limit is told of anew.
+    set(&world, Level::Day, "", 12.0).await;
+    looks(&world).await;
+    assert_eq!(notices(&world).await.len(), 6);
+    world.stop().await;
+}
+
+/// Whatever a session tells, and however it ends: it is counted once, and stays counted when its feature is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_spent_stays_counted_once() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(3), &options()).await;
+    let total = async |by| {
+        let mut conn = world.db.acquire().await.unwrap();
+        let rows = costs(&mut conn, by, None).await.unwrap();
+        rows.iter().map(|row| row.cost_usd).sum::<f64>()
+    };
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, 0.25)]).await;
+    // Live: told so far.
+    assert_eq!(total(By::Model).await, 0.25);
+    reports(&scene, &of, turn(), cost(0.5)).await;
+    reports(&scene, &of, turn(), cost(0.5)).await;
+    assert_eq!(total(By::Model).await, 0.5);
+    scene.pool.tells(&[used(&of, 0.75)]).await;
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    // Lost, and told late.
+    let of = scene.claim().await;
+    scene.pool.tells(&[used(&of, 1.0)]).await;
+    sqlx::query("update dispatches set lease_until = '-infinity' where state = 'live'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    rescue::rescue(&world.db, world.settings.lease_ms(), false)
+        .await
+        .unwrap();
+    scene.pool.tells(&[used(&of, 1.25)]).await;
+    // An estimate that was too much stays counted: no counter falls.
+    let of = scene.claim().await;
+    let about = Usage {
+        basis: Some(Basis::Estimated),
+        ..cost(0.5)
+    };
+    reports(&scene, &of, turn(), about).await;
+    scene.pool.tells(&[used(&of, 0.25)]).await;
+    for by in [By::Model, By::Agent, By::Account, By::Day, By::Kind] {
+        assert_eq!(total(by).await, 2.5, "{by:?}");
+    }
+    assert_eq!(total(By::Feature).await, 2.25);
+    assert_eq!(total(By::Task).await, 2.25);
+    let mut conn = world.db.acquire().await.unwrap();
+    let rows = costs(&mut conn, By::Feature, None).await.unwrap();
+    assert_eq!((rows[0].name.as_deref(), rows[0].sessions), (Some("f"), 3));
+    store::edit::delete_feature(&mut conn, scene.feature)
+        .await
+        .unwrap();
+    assert_eq!(total(By::Model).await, 2.5);
+    assert!(costs(&mut conn, By::Feature, None).await.unwrap().is_empty());
+    let levels = store::budget::read(&mut conn, &world.settings.levels, Tasks::Begun, true)
+        .await
+        .unwrap();
+    assert_eq!(levels.used[&(Level::Installation, String::new())].usd, 2.5);
+    drop(conn);
+    world.stop().await;
+}
+
+/// What is estimated goes by tasks that were done, with all of their sessions.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_estimate_goes_by_what_done_tasks_of_the_repository_cost() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(4), &options()).await;
+    let repo: String = sqlx::query_scalar("select repo_id from features where id = $1")
+        .bind(scene.feature.0)
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    let before = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        store::costs::before(&mut conn, &repo).await.unwrap()
+    };
+    assert_eq!(before().await, Before::default());
+    for usd in [1.0, 2.0, 6.0] {
+        let of = scene.claim().await;
+        reports(&scene, &of, turn(), cost(usd)).await;
+        let landing = scene.claim().await;
+        scene.done(&landing).await;
+    }
+    let got = before().await;
+    assert_eq!((got.tasks, got.priced), (3, 3));
+    let (low, high) = got.usd.unwrap();
+    assert!(
+        (low - 1.4).abs() < 1e-9 && (high - 4.4).abs() < 1e-9,
+        "{low} {high}"
+    );
+    // One whose cost isn't known is no task that cost nothing.
+    let of = scene.claim().await;
+    reports(&scene, &of, turn(), Usage::default()).await;
+    let landing = scene.claim().await;
+    scene.done(&landing).await;
+    let got = before().await;
+    assert_eq!((got.tasks, got.priced), (4, 3));
+    let mut conn = world.db.acquire().await.unwrap();
+    let other = store::costs::before(&mut conn, "another").await.unwrap();
+    assert_eq!(other, Before::default());
+    drop(conn);
+    world.stop().await;
+}
