@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
+use crate::domain::failure::Failure;
 use crate::domain::states::FeatureState;
 use crate::store::figures::{Ended, Features, Load, Totals};
 use crate::store::view::WaitingView;
@@ -147,9 +148,10 @@ fn work(text: &mut String, now: &Now) {
 fn outcomes(text: &mut String, counts: &Counts) {
     let ended = counts.ended.iter().map(|row| {
         let labels = format!(
-            "{{kind=\"{}\",outcome=\"{}\"}}",
+            "{{kind=\"{}\",outcome=\"{}\",failure=\"{}\"}}",
             row.kind.as_str(),
-            row.outcome.as_str()
+            row.outcome.as_str(),
+            row.failure.map_or("", Failure::as_str)
         );
         (labels, row.sessions)
     });
@@ -157,7 +159,7 @@ fn outcomes(text: &mut String, counts: &Counts) {
         text,
         "gauge",
         "sessions_ended",
-        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
+        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last. A failure has its reason.",
         ended,
     );
     let totals = &counts.totals;
@@ -339,7 +341,8 @@ mod tests {
             },
             ended: vec![Ended {
                 kind: SessionKind::Work,
-                outcome: Outcome::Done,
+                outcome: Outcome::Door,
+                failure: Some(Failure::Quota),
                 sessions: 9,
             }],
             drifted: 0,
@@ -360,7 +363,7 @@ mod tests {
             "ralph_tasks{status=\"in_progress\"} 3",
             "ralph_tasks{status=\"done\"} 5",
             "ralph_tasks_need_person 2",
-            "ralph_sessions_ended{kind=\"work\",outcome=\"done\"} 9",
+            "ralph_sessions_ended{kind=\"work\",outcome=\"door\",failure=\"quota\"} 9",
             "ralph_tokens{direction=\"input\"} 4000000000",
             "ralph_cost_usd 12.25",
             "ralph_in_flight_usd 0.5",

@@ -282,7 +282,7 @@ mod tests {
         ] {
             let judged = judge::check(&end);
             assert_eq!(
-                (judged.outcome, judged.step, judged.away),
+                (judged.outcome, judged.step, judged.is_away()),
                 (outcome, step, away),
                 "{end:?}"
             );

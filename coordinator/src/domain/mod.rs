@@ -5,6 +5,7 @@ pub mod counts;
 pub mod document;
 pub mod door;
 pub mod excerpt;
+pub mod failure;
 pub mod fairness;
 pub mod gate;
 pub mod graph;

@@ -38,6 +38,7 @@ pub(super) fn end(
         id: dispatch.id,
         state,
         outcome: judgement.outcome,
+        failure: judgement.failure,
         reason: judgement.reason.clone(),
         journal,
         commit: None,
