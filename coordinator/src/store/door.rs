@@ -123,7 +123,8 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
     };
     sqlx::query!(
         "update account_doors
-         set door = $2, reason = $3, worker = $4, failures = $5, closed_at = now(), until = $6, width = 1, widened_at = null
+         set door = $2, reason = $3, worker = $4, failures = $5, closed_at = now(), until = $6, width = 1, widened_at = null,
+             probe = null, probed_at = null
          where account = $1",
         failed.account,
         failed.door.as_str(),

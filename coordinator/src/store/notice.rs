@@ -17,11 +17,18 @@ pub enum Event {
     PersonNeeded,
     /// The sessions of a pool don't get past their agent's door.
     PoolPaused,
+    /// A worker is drained, since everything fails there.
+    WorkerDrained,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::RunEnded, Self::PersonNeeded, Self::PoolPaused];
+    pub const ALL: [Self; 4] = [
+        Self::RunEnded,
+        Self::PersonNeeded,
+        Self::PoolPaused,
+        Self::WorkerDrained,
+    ];
 
     /// The word in messages.
     pub fn as_str(self) -> &'static str {
@@ -29,6 +36,7 @@ impl Event {
             Self::RunEnded => "run_ended",
             Self::PersonNeeded => "person_needed",
             Self::PoolPaused => "pool_paused",
+            Self::WorkerDrained => "worker_drained",
         }
     }
 }

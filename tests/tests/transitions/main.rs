@@ -10,6 +10,7 @@ mod caps;
 mod crash;
 mod deaths;
 mod doors;
+mod failures;
 mod gates;
 mod hello;
 mod holds;

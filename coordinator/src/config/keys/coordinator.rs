@@ -217,7 +217,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "notify.events",
-        Toml("['run_ended', 'person_needed', 'pool_paused']"),
+        Toml("['run_ended', 'person_needed', 'pool_paused', 'worker_drained']"),
         Coordinator,
         "What is told",
     ),

@@ -11,6 +11,7 @@ use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold
 use super::batch::Batch;
 use super::settle::Memory;
 use crate::domain::failure::Failure;
+use crate::domain::signature::signature;
 use crate::domain::run::Spent;
 use crate::domain::run_end;
 use crate::domain::states::{Outcome, TaskState};
@@ -282,6 +283,7 @@ impl Batch<'_> {
         if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id) == task.dispatch) {
             end.outcome = Outcome::Failed;
             end.failure = Some(Failure::Graph);
+            end.failure_signature = Some(signature(Failure::Graph.as_str(), &problem));
             end.reason = Some(problem.clone());
         }
         if let Some((source, sigils)) = self.if_refused.remove(&task.id) {
