@@ -145,6 +145,9 @@ fn report_of(end: SessionEnd) -> SessionReport {
         last_tool_error: end.last_tool_error,
         stderr_tail: end.stderr_tail,
         unread_output: end.unread_output,
+        retry_after_ms: end
+            .retry_after
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         questions: end.questions,
     }
 }

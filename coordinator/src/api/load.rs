@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
+use crate::domain::failure::Failure;
 use crate::domain::states::FeatureState;
 use crate::store::costs::Spending;
 use crate::store::figures::{Ended, Features, Load, Totals};
@@ -149,9 +150,10 @@ fn work(text: &mut String, now: &Now) {
 fn outcomes(text: &mut String, counts: &Counts) {
     let ended = counts.ended.iter().map(|row| {
         let labels = format!(
-            "{{kind=\"{}\",outcome=\"{}\"}}",
+            "{{kind=\"{}\",outcome=\"{}\",failure=\"{}\"}}",
             row.kind.as_str(),
-            row.outcome.as_str()
+            row.outcome.as_str(),
+            row.failure.map_or("", Failure::as_str)
         );
         (labels, row.sessions)
     });
@@ -159,7 +161,7 @@ fn outcomes(text: &mut String, counts: &Counts) {
         text,
         "gauge",
         "sessions_ended",
-        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
+        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last. A failure has its reason.",
         ended,
     );
     let of = |row: &Spending| {
@@ -376,7 +378,8 @@ mod tests {
             },
             ended: vec![Ended {
                 kind: SessionKind::Work,
-                outcome: Outcome::Done,
+                outcome: Outcome::Door,
+                failure: Some(Failure::Quota),
                 sessions: 9,
             }],
             spending: vec![Spending {
@@ -405,7 +408,7 @@ mod tests {
             "ralph_tasks{status=\"in_progress\"} 3",
             "ralph_tasks{status=\"done\"} 5",
             "ralph_tasks_need_person 2",
-            "ralph_sessions_ended{kind=\"work\",outcome=\"done\"} 9",
+            "ralph_sessions_ended{kind=\"work\",outcome=\"door\",failure=\"quota\"} 9",
             "ralph_tokens{direction=\"input\"} 4000000000",
             r#"ralph_spent_usd_total{model="say \"big\"",agent="claude"} 1.5"#,
             r#"ralph_spent_tokens_total{model="say \"big\"",agent="claude",direction="output"} 4"#,

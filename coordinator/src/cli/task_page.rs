@@ -8,6 +8,7 @@ use super::local_time::when;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use crate::cli::counted::counted;
+use crate::domain::failure::Failure;
 use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
 
 /// Tasks as a table.
@@ -154,8 +155,12 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             .map(|commit| format!("commit {}", commit.chars().take(12).collect::<String>())),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let failure = match dispatch.failure.map(Failure::as_str) {
+        Some(failure) if failure != word => format!(": {failure}"),
+        _ => String::new(),
+    };
     let mut lines = vec![format!(
-        "  attempt {:<3} {} {} {} ({})",
+        "  attempt {:<3} {} {} {}{failure} ({})",
         dispatch.attempt,
         when(dispatch.started_at),
         dispatch.kind,

@@ -68,6 +68,9 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
 pub fn page(workers: &[WorkerView], wide: bool) -> String {
     let mut text = table(workers, wide).to_string();
     for worker in workers {
+        if let Some(why) = &worker.drain_reason {
+            text.push_str(&tame(&format!("{}: drained, since {why}\n", worker.name)));
+        }
         for door in &worker.doors {
             text.push_str(&tame(&format!("{}: {door}\n", worker.name)));
         }

@@ -164,7 +164,7 @@ pub struct NotifyTable {
     pub secret: Option<String>,
     /// What is run with the message on its standard input, split as a shell would.
     pub command: Option<String>,
-    /// `run_ended`, `person_needed`, `pool_paused`, `deadline_passed`; all when it isn't given.
+    /// `run_ended`, `person_needed`, `pool_paused`, `deadline_passed`, `budget_used`, `worker_drained`; all when it isn't given.
     pub events: Vec<String>,
 }
 
@@ -188,7 +188,7 @@ impl NotifyTable {
         for event in &self.events {
             anyhow::ensure!(
                 Event::ALL.iter().any(|known| known.as_str() == event),
-                "notify.events has `{event}`; there are run_ended, person_needed, pool_paused and deadline_passed"
+                "notify.events has `{event}`; there are run_ended, person_needed, pool_paused, deadline_passed, budget_used and worker_drained"
             );
         }
         let command = match &self.command {

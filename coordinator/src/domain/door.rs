@@ -10,10 +10,15 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{AgentRule, DEFAULT_AGENT, Door, agents_for};
 use time::OffsetDateTime;
 
-/// Pause after the first failure of an account, doubled with each further one.
-pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause: an account whose quota is used up is tried again this often.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+use super::failure::Pauses;
+
+/// Longest pause that a provider may ask for: its word may be wrong, and an account that waits for its quota may get another one
+/// before.
+pub const LONGEST_ASKED: Duration = Duration::from_secs(6 * 60 * 60);
+/// What a pause that a provider asks for is lengthened by at most: a tenth of it, up to this.
+pub const MOST_JITTER: Duration = Duration::from_secs(30);
+/// An account that so many sessions at a time used, and were answered, is open.
+pub const WIDEST: i32 = 16;
 
 /// How long a session that tries an account keeps the others waiting without a word of its model: it may have died with its lease
 /// still running, prepare a large repository, or be a worker's that doesn't tell.
@@ -32,13 +37,23 @@ pub struct Pause {
 }
 
 /// What another failure leads to; `None` when it waits already: sessions that began together fail together, which is one failure.
-pub fn after_failure(before: Option<Pause>, now: OffsetDateTime) -> Option<Pause> {
+/// It waits for as long as its provider `asked`, and with `jitter`, between 0 and 1, some longer, else for one of `pauses`.
+pub fn after_failure(
+    before: Option<Pause>,
+    pauses: Pauses,
+    asked: Option<Duration>,
+    jitter: f64,
+    now: OffsetDateTime,
+) -> Option<Pause> {
     if before.is_some_and(|pause| now < pause.until) {
         return None;
     }
     let failures = before.map_or(0, |pause| pause.failures);
     let doublings = u32::try_from(failures).unwrap_or(0).min(20);
-    let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+    let pause = match asked.map(|asked| asked.min(LONGEST_ASKED)) {
+        Some(asked) => asked + (asked / 10).min(MOST_JITTER).mul_f64(jitter.clamp(0.0, 1.0)),
+        None => pauses.first.saturating_mul(1 << doublings).min(pauses.longest),
+    };
     Some(Pause {
         failures: failures.saturating_add(1),
         until: now + pause,
@@ -59,21 +74,31 @@ pub struct Probe {
 pub enum Standing {
     /// Nobody may use it yet.
     Paused,
-    /// One session tries it; the others wait until that got past the door.
+    /// As many sessions use it as may; the others wait until these got past the door.
     Tried,
-    /// One session may try it.
-    Free,
+    /// So many sessions more may use it.
+    Free(usize),
 }
 
-/// Decides it. When a pause ends, those that wait would all meet the same limit at once: so one goes first.
-pub fn standing(until: OffsetDateTime, probe: Option<Probe>, now: OffsetDateTime) -> Standing {
+/// Decides it. When a pause ends, those that wait would all meet the same limit at once: so one goes first, then as many as its `width`
+/// is by then, of which `live` run.
+pub fn standing(
+    until: OffsetDateTime,
+    probe: Option<Probe>,
+    (width, live): (i32, i64),
+    now: OffsetDateTime,
+) -> Standing {
     let tries = |probe: Probe| probe.live && now < probe.since + PATIENCE;
     if now < until {
-        Standing::Paused
-    } else if probe.is_some_and(tries) {
-        Standing::Tried
-    } else {
-        Standing::Free
+        return Standing::Paused;
+    }
+    let room = match width {
+        ..=1 => i64::from(!probe.is_some_and(tries)),
+        _ => i64::from(width) - live,
+    };
+    match usize::try_from(room) {
+        Ok(room @ 1..) => Standing::Free(room),
+        _ => Standing::Tried,
     }
 }
 
@@ -107,6 +132,8 @@ pub struct Closed {
     pub until: OffsetDateTime,
     /// Whether a session tries it now.
     pub tried: bool,
+    /// How many sessions may use it at a time; 1 until it answers again.
+    pub width: u32,
 }
 
 /// Why nobody can start a task now that needs `agent` in `pool`; `None` when somebody can.
@@ -173,6 +200,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
+    use crate::domain::failure::Failure;
 
     const NOON: OffsetDateTime = datetime!(2026-01-01 12:00 UTC);
 
@@ -181,10 +209,12 @@ mod tests {
         let mut pause = None;
         let mut now = NOON;
         let mut seconds = Vec::new();
+        let pauses = Failure::RateLimit.policy().account.unwrap();
+        let after = |before, now| after_failure(before, pauses, None, 1.0, now);
         for n in 1..=11 {
-            let next = after_failure(pause, now).unwrap();
+            let next = after(pause, now).unwrap();
             assert_eq!(next.failures, n);
-            assert_eq!(after_failure(Some(next), now), None, "together is once");
+            assert_eq!(after(Some(next), now), None, "together is once");
             seconds.push((next.until - now).whole_seconds());
             now = next.until;
             pause = Some(next);
@@ -194,10 +224,22 @@ mod tests {
             failures: i32::MAX,
             until: NOON,
         };
-        assert_eq!(
-            after_failure(Some(worn), NOON).unwrap().until,
-            NOON + LONGEST_PAUSE
-        );
+        assert_eq!(after(Some(worn), NOON).unwrap().until, NOON + pauses.longest);
+    }
+
+    #[test]
+    fn an_account_waits_as_long_as_its_provider_asks_and_a_little_longer() {
+        let pauses = Failure::Quota.policy().account.unwrap();
+        let check = |asked: Option<u64>, jitter, expected: u64| {
+            let asked = asked.map(Duration::from_secs);
+            let pause = after_failure(None, pauses, asked, jitter, NOON).unwrap();
+            assert_eq!(pause.until, NOON + Duration::from_secs(expected), "{asked:?}");
+        };
+        check(None, 1.0, 60);
+        check(Some(20), 0.0, 20);
+        check(Some(20), 1.0, 22);
+        check(Some(3_600), 1.0, 3_630);
+        check(Some(1_000_000), 0.0, 6 * 3_600);
     }
 
     fn names(list: &[&str]) -> Vec<String> {
@@ -208,13 +250,22 @@ mod tests {
     fn one_session_tries_an_account_whose_pause_ended() {
         let at = |seconds| NOON + time::Duration::seconds(seconds);
         let probe = |live| Some(Probe { since: NOON, live });
-        let check = |until, probe, now, expected| assert_eq!(standing(until, probe, now), expected);
+        let check = |until, probe, now, expected| {
+            assert_eq!(standing(until, probe, (1, 0), now), expected);
+        };
         check(at(1), None, NOON, Standing::Paused);
         check(at(1), probe(true), NOON, Standing::Paused);
-        check(NOON, None, NOON, Standing::Free);
+        check(NOON, None, NOON, Standing::Free(1));
         check(NOON, probe(true), at(299), Standing::Tried);
-        check(NOON, probe(false), at(1), Standing::Free);
-        check(NOON, probe(true), at(300), Standing::Free);
+        check(NOON, probe(false), at(1), Standing::Free(1));
+        check(NOON, probe(true), at(300), Standing::Free(1));
+        for (width, live, expected) in [
+            (2, 1, Standing::Free(1)),
+            (4, 4, Standing::Tried),
+            (8, 9, Standing::Tried),
+        ] {
+            assert_eq!(standing(NOON, probe(true), (width, live), NOON), expected);
+        }
     }
 
     fn closed(seconds: i64) -> Closed {
@@ -225,6 +276,7 @@ mod tests {
             failures: 1,
             until: NOON + time::Duration::seconds(seconds),
             tried: false,
+            width: 1,
         }
     }
 

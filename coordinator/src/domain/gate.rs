@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
 
+use super::signature::signature;
+
 /// So many tasks in a row whose gate fails the same way: the base is tried again before the last of them counts.
 pub const SAME_FAILURES: usize = 3;
 /// What a person is shown of a gate's output, its end. Bytes.
 const SHOWN_BYTES: usize = 3 * 1024;
-/// Hex digits from which on a word is taken for a hash.
-const HASH_DIGITS: usize = 7;
 
 /// What is known when it is asked whether the gate has to be tried on the base.
 #[derive(Debug, Clone, Copy)]
@@ -151,51 +151,6 @@ pub fn end_of(output: &str) -> &str {
         .trim()
 }
 
-/// What is the same of a failure wherever and whenever it happens: its lines without paths, numbers, times and hashes, each once, in
-/// an order of their own since tests that run at once end in any.
-pub fn signature(command: &str, output: &str) -> String {
-    let lines: BTreeSet<String> = output
-        .lines()
-        .map(|line| line.split_whitespace().map(normal).collect::<Vec<_>>().join(" "))
-        .filter(|line| !line.is_empty())
-        .collect();
-    let lines: Vec<String> = lines.into_iter().collect();
-    ralph_shared::wire::sha256_hex(format!("{command}\n{}", lines.join("\n")).as_bytes())
-}
-
-/// A word without what differs from run to run.
-fn normal(word: &str) -> String {
-    if word.contains('/') {
-        return "<path>".to_owned();
-    }
-    let mut said = String::with_capacity(word.len());
-    let parts = word.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
-    for part in parts {
-        let (text, end) = match part.char_indices().next_back() {
-            Some((at, c)) if !c.is_ascii_alphanumeric() => part.split_at(at),
-            _ => (part, ""),
-        };
-        let has_digit = text.bytes().any(|b| b.is_ascii_digit());
-        let is_hash = text.len() >= HASH_DIGITS && has_digit && text.bytes().all(|b| b.is_ascii_hexdigit());
-        if is_hash {
-            said.push('#');
-        } else {
-            let mut in_number = false;
-            for c in text.chars() {
-                let is_digit = c.is_ascii_digit();
-                if is_digit && !in_number {
-                    said.push('#');
-                } else if !is_digit {
-                    said.push(c);
-                }
-                in_number = is_digit;
-            }
-        }
-        said.push_str(end);
-    }
-    said
-}
-
 /// Whether a text names any of these paths: as a whole, from some folder on, or by the end of it.
 fn names_any(text: &str, paths: &[String]) -> bool {
     let is_of_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
@@ -282,7 +237,7 @@ mod tests {
         ] {
             let judged = judge::check(&end);
             assert_eq!(
-                (judged.outcome, judged.step, judged.away),
+                (judged.outcome, judged.step, judged.is_away()),
                 (outcome, step, away),
                 "{end:?}"
             );

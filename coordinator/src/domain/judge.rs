@@ -3,10 +3,11 @@
 //! Facts in, decision out. Whether the report may change anything at all, the fence has decided before.
 
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::{Promise, Sigils, Verdict};
-use ralph_shared::wire::{Concerns, Door, EndReason, Ended, IntegrationEnd, SessionLimit};
+use ralph_shared::sigil::{Difficulty, Promise, Sigils, Verdict};
+use ralph_shared::wire::{Door, EndReason, Ended, IntegrationEnd, SessionLimit};
 
-use super::retry::{Death, MAX_VERIFY_TRIES};
+use super::failure::Failure;
+use super::retry::MAX_VERIFY_TRIES;
 use super::silence::{Meaning, OUTAGE_TASKS};
 use super::states::Outcome;
 
@@ -42,18 +43,12 @@ pub struct Judgement {
     pub step: Step,
     /// Why, in words, where the outcome alone doesn't say it.
     pub reason: Option<String>,
+    /// Why it came to nothing, if it did; what follows from that, its table says.
+    pub failure: Option<Failure>,
     /// The agent promised that the feature can't be done.
     pub run_failed: bool,
-    /// Its worker died while it ran.
-    pub death: Option<Death>,
     /// The graph that the agent sent, or the changes that it asks for, become tasks of the feature.
     pub grows: bool,
-    /// The account of its agent failed, and holds back whatever needs it (SPEC 7.3).
-    pub at_account: bool,
-    /// The server or the worker was away: nothing is known of the task, and nothing counts against it.
-    pub away: bool,
-    /// Its turn was empty, which doesn't count against it yet.
-    pub forgiven: bool,
 }
 
 /// Facts about the attempt that a work session belongs to.
@@ -80,13 +75,28 @@ impl Judgement {
             outcome,
             step,
             reason: reason.into(),
+            failure: None,
             run_failed: false,
-            death: None,
             grows: false,
-            at_account: false,
-            away: false,
-            forgiven: false,
         }
+    }
+
+    /// One that came to nothing.
+    pub fn failed(failure: Failure, step: Step, reason: impl Into<String>) -> Self {
+        Self {
+            failure: Some(failure),
+            ..Self::new(failure.policy().outcome, step, reason.into())
+        }
+    }
+
+    /// Whether its place failed, not the work: another dispatch may do it.
+    pub fn is_away(&self) -> bool {
+        self.failure.is_some_and(Failure::is_away)
+    }
+
+    /// Whether nothing is known of the task.
+    pub fn is_nobodys(&self) -> bool {
+        self.failure.is_some_and(Failure::is_nobodys)
     }
 }
 
@@ -126,12 +136,15 @@ pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> 
             };
             session(kind, &ended, &Sigils::default(), AttemptFacts::default())
         }
-        Meaning::Forgiven if kind == SessionKind::Verify => Judgement {
-            forgiven: true,
-            ..Judgement::new(Outcome::NoSigil, Step::Repeat, EMPTY.to_owned())
-        },
+        Meaning::Forgiven if kind == SessionKind::Verify => {
+            Judgement::failed(Failure::FirstEmptyTurn, Step::Repeat, EMPTY)
+        }
         Meaning::Forgiven | Meaning::Counts if judgement.outcome == Outcome::NoSigil => Judgement {
-            forgiven: meaning == Meaning::Forgiven,
+            failure: match meaning {
+                Meaning::Forgiven => Some(Failure::FirstEmptyTurn),
+                _ if kind == SessionKind::Verify => judgement.failure,
+                _ => Some(Failure::EmptyTurn),
+            },
             reason: Some(EMPTY.to_owned()),
             ..judgement
         },
@@ -155,8 +168,7 @@ pub fn doubt(calls: u32, failed: u32, facts: AttemptFacts) -> Option<String> {
 /// What follows an attempt that its agent takes for done.
 fn done(facts: AttemptFacts) -> Judgement {
     if facts.needs_push && !facts.pushed {
-        let reason = "the work could not be pushed".to_owned();
-        return Judgement::new(Outcome::Error, Step::Retry, reason);
+        return Judgement::failed(Failure::NotPushed, Step::Retry, "the work could not be pushed");
     }
     let step = if facts.verify { Step::Verify } else { Step::Land };
     Judgement::new(Outcome::Done, step, None)
@@ -166,8 +178,8 @@ fn wrote(facts: AttemptFacts) -> Judgement {
     if facts.wrote {
         Judgement::new(Outcome::Done, Step::Wrote, None)
     } else {
-        let reason = "the agent ended its turn without writing the text".to_owned();
-        Judgement::new(Outcome::NoSigil, Step::Retry, reason)
+        let reason = "the agent ended its turn without writing the text";
+        Judgement::failed(Failure::Unconcluded, Step::Retry, reason)
     }
 }
 
@@ -177,10 +189,10 @@ fn built(sigils: &Sigils) -> Judgement {
             grows: true,
             ..Judgement::new(Outcome::Done, Step::Landed, None)
         },
-        _ => Judgement::new(
-            Outcome::NoSigil,
+        _ => Judgement::failed(
+            Failure::Unconcluded,
             Step::Retry,
-            "the agent ended its turn without a task graph".to_owned(),
+            "the agent ended its turn without a task graph",
         ),
     }
 }
@@ -189,8 +201,8 @@ fn built(sigils: &Sigils) -> Judgement {
 fn reviewed(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
     let verdict = sigils.verdict(SessionKind::Review);
     if !matches!(verdict, Verdict::ReviewPass | Verdict::ReviewChanges) {
-        let reason = "the reviewer ended its turn without a verdict".to_owned();
-        return Judgement::new(Outcome::NoSigil, Step::Retry, reason);
+        let reason = "the reviewer ended its turn without a verdict";
+        return Judgement::failed(Failure::Unconcluded, Step::Retry, reason);
     }
     let own = if facts.changed {
         done(facts)
@@ -208,13 +220,21 @@ fn worked(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
         Verdict::Done => done(facts),
         Verdict::Split => Judgement::new(Outcome::Split, Step::Split, None),
         Verdict::Failed => {
-            let why = sigils.why_failed().map(str::to_owned);
-            Judgement::new(Outcome::Failed, Step::Retry, why)
+            // What is needed first, only a person can bring.
+            let is_blocked = sigils.difficulty == Some(Difficulty::Blocked);
+            let (failure, step) = match is_blocked {
+                true => (Failure::Blocked, Step::Ask),
+                false => (Failure::Reported, Step::Retry),
+            };
+            Judgement {
+                failure: Some(failure),
+                ..Judgement::new(Outcome::Failed, step, sigils.why_failed().map(str::to_owned))
+            }
         }
-        _ => Judgement::new(
-            Outcome::NoSigil,
+        _ => Judgement::failed(
+            Failure::Unconcluded,
             Step::Retry,
-            "the agent ended its turn without saying whether the task is done".to_owned(),
+            "the agent ended its turn without saying whether the task is done",
         ),
     }
 }
@@ -222,26 +242,25 @@ fn worked(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
 fn verified(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
     match sigils.verdict(SessionKind::Verify) {
         Verdict::VerifyPass => Judgement::new(Outcome::Passed, Step::Land, None),
-        Verdict::VerifyFail => Judgement::new(Outcome::Failed, Step::Retry, sigils.verify_fail.clone()),
+        Verdict::VerifyFail => Judgement {
+            failure: Some(Failure::Verification),
+            ..Judgement::new(Outcome::Failed, Step::Retry, sigils.verify_fail.clone())
+        },
         _ => no_verdict("the verifier ended its turn without a verdict", facts),
     }
 }
 
 fn no_verdict(reason: &str, facts: AttemptFacts) -> Judgement {
     if facts.verify_tries + 1 >= MAX_VERIFY_TRIES {
-        Judgement::new(Outcome::Failed, Step::Retry, format!("{reason}, twice"))
+        Judgement::failed(Failure::NotVerified, Step::Retry, format!("{reason}, twice"))
     } else {
-        Judgement::new(Outcome::NoSigil, Step::Repeat, reason.to_owned())
+        Judgement::failed(Failure::NoVerdict, Step::Repeat, reason)
     }
 }
 
 fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement {
     let broken = broke_off(ended);
     match broken.outcome {
-        _ if broken.away => Judgement {
-            step: Step::Repeat,
-            ..broken
-        },
         Outcome::Interrupted | Outcome::Lost | Outcome::Door => Judgement {
             step: Step::Repeat,
             ..broken
@@ -255,77 +274,64 @@ fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement
 
 /// Every end but `end_turn`.
 fn broke_off(ended: &Ended) -> Judgement {
-    let retry = |outcome, reason: String| Judgement::new(outcome, Step::Retry, reason);
+    let retry = |failure, reason: String| Judgement::failed(failure, Step::Retry, reason);
     match ended {
         Ended::Turn { stop_reason } => match stop_reason.as_str() {
-            "max_tokens" => retry(Outcome::NoSigil, "the agent ran into its token limit".into()),
+            "max_tokens" => retry(Failure::TurnLimit, "the agent ran into its token limit".into()),
             "max_turn_requests" => retry(
-                Outcome::NoSigil,
+                Failure::TurnLimit,
                 "the agent ran into its limit of requests a turn".into(),
             ),
-            "refusal" => retry(Outcome::Failed, "the agent refused".into()),
-            "cancelled" => retry(Outcome::Error, "the agent cancelled its turn by itself".into()),
+            "refusal" => retry(Failure::Refused, "the agent refused".into()),
+            "cancelled" => retry(Failure::Protocol, "the agent cancelled its turn by itself".into()),
             other => retry(
-                Outcome::Error,
+                Failure::Protocol,
                 format!("the agent stopped with the unknown reason `{other}`"),
             ),
         },
         Ended::Told { reason } => match reason {
-            EndReason::Interrupted => retry(Outcome::Interrupted, "a person interrupted it".into()),
-            EndReason::Drain => retry(Outcome::Interrupted, "the worker was drained".into()),
-            EndReason::RunLimit => retry(Outcome::Interrupted, "the run reached a limit".into()),
-            EndReason::Fenced => retry(Outcome::Lost, "the task was taken from it".into()),
-            EndReason::OutOfContact => {
-                retry(Outcome::Lost, "the worker was out of contact for too long".into())
-            }
-            EndReason::DiedAlone => Judgement {
-                death: Some(Death::Alone),
-                ..retry(
-                    Outcome::Lost,
-                    "its worker died while it ran, and nothing else was lost".into(),
-                )
-            },
-            EndReason::DiedWithOthers => Judgement {
-                death: Some(Death::WithOthers),
-                ..retry(
-                    Outcome::Lost,
-                    "its worker died while it ran, with others that were lost too".into(),
-                )
-            },
-            EndReason::Unknown => retry(Outcome::Interrupted, "it was ended from outside".into()),
+            EndReason::Interrupted => retry(Failure::Interrupted, "a person interrupted it".into()),
+            EndReason::Drain => retry(Failure::Drained, "the worker was drained".into()),
+            EndReason::RunLimit => retry(Failure::RunLimit, "the run reached a limit".into()),
+            EndReason::Fenced => retry(Failure::TakenAway, "the task was taken from it".into()),
+            EndReason::OutOfContact => retry(
+                Failure::OutOfContact,
+                "the worker was out of contact for too long".into(),
+            ),
+            EndReason::DiedAlone => retry(
+                Failure::WorkerDied,
+                "its worker died while it ran, and nothing else was lost".into(),
+            ),
+            EndReason::DiedWithOthers => retry(
+                Failure::WorkersDied,
+                "its worker died while it ran, with others that were lost too".into(),
+            ),
+            EndReason::Unknown => retry(Failure::Interrupted, "it was ended from outside".into()),
         },
-        // The run's limit, not the task's fault: what it did is kept, and the next session goes on from there.
-        Ended::Limit {
-            limit: limit @ (SessionLimit::Cost | SessionLimit::Tokens),
-        } => retry(Outcome::Interrupted, limit_in_words(*limit).into()),
-        Ended::Limit { limit } => retry(Outcome::Error, limit_in_words(*limit).into()),
+        Ended::Limit { limit } => retry(Failure::of_limit(*limit), limit_in_words(*limit).into()),
         Ended::AgentExited { code: Some(code), .. } => retry(
-            Outcome::Error,
+            Failure::AgentCrash,
             format!("the agent's process exited with code {code} before its turn ended"),
         ),
         Ended::AgentExited {
             signal: Some(signal), ..
         } => retry(
-            Outcome::Error,
+            Failure::AgentCrash,
             format!("the agent's process was ended by signal {signal} before its turn ended"),
         ),
         Ended::AgentExited { .. } => retry(
-            Outcome::Error,
+            Failure::AgentCrash,
             "the agent closed the connection before its turn ended".into(),
         ),
         Ended::Protocol { message } => retry(
-            Outcome::Error,
+            Failure::Protocol,
             format!("the agent answered with an error: {message}"),
         ),
-        Ended::Door { door, message } => Judgement {
-            // A task that is answered with nothing waits longer, so that another one tries the account.
-            at_account: door.concerns() == Concerns::Account && *door != Door::Empty,
-            ..retry(Outcome::Door, message.clone())
-        },
-        Ended::Workspace { message, away } => Judgement {
-            away: *away,
-            ..retry(Outcome::Error, format!("the workspace failed: {message}"))
-        },
+        Ended::Door { door, message } => retry(Failure::of_door(*door), message.clone()),
+        Ended::Workspace { message, away } => {
+            let failure = if *away { Failure::Away } else { Failure::Workspace };
+            retry(failure, format!("the workspace failed: {message}"))
+        }
     }
 }
 
@@ -372,11 +378,7 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
         IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } | IntegrationEnd::Checked => {
-            Judgement::new(
-                Outcome::Error,
-                Step::Retry,
-                "its report is not of its kind".to_owned(),
-            )
+            not_of_its_kind()
         }
         IntegrationEnd::Conflict { paths, hunks, .. } => {
             let hunks: String = hunks.chars().take(MAX_HUNK_CHARS).collect();
@@ -384,17 +386,14 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
                 "it conflicts with what landed before, in {}:\n{hunks}",
                 paths.join(", ")
             );
-            Judgement::new(
-                Outcome::Conflict,
-                Step::Retry,
-                reason.trim_end_matches([':', '\n']).to_owned(),
-            )
+            let reason = reason.trim_end_matches([':', '\n']);
+            Judgement::failed(Failure::Conflict, Step::Retry, reason)
         }
         // What was decided is finished as it is, by anyone.
-        IntegrationEnd::Rewritten { .. } if is_decided && tries < MAX_INTEGRATION_TRIES => Judgement::new(
-            Outcome::Error,
+        IntegrationEnd::Rewritten { .. } if is_decided && tries < MAX_INTEGRATION_TRIES => Judgement::failed(
+            Failure::Protocol,
             Step::Repeat,
-            "it reported another patch although its push was decided".to_owned(),
+            "it reported another patch although its push was decided",
         ),
         IntegrationEnd::Rewritten { .. } if tries < MAX_INTEGRATION_TRIES => Judgement::new(
             Outcome::Void,
@@ -402,13 +401,13 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             "the branch moved on, and on its head this is another patch than the one that was verified"
                 .to_owned(),
         ),
-        IntegrationEnd::Rewritten { .. } => Judgement::new(
-            Outcome::Error,
+        IntegrationEnd::Rewritten { .. } => Judgement::failed(
+            Failure::Landing,
             Step::Retry,
             format!("the branch moved on while it was verified, {tries} times"),
         ),
-        IntegrationEnd::Unresolved { paths } => Judgement::new(
-            Outcome::Failed,
+        IntegrationEnd::Unresolved { paths } => Judgement::failed(
+            Failure::ConflictMarkers,
             Step::Retry,
             format!("conflict markers are left in {}", paths.join(", ")),
         ),
@@ -417,8 +416,8 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             Step::Ask,
             format!("it changes protected files: {}", named(paths)),
         ),
-        IntegrationEnd::GateFailed { command, output } => Judgement::new(
-            Outcome::Failed,
+        IntegrationEnd::GateFailed { command, output } => Judgement::failed(
+            Failure::Gate,
             Step::Retry,
             format!("`{command}` failed on the rebased commit:\n{output}"),
         ),
@@ -430,15 +429,16 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
                 (retry, false) => retry && tries < MAX_INTEGRATION_TRIES,
             };
             let step = if again { Step::Repeat } else { Step::Retry };
+            let failure = if *away { Failure::Away } else { Failure::Landing };
             Judgement {
-                away: *away,
-                ..Judgement::new(Outcome::Error, step, message.clone())
+                outcome: Outcome::Error,
+                ..Judgement::failed(failure, step, message)
             }
         }
-        IntegrationEnd::Told { .. } => Judgement::new(
-            Outcome::Interrupted,
+        IntegrationEnd::Told { .. } => Judgement::failed(
+            Failure::Interrupted,
             Step::Repeat,
-            "the integration was ended from outside".to_owned(),
+            "the integration was ended from outside",
         ),
     }
 }
@@ -475,16 +475,12 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
             message,
             retry: false,
             away: false,
-        } => Judgement::new(Outcome::Error, Step::Ask, message.clone()),
+        } => Judgement::failed(Failure::Landing, Step::Ask, message),
         IntegrationEnd::Conflict { .. } | IntegrationEnd::GateFailed { .. } => Judgement {
             step: Step::Ask,
             ..integration(end, IntegrationFacts::default())
         },
-        IntegrationEnd::Rewritten { .. } | IntegrationEnd::Checked => Judgement::new(
-            Outcome::Error,
-            Step::Retry,
-            "its report is not of its kind".to_owned(),
-        ),
+        IntegrationEnd::Rewritten { .. } | IntegrationEnd::Checked => not_of_its_kind(),
         // Another dispatch does the same again.
         _ => {
             let judged = integration(end, IntegrationFacts::default());
@@ -493,8 +489,15 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
                 step => step,
             };
             // The server, or what this worker lacks: the next one may do it.
-            let away = matches!(end, IntegrationEnd::Failed { .. });
-            Judgement { step, away, ..judged }
+            let failure = match end {
+                IntegrationEnd::Failed { .. } => Some(Failure::Away),
+                _ => judged.failure,
+            };
+            Judgement {
+                step,
+                failure,
+                ..judged
+            }
         }
     }
 }
@@ -503,27 +506,27 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
 pub fn check(end: &IntegrationEnd) -> Judgement {
     match end {
         IntegrationEnd::Checked => Judgement::new(Outcome::Passed, Step::Landed, None),
-        IntegrationEnd::GateFailed { command, output } => Judgement::new(
-            Outcome::Failed,
+        IntegrationEnd::GateFailed { command, output } => Judgement::failed(
+            Failure::GateOnBase,
             Step::Ask,
             format!("`{command}` failed on the base commit:\n{output}"),
         ),
         // The repository, or what this worker lacks: later or elsewhere it can be tried.
         IntegrationEnd::Failed { message, .. } => Judgement {
-            away: true,
-            ..Judgement::new(Outcome::Error, Step::Retry, message.clone())
+            outcome: Outcome::Error,
+            ..Judgement::failed(Failure::Away, Step::Retry, message)
         },
-        IntegrationEnd::Told { .. } => Judgement::new(
-            Outcome::Interrupted,
+        IntegrationEnd::Told { .. } => Judgement::failed(
+            Failure::Interrupted,
             Step::Retry,
-            "the check was ended from outside".to_owned(),
+            "the check was ended from outside",
         ),
-        _ => Judgement::new(
-            Outcome::Error,
-            Step::Retry,
-            "its report is not of its kind".to_owned(),
-        ),
+        _ => not_of_its_kind(),
     }
+}
+
+fn not_of_its_kind() -> Judgement {
+    Judgement::failed(Failure::Protocol, Step::Retry, "its report is not of its kind")
 }
 
 #[cfg(test)]

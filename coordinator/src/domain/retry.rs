@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::states::{Outcome, TaskState};
+use super::failure::{Counts, Delay, Failure};
+use super::states::TaskState;
 
 /// Longest back-off (SPEC 3.4).
 pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
@@ -36,42 +37,17 @@ pub fn pause(tries: i32) -> Duration {
     }
 }
 
-/// How a task's worker died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Death {
-    /// Nothing else was lost: the task may have killed it.
-    Alone,
-    /// Others were lost too: any of them may have, or none.
-    WithOthers,
-}
-
-/// What follows the death of a task's worker.
-pub fn after_death(death: Death, before: Trouble) -> (Next, Trouble) {
-    let mut after = before;
-    let (count, most) = match death {
-        Death::Alone => (&mut after.lost_alone, MAX_LOST_ALONE),
-        Death::WithOthers => (&mut after.lost_with_others, MAX_LOST_WITH_OTHERS),
-    };
-    *count = count.saturating_add(1);
-    let next = if *count >= most {
-        Next::NeedsReview
-    } else {
-        Next::Again(Duration::ZERO)
-    };
-    after.door_failures = 0;
-    (next, after)
-}
-
-/// Why a task whose worker died so too often needs a person.
-pub fn lost_too_often(death: Death) -> String {
-    match death {
-        Death::Alone => {
+/// Why a task needs a person whose last failure was this one, with what is known of that.
+pub fn without_tries(failure: Failure, reason: Option<&str>) -> String {
+    match failure {
+        Failure::WorkerDied => {
             format!("its worker died {MAX_LOST_ALONE} times while it ran, and nothing else was lost")
         }
-        Death::WithOthers => format!(
+        Failure::WorkersDied => format!(
             "its worker died {MAX_LOST_WITH_OTHERS} times while it ran, with others that were lost too; look whether it is the \
              one that kills workers, then retry it or let it fail"
         ),
+        _ => reason.unwrap_or(failure.policy().outcome.as_str()).to_owned(),
     }
 }
 
@@ -80,6 +56,8 @@ pub fn lost_too_often(death: Death) -> String {
 pub struct Trouble {
     /// Failures in a row.
     pub failures: i16,
+    /// Those of them that a stronger model may mend.
+    pub too_hard: i16,
     /// Endings without a sigil in a row.
     pub no_sigils: i16,
     /// Tries in a row for which something of the server's or the worker's was away.
@@ -110,75 +88,64 @@ pub fn without_attempts(review: bool) -> TaskState {
     }
 }
 
-/// Decides what follows `outcome`, and what the task has been through then.
-///
-/// `with_changes` says whether a session without a sigil left new changes; `jitter` is between 0 and 1.
-pub fn decide(
-    outcome: Outcome,
-    with_changes: bool,
-    max_retries: i32,
-    before: Trouble,
-    base: Duration,
-    jitter: f64,
-) -> (Next, Trouble) {
+/// What a decision needs beside the failure.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
+    /// Whether the session left new changes.
+    pub with_changes: bool,
+    /// Failures that are tried again.
+    pub max_retries: i32,
+    /// The run's pause after a first failure.
+    pub base: Duration,
+    /// Between 0 and 1.
+    pub jitter: f64,
+}
+
+/// Decides what follows a failure, and what the task has been through then.
+pub fn decide(failure: Failure, facts: Facts, before: Trouble) -> (Next, Trouble) {
+    let policy = failure.policy();
     let mut after = before;
-    let counts = match outcome {
-        Outcome::Failed | Outcome::Error => {
-            after.no_sigils = 0;
-            true
-        }
-        Outcome::NoSigil => {
-            after.no_sigils += 1;
-            !with_changes || after.no_sigils >= MAX_NO_SIGILS
-        }
-        Outcome::Door => {
-            after.door_failures += 1;
-            if after.door_failures >= MAX_AWAY {
-                return (Next::NeedsReview, after);
-            }
-            return (Next::Again(backoff(base, after.door_failures, jitter)), after);
-        }
-        Outcome::Conflict => {
-            after.conflicts += 1;
-            if after.conflicts >= MAX_CONFLICTS {
-                return (Next::NeedsReview, after);
-            }
-            false
-        }
-        _ => false,
-    };
-    after.door_failures = 0;
-    if !counts {
-        return (Next::Again(Duration::ZERO), after);
+    if !matches!(policy.counts, Counts::Nothing | Counts::Away | Counts::Lack) {
+        after.door_failures = 0;
     }
-    after.no_sigils = 0;
-    after.failures += 1;
-    if i32::from(after.failures) > max_retries {
-        (Next::NeedsReview, after)
-    } else {
-        (Next::Again(backoff(base, after.failures, jitter)), after)
-    }
-}
-
-/// The pause of a task whose agent could not be started, or whose turn counts for nothing: others go first. It is tried for as long as
-/// the agent is away, whose own pauses grow; nothing counts against the task (SPEC 7.3). A failure of an account that is known to need
-/// time waits for that alone.
-pub fn uncounted(base: Duration, jitter: f64) -> Duration {
-    backoff(base, 1, jitter)
-}
-
-/// What follows where a worker lacked what another one of its pool may have: after growing pauses somebody tries, for an hour and a half.
-pub fn elsewhere(before: Trouble) -> (Next, Trouble) {
-    let after = Trouble {
-        door_failures: before.door_failures.saturating_add(1),
-        ..before
+    // How often by now, and how often at most.
+    let one_of = |count: &mut i16, most: i16| {
+        *count = count.saturating_add(1);
+        (*count, *count >= most)
     };
-    let next = if after.door_failures >= MAX_LACKS {
-        Next::NeedsReview
-    } else {
-        Next::Again(pause(i32::from(after.door_failures)))
+    let (times, is_last) = match policy.counts {
+        Counts::Nothing | Counts::Verification => (1, false),
+        Counts::Away => one_of(&mut after.door_failures, MAX_AWAY),
+        Counts::Lack => one_of(&mut after.door_failures, MAX_LACKS),
+        Counts::Conflict => one_of(&mut after.conflicts, MAX_CONFLICTS),
+        Counts::DeathAlone => one_of(&mut after.lost_alone, MAX_LOST_ALONE),
+        Counts::DeathWithOthers => one_of(&mut after.lost_with_others, MAX_LOST_WITH_OTHERS),
+        Counts::Unfinished => {
+            after.no_sigils = after.no_sigils.saturating_add(1);
+            if facts.with_changes && after.no_sigils < MAX_NO_SIGILS {
+                return (Next::Again(Duration::ZERO), after);
+            }
+            failed(&mut after, policy.raises_model, facts.max_retries)
+        }
+        Counts::Failure => failed(&mut after, policy.raises_model, facts.max_retries),
+    };
+    let next = match policy.delay {
+        _ if is_last => Next::NeedsReview,
+        Delay::Never => Next::NeedsReview,
+        Delay::None => Next::Again(Duration::ZERO),
+        Delay::Pause => Next::Again(backoff(facts.base, 1, facts.jitter)),
+        Delay::Growing => Next::Again(backoff(facts.base, times, facts.jitter)),
+        Delay::Elsewhere => Next::Again(pause(i32::from(times))),
     };
     (next, after)
+}
+
+/// Counts a failure; whether it was the last.
+fn failed(after: &mut Trouble, raises_model: bool, max_retries: i32) -> (i16, bool) {
+    after.no_sigils = 0;
+    after.failures = after.failures.saturating_add(1);
+    after.too_hard = after.too_hard.saturating_add(i16::from(raises_model));
+    (after.failures, i32::from(after.failures) > max_retries)
 }
 
 /// `base` doubled with every failure up to [`MAX_BACKOFF`], of which the last quarter is jitter.
@@ -194,11 +161,21 @@ mod tests {
 
     const BASE: Duration = Duration::from_secs(10);
 
+    fn after(failure: Failure, with_changes: bool, before: Trouble) -> (Next, Trouble) {
+        let facts = Facts {
+            with_changes,
+            max_retries: 3,
+            base: BASE,
+            jitter: 1.0,
+        };
+        decide(failure, facts, before)
+    }
+
     #[test]
     fn what_a_worker_lacks_is_waited_for_longer_than_any_pool_takes_to_ask_its_workers() {
         let (mut trouble, mut waited, mut tries) = (Trouble::default(), Duration::ZERO, 1);
-        while let (Next::Again(pause), after) = elsewhere(trouble) {
-            (trouble, waited, tries) = (after, waited + pause, tries + 1);
+        while let (Next::Again(pause), next) = after(Failure::Lack, false, trouble) {
+            (trouble, waited, tries) = (next, waited + pause, tries + 1);
         }
         assert_eq!(tries, MAX_LACKS);
         assert!((80..100).contains(&(waited.as_secs() / 60)), "{waited:?}");
@@ -214,88 +191,61 @@ mod tests {
         assert_eq!(pauses, [0, 0, 250, 500, 60_000, 60_000]);
     }
 
-    fn check(outcome: Outcome, changes: bool, before: Trouble, next: Next, after: Trouble) {
-        assert_eq!(
-            decide(outcome, changes, 3, before, BASE, 1.0),
-            (next, after),
-            "{outcome:?} after {before:?}"
-        );
-    }
-
     #[test]
     fn table() {
+        use Failure::*;
+        let check = |failure, changes, before, next, expected| {
+            assert_eq!(
+                after(failure, changes, before),
+                (next, expected),
+                "{failure:?} after {before:?}"
+            );
+        };
         let none = Trouble::default();
         let failures = |failures| Trouble { failures, ..none };
+        let hard = |failures, too_hard| Trouble {
+            failures,
+            too_hard,
+            ..none
+        };
         let again = |seconds| Next::Again(Duration::from_secs(seconds));
-        check(Outcome::Failed, true, none, again(10), failures(1));
-        check(Outcome::Error, false, failures(1), again(20), failures(2));
-        check(Outcome::Failed, true, failures(2), again(40), failures(3));
-        check(Outcome::Failed, true, failures(3), Next::NeedsReview, failures(4));
-        check(
-            Outcome::NoSigil,
-            true,
-            none,
-            again(0),
-            Trouble { no_sigils: 1, ..none },
-        );
-        check(Outcome::NoSigil, false, none, again(10), failures(1));
-        check(
-            Outcome::NoSigil,
-            true,
-            Trouble { no_sigils: 4, ..none },
-            again(10),
-            failures(1),
-        );
-        check(
-            Outcome::Conflict,
-            true,
-            failures(1),
-            again(0),
-            Trouble {
-                failures: 1,
-                conflicts: 1,
-                ..none
-            },
-        );
-        check(
-            Outcome::Conflict,
-            true,
-            Trouble { conflicts: 2, ..none },
-            Next::NeedsReview,
-            Trouble { conflicts: 3, ..none },
-        );
-        check(
-            Outcome::Door,
-            true,
-            none,
-            again(10),
-            Trouble {
-                door_failures: 1,
-                ..none
-            },
-        );
-        check(
-            Outcome::Door,
-            true,
-            Trouble {
-                door_failures: 4,
-                ..none
-            },
-            Next::NeedsReview,
-            Trouble {
-                door_failures: 5,
-                ..none
-            },
-        );
-        check(Outcome::Interrupted, true, failures(2), again(0), failures(2));
+        let person = Next::NeedsReview;
+        check(Reported, true, none, again(10), hard(1, 1));
+        // A crash says nothing of the model.
+        check(AgentCrash, false, hard(1, 1), again(20), hard(2, 1));
+        check(Gate, true, failures(2), again(40), hard(3, 1));
+        check(Reported, true, failures(3), person, hard(4, 1));
+        check(Blocked, true, none, person, none);
+        let no_sigils = |no_sigils| Trouble { no_sigils, ..none };
+        check(Unconcluded, true, none, again(0), no_sigils(1));
+        check(Unconcluded, false, none, again(10), hard(1, 1));
+        check(Unconcluded, true, no_sigils(4), again(10), hard(1, 1));
+        check(FirstEmptyTurn, false, no_sigils(1), again(10), no_sigils(1));
+        let conflicts = |failures, conflicts| Trouble {
+            failures,
+            conflicts,
+            ..none
+        };
+        check(Conflict, true, failures(1), again(0), conflicts(1, 1));
+        check(Conflict, true, conflicts(0, 2), person, conflicts(0, 3));
+        let away = |door_failures| Trouble {
+            door_failures,
+            ..none
+        };
+        check(Away, true, none, again(10), away(1));
+        check(Away, true, away(4), person, away(5));
+        check(AgentMissing, false, away(3), again(10), away(3));
+        check(Quota, false, failures(2), again(0), failures(2));
+        check(Outage, false, none, again(10), none);
+        check(Interrupted, true, failures(2), again(0), failures(2));
     }
 
     #[test]
     fn deaths_call_a_person_sooner_when_nothing_else_was_lost() {
-        for (death, most) in [(Death::Alone, 3), (Death::WithOthers, 6)] {
+        for (death, most) in [(Failure::WorkerDied, 3), (Failure::WorkersDied, 6)] {
             let mut trouble = Trouble::default();
             for n in 1..=most {
-                let (next, after) = after_death(death, trouble);
+                let (next, after) = after(death, false, trouble);
                 let expected = if n < most {
                     Next::Again(Duration::ZERO)
                 } else {
@@ -304,7 +254,7 @@ mod tests {
                 assert_eq!(next, expected, "{death:?} {n}");
                 trouble = after;
             }
-            assert!(lost_too_often(death).contains(&format!("{most} times")));
+            assert!(without_tries(death, None).contains(&format!("{most} times")));
         }
     }
 

@@ -116,7 +116,7 @@ pub struct Facts<'a> {
     pub hint: Option<&'a str>,
     /// The task's own model, from the graph.
     pub task_model: Option<&'a str>,
-    /// Failures of this task in a row.
+    /// Failures of this task in a row that a stronger model may mend.
     pub failures: i16,
     /// The run's last attempts, at most 10: how many, and how many of them were done.
     pub recent: (u32, u32),

@@ -13,10 +13,22 @@ pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
     for one in earlier {
         by_number.entry(one.attempt).or_default().push(one);
     }
-    by_number
-        .values()
-        .filter_map(|dispatches| attempt(dispatches))
-        .collect()
+    let mut told: Vec<prompt::Attempt> = Vec::new();
+    let mut failed: BTreeMap<&str, i32> = BTreeMap::new();
+    for dispatches in by_number.values() {
+        let Some(mut attempt) = attempt(dispatches) else {
+            continue;
+        };
+        let signature = dispatches
+            .iter()
+            .rev()
+            .find_map(|d| d.failure_signature.as_deref());
+        if let Some(signature) = signature {
+            attempt.same_as = failed.insert(signature, attempt.number);
+        }
+        told.push(attempt);
+    }
+    told
 }
 
 fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
@@ -57,6 +69,7 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         reason,
         verified: against.is_some_and(|judge| judge.kind == SessionKind::Verify),
         feedback: work.feedback.clone(),
+        same_as: None,
         branch: work.pushed_ref.as_deref().map(branch_name),
         strays: work.stray_refs.iter().map(|name| branch_name(name)).collect(),
     })

@@ -1,4 +1,4 @@
-//! Which free slot gets which ready task. First one slot for each account whose pause ended, to try it (SPEC 7.3); then all others,
+//! Which free slot gets which ready task. First as many slots for each account whose pause ended as may use it again (SPEC 7.3); then all others,
 //! those together that offer the same. With the task come the model and the agent that its session gets: an agent that depends on
 //! the model can't be started by every worker, so what nobody of these can start goes back into the queue.
 
@@ -104,32 +104,31 @@ pub(super) async fn deal(
     mut levels: Levels,
 ) -> sqlx::Result<Deal> {
     let mut deal = Deal::default();
-    let may_be_tried = accounts.iter().filter(|one| one.standing == Standing::Free);
-    for account in may_be_tried {
+    for account in accounts {
+        let Standing::Free(mut room) = account.standing else {
+            continue;
+        };
         let only = Accounts::Only(&account.account);
-        let mut offers: BTreeMap<Offer, usize> = BTreeMap::new();
+        let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
         for &index in &free {
             let offer = asking
                 .offer(index, only)
                 .filter(|offer| !offer.startable.is_empty());
             if let Some(offer) = offer {
-                offers.entry(offer).or_insert(index);
+                offers.entry(offer).or_default().push(index);
             }
         }
-        for (offer, index) in offers {
+        for (offer, mut indices) in offers {
+            indices.truncate(room);
             let before = deal.dealt.len();
-            give(
-                conn,
-                settings,
-                asking,
-                &offer,
-                vec![index],
-                (&mut deal, &mut levels),
-            )
-            .await?;
-            if deal.dealt.len() > before {
-                store::door::try_with(conn, &account.account, asking.claims[index].claim).await?;
-                free.retain(|one| *one != index);
+            give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
+            let dealt: Vec<usize> = deal.dealt[before..].iter().map(|one| one.index).collect();
+            if let Some(first) = dealt.first().filter(|_| account.width == 1) {
+                store::door::try_with(conn, &account.account, asking.claims[*first].claim).await?;
+            }
+            free.retain(|one| !dealt.contains(one));
+            room -= dealt.len();
+            if room == 0 {
                 break;
             }
         }

@@ -76,7 +76,9 @@ pub(super) async fn deal_out(
     };
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let mut before = Vec::new();
-    let waits = accounts.iter().filter(|one| one.standing != Standing::Free);
+    let waits = accounts
+        .iter()
+        .filter(|one| !matches!(one.standing, Standing::Free(_)));
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
     let mut free = Vec::new();
     // One that was sent again while it waited here gets what its first one gets.

@@ -277,14 +277,15 @@ impl Remembered {
         let (knowledge, like_knowledge) =
             together(own(true), picked(EntryKind::Knowledge), EntryKind::Knowledge);
         let (journal, behind_journal) = self.journal(task, run, alone, picked(EntryKind::Journal));
+        let attempts = attempts(&earlier);
         let memory = prompt::Memory {
             attempt: dispatch.attempt,
-            older_attempts: older_attempts(&earlier),
-            attempts: attempts(&earlier),
+            older_attempts: older_attempts(&earlier, attempts.len()),
+            status: Some(status(task, run, dispatch, self.stuck_threshold, &attempts)),
+            attempts,
             siblings: if alone { Vec::new() } else { self.siblings(task) },
             session: self.session(task, &earlier, alone),
             learnings: learnings.iter().map(Shown::learning).collect(),
-            status: Some(status(task, run, dispatch, self.stuck_threshold)),
             journal,
             knowledge: knowledge.iter().map(Shown::knowledge).collect(),
         };
@@ -437,11 +438,9 @@ impl Remembered {
 }
 
 /// Attempts that ended before those that were read.
-fn older_attempts(earlier: &[&Earlier]) -> usize {
+fn older_attempts(earlier: &[&Earlier], read: usize) -> usize {
     let in_all = earlier.first().map_or(0, |first| first.attempts_in_all);
-    usize::try_from(in_all)
-        .unwrap_or(0)
-        .saturating_sub(attempts(earlier).len())
+    usize::try_from(in_all).unwrap_or(0).saturating_sub(read)
 }
 
 fn same(one: &str, other: &str) -> bool {

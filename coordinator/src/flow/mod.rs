@@ -24,6 +24,7 @@
 //! | [`operate`] | what people and a feature's end ask of branches: update, revert, merge |
 //! | `gate` | the gate is tried on the base before anything lands |
 //! | [`rescue`] | leases that ended give their tasks back |
+//! | [`health`] | workers on which everything fails are drained |
 //! | [`finish`] | a run's end |
 //! | [`limits`] | limits beside a run's: what they hold, end and tell |
 //! | [`recount`] | counters that are wrong are put right |
@@ -57,6 +58,7 @@ pub mod distill;
 pub mod edit;
 pub mod embed;
 pub mod finish;
+pub mod health;
 pub mod heartbeat;
 pub mod hello;
 pub mod hold;

@@ -68,7 +68,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
     // Whoever asks first may try one whose pause ended.
     let waits = closed
         .into_iter()
-        .filter(|account| account.standing != Standing::Free);
+        .filter(|account| !matches!(account.standing, Standing::Free(_)));
     let closed: BTreeSet<String> = waits.map(|account| account.account).collect();
     let workers = store::worker::list(conn, settings.lease_ms()).await?;
     Ok(workers

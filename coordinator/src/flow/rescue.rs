@@ -14,8 +14,9 @@ use uuid::Uuid;
 use super::cascade::{self, Features, moved};
 use super::guard::{guarded, is_away};
 use super::{Signals, finish, hold, integrate};
+use crate::domain::failure::Failure;
 use crate::domain::judge;
-use crate::domain::retry::{self, Death, Next};
+use crate::domain::retry::{self, Next};
 use crate::domain::states::TaskState;
 use crate::faults;
 use crate::store;
@@ -116,7 +117,8 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         .collect();
     let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
     let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
-    store::lease::lose(&mut tx, &lost_ids, REASON).await?;
+    let failures: Vec<Failure> = lost.iter().map(|one| lost_by(one)).collect();
+    store::lease::lose(&mut tx, &lost_ids, &failures, REASON).await?;
     signals.ended.extend(lost.iter().map(|one| one.id));
     store::integration::release_turn(&mut tx, &lost_ids).await?;
     let mut again = Vec::new();
@@ -152,13 +154,15 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         }
         let mut next = Next::Again(std::time::Duration::ZERO);
         // A claim whose answer never arrived says nothing against its task.
-        let death = if one.alone {
-            Death::Alone
-        } else {
-            Death::WithOthers
-        };
+        let failure = lost_by(one);
         if one.worker_died {
-            (next, task.trouble) = retry::after_death(death, task.trouble);
+            let facts = retry::Facts {
+                with_changes: false,
+                max_retries: task.max_retries,
+                base: std::time::Duration::ZERO,
+                jitter: 0.0,
+            };
+            (next, task.trouble) = retry::decide(failure, facts, task.trouble);
         }
         match next {
             Next::Again(_) => {
@@ -175,7 +179,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
                 given_up.push((
                     one.task,
                     IntegrationState::Withdrawn,
-                    retry::lost_too_often(death),
+                    retry::without_tries(failure, None),
                 ));
             }
         }
@@ -216,6 +220,15 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         );
     }
     Ok((lost.len(), signals))
+}
+
+/// Why a dispatch is lost.
+fn lost_by(one: &Expired) -> Failure {
+    match (one.worker_died, one.alone) {
+        (false, _) => Failure::OutOfContact,
+        (true, true) => Failure::WorkerDied,
+        (true, false) => Failure::WorkersDied,
+    }
 }
 
 /// No further attempt of a task is made.

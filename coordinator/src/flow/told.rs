@@ -14,7 +14,13 @@ pub(super) fn status(
     run: &Run,
     dispatch: &Opened,
     stuck_threshold: i16,
+    attempts: &[prompt::Attempt],
 ) -> prompt::LoopStatus {
+    // The attempts that ended last, and in the same way.
+    let same_again = task.failures > 1
+        && attempts
+            .last()
+            .is_some_and(|last| last.same_as == Some(before(attempts)));
     prompt::LoopStatus {
         iteration: run.iterations + 1,
         limit: run.settings.max_iterations,
@@ -27,8 +33,14 @@ pub(super) fn status(
             .as_ref()
             .map(|m| m.reason.clone())
             .filter(|why| !why.is_empty()),
-        stuck: (1..=task.failures).contains(&stuck_threshold),
+        stuck: same_again || (1..=task.failures).contains(&stuck_threshold),
+        same_again,
     }
+}
+
+/// The number of the attempt before the last one.
+fn before(attempts: &[prompt::Attempt]) -> i32 {
+    attempts.iter().rev().nth(1).map_or(0, |attempt| attempt.number)
 }
 
 pub(super) fn learning(id: Uuid, category: &str, title: &str, body: &str) -> prompt::Learning {

@@ -135,6 +135,8 @@ pub struct Attempt {
     pub reason: Option<String>,
     /// Whether `reason` is the verifier's.
     pub verified: bool,
+    /// The attempt before that failed in the same way.
+    pub same_as: Option<i32>,
     /// What a person said about it.
     pub feedback: Option<String>,
     /// Where its work is, without `refs/heads/`.
@@ -224,6 +226,8 @@ pub struct LoopStatus {
     pub model: Option<String>,
     pub model_reason: Option<String>,
     pub stuck: bool,
+    /// Whether the last two attempts failed in the same way.
+    pub same_again: bool,
 }
 
 /// A journal entry (SPEC 6.5).

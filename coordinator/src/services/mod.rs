@@ -155,6 +155,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     keep!("rescue", ticks::rescue);
     keep!("runs", ticks::runs);
     keep!("recount", ticks::recount);
+    keep!("health", ticks::health);
     keep!("plans", ticks::plans);
     keep!("upkeep", ticks::upkeep);
     keep!("retention", ticks::retention);

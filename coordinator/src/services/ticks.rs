@@ -24,6 +24,8 @@ const NOTICE_DAYS: i32 = 7;
 const WORKER_DAYS: i32 = 30;
 /// How often old rows are removed and streams looked at.
 const UPKEEP: Duration = Duration::from_secs(30);
+/// How often it is looked for workers on which everything fails.
+const HEALTH: Duration = Duration::from_secs(3);
 /// How often the memory is kept in order.
 const MEMORY: Duration = Duration::from_secs(3);
 /// How often it is looked for what done tasks left in quarantine: what lands by itself leaves it at once.
@@ -142,6 +144,15 @@ pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Resul
     while tick(&mut rounds, shutdown).await {
         let (_, signals) = flow::recount::tick(&deps.db).await?;
         deps.bus.emit(signals).await;
+    }
+    Ok(())
+}
+
+/// Drains workers on which everything fails.
+pub async fn health(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(HEALTH);
+    while tick(&mut rounds, shutdown).await {
+        flow::health::tick(&deps.db, deps.settings.lease_ms()).await?;
     }
     Ok(())
 }

@@ -312,7 +312,7 @@ pub struct ModelFacts {
     pub pool: String,
     /// The agent that the task names, or its run.
     pub agent: Option<String>,
-    /// Failures of the task in a row.
+    /// Failures of the task in a row that a stronger model may mend.
     pub failures: i16,
     pub strategy: Strategy,
     pub run_model: Option<String>,
@@ -359,7 +359,7 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
              ) last
              group by fs.feature_id
            )
-           select t.id, t.attempt, t.failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy as "model_strategy: Strategy", r.model as run_model, x.model as task_model,
+           select t.id, t.attempt, t.too_hard as failures, x.pool, coalesce(nullif(x.agent, ''), nullif(r.agent, '')) as agent, r.model_strategy as "model_strategy: Strategy", r.model as run_model, x.model as task_model,
                   x.hinted_model as hint, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",

@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::usage::{basis, count, whole};
+use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 
 /// What a new dispatch is made of.
@@ -289,6 +290,10 @@ pub struct End {
     pub id: DispatchId,
     pub state: DispatchState,
     pub outcome: Outcome,
+    /// Why it came to nothing, if it did.
+    pub failure: Option<Failure>,
+    /// By what the same failure is known again.
+    pub failure_signature: Option<String>,
     pub reason: Option<String>,
     pub journal: Option<String>,
     pub commit: Option<String>,
@@ -345,14 +350,17 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
              cached_tokens = e.cached_tokens, cache_write_tokens = e.cache_write_tokens, context_tokens = e.context_tokens,
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
              difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb,
-             model_used = e.model_used, cost_basis = e.cost_basis::cost_basis, settled_at = now()
+             model_used = e.model_used, cost_basis = e.cost_basis::cost_basis, failure = e.failure,
+             failure_signature = e.failure_signature, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
                      $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[],
-                     $21::text[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[])
+                     $21::text[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[], $26::failure[],
+                     $27::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
                 input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
-                change, strays, model_used, cached_tokens, cache_write_tokens, context_tokens, cost_basis)
+                change, strays, model_used, cached_tokens, cache_write_tokens, context_tokens, cost_basis, failure,
+                failure_signature)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -379,6 +387,8 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &tokens(|used| used.cache_write_tokens) as &[Option<i64>],
         &tokens(|used| used.context_tokens) as &[Option<i64>],
         &ends.iter().map(|e| basis(&e.used)).collect::<Vec<_>>() as &[Option<&str>],
+        &ends.iter().map(|e| e.failure).collect::<Vec<_>>() as &[Option<Failure>],
+        &ends.iter().map(|e| e.failure_signature.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
     )
     .execute(conn)
     .await?;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::wire::Door;
@@ -9,7 +10,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::door::{Pause, Probe, Standing, after_failure, standing};
+use crate::domain::door::{PATIENCE, Pause, Probe, Standing, WIDEST, after_failure, standing};
+use crate::domain::failure::Failure;
 use crate::domain::silence::Silence;
 
 /// An account that sessions failed at.
@@ -26,16 +28,28 @@ pub struct Account {
     pub until: OffsetDateTime,
     /// Whether it waits, is tried, or may be.
     pub standing: Standing,
+    /// How many sessions may use it at a time.
+    pub width: i32,
 }
 
 /// The accounts whose last session failed, those that open first before the others.
 pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
     let rows = sqlx::query!(
         r#"select a.account, a.door, a.reason, a.worker, a.failures, a.until, a.probed_at,
-                  coalesce(d.state = 'live', false) as "probe_is_live!", now() as "now!"
+                  coalesce(d.state = 'live', false) as "probe_is_live!", now() as "now!", a.width,
+                  case when a.width = 1 then 0 else (
+                    select count(*)
+                    from dispatches l
+                    join workers w on w.name = l.worker
+                    where l.state = 'live' and l.kind not in ('integrate', 'git', 'check')
+                      and account_of(w.agents, w.accounts, l.agent) = a.account
+                  ) end as "live!"
            from account_doors a
            left join dispatches d on d.id = a.probe
-           order by a.until, a.account"#
+           -- Whom nobody used for long isn't held back for what was.
+           where a.width = 1 or a.widened_at > now() - make_interval(secs => $1)
+           order by a.until, a.account"#,
+        PATIENCE.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
@@ -54,8 +68,10 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
                     since,
                     live: row.probe_is_live,
                 }),
+                (row.width, row.live),
                 row.now,
             ),
+            width: row.width,
         })
         .collect())
 }
@@ -69,6 +85,8 @@ pub struct Failed {
     pub reason: String,
     pub worker: String,
     pub dispatch: DispatchId,
+    /// For how long its provider asks to be left alone.
+    pub asked: Option<Duration>,
 }
 
 /// Notes that a session failed at its account's door. Returns until when it waits now, if that is longer than before. One that
@@ -96,12 +114,23 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
         failures: row.failures,
         until: row.until,
     });
-    let Some(pause) = after_failure(before, row.now) else {
+    let pauses = Failure::of_door(failed.door).policy().account;
+    let pause = pauses.and_then(|pauses| {
+        after_failure(
+            before,
+            pauses,
+            failed.asked,
+            rand::random_range(0.0..1.0),
+            row.now,
+        )
+    });
+    let Some(pause) = pause else {
         return Ok(None);
     };
     sqlx::query!(
         "update account_doors
-         set door = $2, reason = $3, worker = $4, failures = $5, closed_at = now(), until = $6
+         set door = $2, reason = $3, worker = $4, failures = $5, closed_at = now(), until = $6, width = 1, widened_at = null,
+             probe = null, probed_at = null
          where account = $1",
         failed.account,
         failed.door.as_str(),
@@ -127,12 +156,59 @@ pub async fn try_with(conn: &mut PgConnection, account: &str, dispatch: Dispatch
     Ok(())
 }
 
-/// Opens the accounts that these dispatches tried: their models answer.
+/// Notes that the models of these dispatches answer: where these are the first to use an account again, more may.
 pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = dispatches.iter().map(|dispatch| dispatch.0).collect();
-    sqlx::query!("delete from account_doors where probe = any($1)", &ids)
-        .execute(conn)
-        .await?;
+    let of_accounts = sqlx::query!(
+        r#"select a.account, d.id
+           from dispatches d
+           join workers w on w.name = d.worker
+           join account_doors a on a.probe = d.id or a.width > 1 and a.account = account_of(w.agents, w.accounts, d.agent)
+           where d.id = any($1)"#,
+        &ids,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let of_accounts: Vec<(String, Uuid)> = of_accounts.into_iter().map(|row| (row.account, row.id)).collect();
+    widen(conn, &of_accounts).await
+}
+
+/// Lets twice as many sessions use accounts at a time that sessions were answered by which began since that was done last, or since
+/// the accounts failed. In the end they are open.
+async fn widen(conn: &mut PgConnection, answered: &[(String, Uuid)]) -> sqlx::Result<()> {
+    if answered.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "with answered as (
+           select account
+           from account_doors a
+           where exists (
+             select from unnest($1::text[], $2::uuid[]) as s(account, dispatch_id)
+             join dispatches d on d.id = s.dispatch_id
+             where s.account = a.account and d.claimed_at >= coalesce(a.widened_at, a.closed_at)
+           )
+           order by account
+           for update
+         ), open as (
+           delete from account_doors a
+           using answered
+           where a.account = answered.account and (a.width >= $3 or a.widened_at < now() - make_interval(secs => $4))
+         )
+         update account_doors a
+         set width = a.width * 2, widened_at = clock_timestamp()
+         from answered
+         where a.account = answered.account and a.width < $3 and coalesce(a.widened_at >= now() - make_interval(secs => $4), true)",
+        &answered
+            .iter()
+            .map(|(account, _)| account.clone())
+            .collect::<Vec<_>>(),
+        &answered.iter().map(|(_, dispatch)| *dispatch).collect::<Vec<_>>(),
+        WIDEST,
+        PATIENCE.as_secs_f64(),
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 
@@ -143,17 +219,13 @@ pub async fn passed(
     tasks: &[(Uuid, String)],
     accounts: &[(String, Uuid)],
 ) -> sqlx::Result<()> {
+    widen(conn, accounts).await?;
     sqlx::query!(
-        "with accounts as (
-           delete from account_doors a
-           using unnest($2::text[], $3::uuid[]) as s(account, dispatch_id)
-           where a.account = s.account
-             and (select d.claimed_at from dispatches d where d.id = s.dispatch_id) >= a.closed_at
-         ), empty as (
+        "with empty as (
            delete from empty_turns where account = any($2)
          )
          delete from closed_doors c
-         using unnest($1::uuid[], $4::text[]) as s(task_id, agent)
+         using unnest($1::uuid[], $3::text[]) as s(task_id, agent)
          join task_texts x on x.task_id = s.task_id
          where c.pool = x.pool and c.agent = s.agent",
         &tasks.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
@@ -161,7 +233,6 @@ pub async fn passed(
             .iter()
             .map(|(account, _)| account.clone())
             .collect::<Vec<_>>(),
-        &accounts.iter().map(|(_, dispatch)| *dispatch).collect::<Vec<_>>(),
         &tasks.iter().map(|(_, agent)| agent.clone()).collect::<Vec<_>>(),
     )
     .execute(conn)
@@ -197,7 +268,7 @@ pub async fn silences(
     let rows = sqlx::query!(
         r#"select a.account as "account!",
                   array(select e.task_id from empty_turns e where e.account = a.account) as "tasks!",
-                  exists (select from account_doors d where d.account = a.account) as "closed!"
+                  exists (select from account_doors d where d.account = a.account and d.width = 1) as "closed!"
            from unnest($1::text[]) as a(account)"#,
         accounts,
     )

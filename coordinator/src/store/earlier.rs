@@ -17,6 +17,8 @@ pub struct Earlier {
     pub kind: SessionKind,
     pub attempt: i32,
     pub outcome: Outcome,
+    /// By what the same failure is known again.
+    pub failure_signature: Option<String>,
     pub reason: Option<String>,
     pub feedback: Option<String>,
     pub model: Option<String>,
@@ -48,7 +50,7 @@ pub struct FailureReport {
 pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Earlier>> {
     let rows = sqlx::query!(
         r#"select d.task_id as "task_id!", d.kind as "kind!: SessionKind", d.attempt as "attempt!",
-                  d.outcome as "outcome!: Outcome", d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
+                  d.outcome as "outcome!: Outcome", d.failure_signature, d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
                   jsonb_path_query_array(d.strays, '$[*].pushed_ref ? (@ != null)')::text as stray_refs,
                   coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
                   r.category as "category?", r.what_tried as "what_tried?", r.why_failed as "why_failed?",
@@ -78,6 +80,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
             kind: row.kind,
             attempt: row.attempt,
             outcome: row.outcome,
+            failure_signature: row.failure_signature,
             reason: row.reason,
             feedback: row.feedback,
             model: row.model,

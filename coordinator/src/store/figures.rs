@@ -5,6 +5,7 @@ use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 
+use crate::domain::failure::Failure;
 use crate::domain::states::{FeatureState, Outcome};
 
 /// Entries of a feature that are looked at in a pool, beside as many as it may have sessions: verifications and integrations
@@ -166,12 +167,13 @@ pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
     .await
 }
 
-/// Sessions of a kind that ended in one way.
+/// Sessions of a kind that ended in one way, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Ended {
     pub kind: SessionKind,
     pub outcome: Outcome,
+    pub failure: Option<Failure>,
     pub sessions: i64,
 }
 
@@ -179,13 +181,13 @@ pub struct Ended {
 pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<Ended>> {
     sqlx::query_as!(
         Ended,
-        r#"select kind as "kind!: SessionKind", outcome as "outcome!: Outcome", count(*) as "sessions!"
+        r#"select kind as "kind!: SessionKind", outcome as "outcome!: Outcome", failure as "failure: Failure", count(*) as "sessions!"
            from (
-             select kind, outcome, settled_at from dispatches order by id desc limit $1
+             select kind, outcome, failure, settled_at from dispatches order by id desc limit $1
            ) d
            where settled_at > now() - interval '10 minutes' and outcome is not null
-           group by kind, outcome
-           order by kind, outcome"#,
+           group by kind, outcome, failure
+           order by kind, outcome, failure"#,
         BEGAN_LAST,
     )
     .fetch_all(conn)

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dispatch::DispatchState;
+use crate::domain::failure::Failure;
 
 /// Renews the leases of what a worker holds, for its life that names them; the database's clock counts. One that was given within
 /// the last tenth of a lease stays as it is: writing it again would gain less than that. What another worker holds stays with it.
@@ -217,17 +218,23 @@ pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
 }
 
 /// Marks dispatches lost. Their runs count what they are known to have used.
-pub async fn lose(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
+pub async fn lose(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    failures: &[Failure],
+    reason: &str,
+) -> sqlx::Result<()> {
     sqlx::query!(
         "with live as (
-           select id
-           from dispatches
-           where id = any($1) and state = 'live'
-           order by id
-           for no key update
+           select d.id, q.failure
+           from unnest($1::uuid[], $3::failure[]) as q(id, failure)
+           join dispatches d on d.id = q.id
+           where d.state = 'live'
+           order by d.id
+           for no key update of d
          ), lost as (
            update dispatches d
-           set state = 'lost', outcome = 'lost', reason = $2, settled_at = now(),
+           set state = 'lost', outcome = 'lost', failure = live.failure, reason = $2, settled_at = now(),
                input_tokens = greatest(d.input_tokens, d.context_tokens - coalesce(d.output_tokens, 0))
            from live
            where d.id = live.id
@@ -249,6 +256,7 @@ pub async fn lose(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::
          where r.id = s.run_id",
         ids,
         reason,
+        failures as &[Failure],
     )
     .execute(conn)
     .await?;

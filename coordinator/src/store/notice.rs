@@ -21,16 +21,19 @@ pub enum Event {
     DeadlinePassed,
     /// A part of a limit is used up.
     BudgetUsed,
+    /// A worker is drained, since everything fails there.
+    WorkerDrained,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::RunEnded,
         Self::PersonNeeded,
         Self::PoolPaused,
         Self::DeadlinePassed,
         Self::BudgetUsed,
+        Self::WorkerDrained,
     ];
 
     /// The word in messages.
@@ -41,6 +44,7 @@ impl Event {
             Self::PoolPaused => "pool_paused",
             Self::DeadlinePassed => "deadline_passed",
             Self::BudgetUsed => "budget_used",
+            Self::WorkerDrained => "worker_drained",
         }
     }
 }

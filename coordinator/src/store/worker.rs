@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_shared::ids::Incarnation;
+use ralph_shared::ids::{Incarnation, TaskId};
 use ralph_shared::wire::{AgentRule, ClosedDoor, DEFAULT_AGENT, Heartbeat, Hello};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::failure::Failure;
+use crate::domain::health::Ended;
 
 /// A worker that said hello.
 #[derive(Debug, Clone)]
@@ -27,6 +31,8 @@ pub struct Worker {
     pub free_slots: i32,
     pub draining: bool,
     pub drain_requested: bool,
+    /// Why it is drained by itself, if it is.
+    pub drain_reason: Option<String>,
     pub version: String,
     pub host: String,
     pub pid: i32,
@@ -53,7 +59,7 @@ pub async fn forget(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
         r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedDoor>>",
-                  rules as "rules: Json<Vec<AgentRule>>", slots, free_slots, draining, drain_requested, version, host,
+                  rules as "rules: Json<Vec<AgentRule>>", slots, free_slots, draining, drain_requested, drain_reason, version, host,
                   pid, started_at, seen_at, seen_at > now() - $1 * interval '1 millisecond' as "alive!"
            from workers
            order by name"#,
@@ -76,6 +82,7 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
             free_slots: row.free_slots,
             draining: row.draining,
             drain_requested: row.drain_requested,
+            drain_reason: row.drain_reason,
             version: row.version,
             host: row.host,
             pid: row.pid,
@@ -136,7 +143,8 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
          set incarnation = $2, data_id = $3, pools = $4, agents = $5, slots = $6, free_slots = $6, version = $7,
              host = $8, pid = $9, accounts = $10, rules = $11, doors = case when workers.incarnation = $2 then workers.doors else '[]' end,
              draining = workers.incarnation = $2 and workers.draining,
-             drain_requested = workers.incarnation = $2 and workers.drain_requested, seen_at = now(),
+             drain_requested = workers.incarnation = $2 and workers.drain_requested,
+             drain_reason = case when workers.incarnation = $2 then workers.drain_reason end, seen_at = now(),
              started_at = case when workers.incarnation = $2 then workers.started_at else now() end",
         hello.worker,
         hello.incarnation.0,
@@ -227,6 +235,85 @@ pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<
         .execute(conn)
         .await?;
     Ok(asked.rows_affected() == 1)
+}
+
+/// Sessions that ended on a worker.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    /// The newest first.
+    pub sessions: Vec<Ended>,
+    /// What the newest failure said.
+    pub last: String,
+}
+
+/// Dispatches that are looked through for sessions that ended, the newest.
+const LOOKED_AT: i64 = 1_000;
+
+/// Sessions that ended in the present lives of workers that take work.
+pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Sessions>> {
+    let rows = sqlx::query!(
+        r#"select d.worker, d.task_id, d.failure as "failure: Failure", d.reason, coalesce(d.tool_calls, 0) = 0 as "before_work!",
+                  d.failure is not null and exists (
+                    select from dispatches o
+                    where o.task_id = d.task_id and o.kind = d.kind and o.worker <> d.worker and o.outcome in ('done', 'passed')
+                  ) as "done_elsewhere!"
+           from (select * from dispatches order by id desc limit $1) d
+           join workers w on w.name = d.worker and w.incarnation = d.incarnation and not (w.draining or w.drain_requested)
+           where d.state = 'settled' and d.kind not in ('integrate', 'git', 'check')
+           order by d.settled_at desc, d.id desc"#,
+        LOOKED_AT,
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut workers: BTreeMap<String, Sessions> = BTreeMap::new();
+    for row in rows {
+        let worker = workers.entry(row.worker).or_default();
+        if worker.last.is_empty() && row.failure.is_some() {
+            worker.last = row.reason.unwrap_or_default();
+            worker
+                .last
+                .truncate(worker.last.floor_char_boundary(ClosedDoor::SAID_BYTES));
+        }
+        worker.sessions.push(Ended {
+            task: TaskId(row.task_id),
+            failure: row.failure,
+            before_work: row.before_work,
+            done_elsewhere: row.done_elsewhere,
+        });
+    }
+    Ok(workers)
+}
+
+/// Drains a worker on which everything fails, and tells people, where another one that lives takes work of one of its pools. Whether it
+/// did.
+pub async fn drain_failing(
+    conn: &mut PgConnection,
+    name: &str,
+    why: &str,
+    lease_ms: i64,
+) -> sqlx::Result<bool> {
+    let drained = sqlx::query!(
+        "with drained as (
+           update workers w
+           set drain_requested = true, drain_reason = $2
+           where w.name = $1 and not w.drain_requested
+             and exists (
+               select from workers o
+               where o.name <> w.name and o.pools && w.pools and not (o.draining or o.drain_requested)
+                 and o.seen_at > now() - $3 * interval '1 millisecond'
+             )
+           returning w.name, w.pools
+         )
+         insert into notices (id, event, pool, reason)
+         select $4, 'worker_drained', array_to_string(pools, ','), 'worker ' || name || ': ' || $2 from drained",
+        name,
+        why,
+        lease_ms as f64,
+        Uuid::now_v7(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(drained.rows_affected() == 1)
 }
 
 /// Pools that living workers serve, with their slots.

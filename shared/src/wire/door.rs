@@ -13,8 +13,10 @@ pub enum Door {
     ExitsAtOnce,
     /// It wants a login first.
     Authentication,
-    /// The provider limits the rate or the quota.
+    /// The provider limits the rate.
     RateLimit,
+    /// Its quota or credit is used up, until it is renewed.
+    Quota,
     /// The provider is overloaded.
     Overload,
     /// It speaks no protocol version that we do.
@@ -41,7 +43,7 @@ impl Door {
     /// Who has to wait until it is mended.
     pub fn concerns(self) -> Concerns {
         match self {
-            Self::RateLimit | Self::Overload | Self::Empty => Concerns::Account,
+            Self::RateLimit | Self::Quota | Self::Overload | Self::Empty => Concerns::Account,
             Self::NotFound
             | Self::ExitsAtOnce
             | Self::Authentication
@@ -58,6 +60,7 @@ impl Door {
             Self::ExitsAtOnce => "exits_at_once",
             Self::Authentication => "authentication",
             Self::RateLimit => "rate_limit",
+            Self::Quota => "quota",
             Self::Overload => "overload",
             Self::Version => "version",
             Self::Silent => "silent",
@@ -72,7 +75,8 @@ impl Door {
             Self::NotFound => "can't be started",
             Self::ExitsAtOnce => "begins no session",
             Self::Authentication => "wants a login",
-            Self::RateLimit => "is over its rate or quota",
+            Self::RateLimit => "is over its rate",
+            Self::Quota => "has used up its quota",
             Self::Overload => "is overloaded",
             Self::Version => "speaks another protocol version",
             Self::Silent => "doesn't answer",
@@ -123,6 +127,7 @@ mod tests {
             Door::ExitsAtOnce,
             Door::Authentication,
             Door::RateLimit,
+            Door::Quota,
             Door::Overload,
             Door::Version,
             Door::Silent,

@@ -88,6 +88,9 @@ pub struct SessionReport {
     /// What it asked of a person, and nobody was there, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
+    /// For how long its provider asks to be left alone, where that refused it. Milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 impl SessionReport {
@@ -107,6 +110,7 @@ impl SessionReport {
             stderr_tail: String::new(),
             unread_output: None,
             questions: Vec::new(),
+            retry_after_ms: None,
         }
     }
 }

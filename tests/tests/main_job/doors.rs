@@ -152,9 +152,10 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
         ("b", Some("default"), 1)
     );
     assert!(
-        waits.why.starts_with(
-            "account shared of agent default is over its rate or quota (failed 4 times in a row), tried"
-        ) && waits.why.contains("429 too many requests"),
+        waits
+            .why
+            .starts_with("account shared of agent default is over its rate (failed 4 times in a row), tried")
+            && waits.why.contains("429 too many requests"),
         "{}",
         waits.why
     );
@@ -177,7 +178,7 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
     }
     let attempts = first.attempts().await;
     assert_eq!(attempts[0].1, "door", "{attempts:?}");
-    let left: i64 = sqlx::query_scalar("select count(*) from account_doors")
+    let left: i64 = sqlx::query_scalar("select count(*) from account_doors where width = 1")
         .fetch_one(&world.db)
         .await
         .unwrap();
@@ -235,6 +236,31 @@ async fn five_that_wait_for_an_account_ask_its_provider_once_when_the_pause_ends
         .await;
     std::fs::write(&end, "").unwrap();
     scene.completes().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_is_waited_for_until_the_agent_says_that_it_is_renewed() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = "- key: only\n  title: Limited\n  description: |\n    \
+                 @on-attempt 1 @error -32603 You exceeded your current quota, please try again in 3s\n    @done\n";
+    let scene = Scene::scratch(&world, "quota", graph, FeatureOptions::default()).await;
+    let _worker = world.worker(&WorkerOptions::named("w").pool("quota")).unwrap();
+    scene.completes().await;
+    let (failure, waited): (String, f64) = sqlx::query_as(
+        "select d.failure::text, extract(epoch from next.claimed_at - d.settled_at)::float8
+         from dispatches d
+         join dispatches next on next.task_id = d.task_id and next.attempt = 2
+         where d.feature_id = $1 and d.attempt = 1",
+    )
+    .bind(scene.feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(failure, "quota");
+    // Without its word it would be a minute.
+    assert!((2.9..20.0).contains(&waited), "{waited}");
     world.stop().await;
 }
 

@@ -193,7 +193,7 @@ async fn session_limits_hold_during_the_handshake() {
 async fn the_providers_errors_are_told_apart() {
     let rows = [
         ("@error -32603 API Error: 429 too many requests", Door::RateLimit),
-        ("@error -32603 You exceeded your current quota", Door::RateLimit),
+        ("@error -32603 You exceeded your current quota", Door::Quota),
         ("@error -32603 API Error: 529 overloaded_error", Door::Overload),
         ("@error -32603 503 Service Unavailable", Door::Overload),
         ("@error -32000 Authentication required", Door::Authentication),
@@ -375,4 +375,33 @@ async fn mcp_servers_and_the_mode_of_the_configuration_are_passed_on() {
     assert_eq!(sent("mode.json")["params"]["modeId"], "go");
     // The agent did not say that it can use the other one.
     assert!(played.transcript().contains("MCP server web is left out"));
+}
+
+#[tokio::test]
+async fn for_how_long_a_provider_asks_to_be_left_alone_is_read_in_each_form() {
+    let rows = [
+        (
+            "@stderr 429 Too Many Requests; Retry-After: 20\n@exit 1",
+            Some(20),
+        ),
+        (
+            "@error -32603 {\"error\":{\"type\":\"rate_limit_error\",\"retry_after\":7}}",
+            Some(7),
+        ),
+        (
+            "@error -32603 Rate limit reached. Please try again in 1m30s",
+            Some(90),
+        ),
+        ("@say API Error: 529 Overloaded", None),
+        ("@error -32603 retry after 5 s: the prompt is odd", None),
+    ];
+    for (script, expected) in rows {
+        let end = scene(script).play().await.end;
+        assert_eq!(
+            end.retry_after,
+            expected.map(Duration::from_secs),
+            "{:?}",
+            end.ended
+        );
+    }
 }

@@ -22,11 +22,13 @@ fn failed() -> Failed {
         reason: "429".to_owned(),
         worker: "w".to_owned(),
         dispatch: DispatchId::new(),
+        asked: None,
     }
 }
 
+/// Failures of the account in a row, while it isn't answered.
 async fn failures(world: &World) -> Option<i32> {
-    sqlx::query_scalar("select failures from account_doors")
+    sqlx::query_scalar("select failures from account_doors where width = 1")
         .fetch_optional(&world.db)
         .await
         .unwrap()
@@ -162,7 +164,89 @@ async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
     );
     pool.beat(&[&tries[0]], &[&tries[0]]).await;
     assert_eq!(failures(&world).await, None);
-    assert_eq!(pool.claim_once(&[&["default"]; 4]).await.len(), 4);
+    // That one still runs: of two at a time it is the first.
+    let second = pool.claim_once(&[&["default"]; 4]).await;
+    assert_eq!(second.len(), 1);
+    pool.beat(&[&tries[0], &second[0]], &[&tries[0]]).await;
+    assert_eq!(
+        pool.claim_once(&[&["default"]; 3]).await.len(),
+        0,
+        "what was known says nothing new"
+    );
+    pool.beat(&[&tries[0], &second[0]], &[&second[0]]).await;
+    let wave = pool.claim_once(&[&["default"]; 3]).await;
+    assert_eq!(wave.len(), 2);
+    // One of four meets the limit again.
+    let mut report = refused(&pool, &wave[0], Door::RateLimit, None);
+    of_account(&mut report);
+    pool.report(vec![report]).await;
+    assert_eq!(failures(&world).await, Some(2));
+    pause_ends(&world).await;
+    assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 1, "from one on");
+    world.stop().await;
+}
+
+/// A session that its provider refused, which asks to be left alone for so long.
+fn refused(
+    pool: &Pool<'_>,
+    of: &ralph_shared::wire::Assignment,
+    door: Door,
+    retry_after_ms: Option<u64>,
+) -> Incoming {
+    let ended = Ended::Door {
+        door,
+        message: "no".to_owned(),
+    };
+    let mut report = pool.session(of, ended, "", 0);
+    of_account(&mut report);
+    if let Finished::Session(session) = &mut report.report.finished {
+        session.retry_after_ms = retry_after_ms;
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    world
+        .submit("f", None, TWO, &FeatureOptions::default())
+        .await
+        .unwrap();
+    for (door, asked, least, most) in [
+        (Door::RateLimit, None, 1, 1),
+        (Door::Overload, None, 1, 1),
+        (Door::Quota, None, 60, 60),
+        (Door::Quota, Some(3_600_000), 3_600, 3_630),
+        (Door::Overload, Some(20_000), 20, 22),
+    ] {
+        sqlx::query("delete from account_doors")
+            .execute(&world.db)
+            .await
+            .unwrap();
+        backoffs_end(&world).await;
+        let one = pool.claim_once(&[&["default"]]).await.remove(0);
+        pool.report(vec![refused(&pool, &one, door, asked)]).await;
+        let (told, waits): (String, f64) =
+            sqlx::query_as("select door, extract(epoch from until - closed_at)::float8 from account_doors")
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+        assert_eq!(told, door.as_str());
+        // The two clocks of a transaction differ by what it takes.
+        let (least, most) = (f64::from(least), f64::from(most) + 2.0);
+        assert!((least..most).contains(&waits), "{door:?} {asked:?} {waits}");
+        let failure: String = sqlx::query_scalar("select failure::text from dispatches where id = $1")
+            .bind(one.dispatch.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+        assert_eq!(failure, door.as_str());
+    }
+    assert_eq!(
+        count(&world, "select sum(failures + door_failures) from tasks").await,
+        0
+    );
     world.stop().await;
 }
 
@@ -201,7 +285,7 @@ async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alon
     of_account(&mut report);
     pool.report(vec![report]).await;
     assert_eq!(failures(&world).await, None, "its end tells as well");
-    assert!(pool.claim_once(&[&["default"]; 5]).await.len() > 1);
+    assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 2);
     world.stop().await;
 }
 

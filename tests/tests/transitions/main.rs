@@ -12,6 +12,7 @@ mod crash;
 mod deadlines;
 mod deaths;
 mod doors;
+mod failures;
 mod gates;
 mod hello;
 mod holds;

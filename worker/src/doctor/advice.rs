@@ -44,7 +44,7 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
                     ),
                 }
             }
-            Door::RateLimit | Door::Overload | Door::Empty => {
+            Door::RateLimit | Door::Quota | Door::Overload | Door::Empty => {
                 "the agent works, its provider refuses for now: try again later, or use another account"
                     .to_owned()
             }

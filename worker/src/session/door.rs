@@ -52,16 +52,26 @@ const RATE_LIMIT: &[&str] = &[
     "rate-limit",
     "ratelimit",
     "too many requests",
+    "resource_exhausted",
+    "resource exhausted",
+];
+
+const QUOTA: &[&str] = &[
     "quota exceeded",
     "exceeded your current quota",
     "insufficient_quota",
     "insufficient quota",
-    "resource_exhausted",
-    "resource exhausted",
     "usage limit",
+    "hit your limit",
+    "reached your limit",
     "credit balance is too low",
     "out of credits",
+    "insufficient credits",
+    "payment required",
 ];
+
+/// What a quota is called that is renewed soon: that is a rate.
+const SOON: &[&str] = &["per minute", "perminute", "per second", "per_minute"];
 
 const OVERLOAD: &[&str] = &[
     "overloaded",
@@ -78,10 +88,11 @@ const REPEATED: usize = 2;
 
 /// What an error of the agent's says about the door, if anything. `code` is JSON-RPC's, `text` its message with data.
 pub fn of_error(code: Option<i64>, text: &str) -> Option<Door> {
-    if let Some(door) = of_status(code.unwrap_or(0)) {
+    let words = of_words(text);
+    // Providers send one code for a rate and for a quota.
+    if let Some(door) = of_status(code.unwrap_or(0)).filter(|_| words != Some(Door::Quota)) {
         return Some(door);
     }
-    let words = of_words(text);
     if code == Some(AUTH_REQUIRED) {
         // Some agents send this code for everything: what the words say about the provider goes first.
         return words.or(Some(Door::Authentication));
@@ -260,7 +271,10 @@ pub fn of_stderr(stderr: &str) -> Option<Door> {
 pub fn of_words(text: &str) -> Option<Door> {
     let lower = text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
-    if says(RATE_LIMIT) {
+    if says(QUOTA) && !says(SOON) {
+        return Some(Door::Quota);
+    }
+    if says(QUOTA) || says(RATE_LIMIT) {
         return Some(Door::RateLimit);
     }
     if says(OVERLOAD) {
@@ -275,7 +289,8 @@ pub fn of_words(text: &str) -> Option<Door> {
 fn of_status(status: i64) -> Option<Door> {
     match status {
         401 | 403 => Some(Door::Authentication),
-        402 | 429 => Some(Door::RateLimit),
+        402 => Some(Door::Quota),
+        429 => Some(Door::RateLimit),
         503 | 529 => Some(Door::Overload),
         _ => None,
     }
@@ -326,6 +341,13 @@ mod tests {
         check(Some(-32603), "RESOURCE_EXHAUSTED", Some(Door::RateLimit));
         check(Some(-32603), "API Error: 400 bad request", None);
         check(Some(-32603), "line 429 of the file is wrong", None);
+        check(Some(-32603), "HTTP 402", Some(Door::Quota));
+        check(Some(-32603), "429 insufficient_quota", Some(Door::Quota));
+        check(
+            Some(-32603),
+            "Quota exceeded: requests per minute",
+            Some(Door::RateLimit),
+        );
         check(Some(-32602), "unknown session", None);
     }
 
@@ -355,8 +377,8 @@ mod tests {
             "{\"error\":{\"code\":429,\"message\":\"slow down\"}}",
             Some(Door::RateLimit),
         );
-        check("You've hit your usage limit · resets 3pm", Some(Door::RateLimit));
-        check("Claude AI usage limit reached|1760000000", Some(Door::RateLimit));
+        check("You've hit your usage limit · resets 3pm", Some(Door::Quota));
+        check("Claude AI usage limit reached|1760000000", Some(Door::Quota));
         check("", None);
         check("API Error: 400 prompt is too long", None);
         check("You can set the rate limit by RATE_LIMIT now.", None);

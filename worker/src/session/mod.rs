@@ -53,6 +53,7 @@ mod redacted_tail;
 mod refreshed;
 mod requests;
 mod resume;
+mod retry_after;
 mod run;
 mod secrets;
 mod spec;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agent_client_protocol::v1::schema::McpServer;
-use ralph_shared::wire::{Access, Door, EndReason, Ended, TranscriptUpdate};
+use jiff::Zoned;
+use ralph_shared::wire::{Access, Concerns, Door, EndReason, Ended, TranscriptUpdate};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
@@ -23,6 +25,7 @@ use super::record::Record;
 use super::redact::Redactor;
 use super::requests::Desk;
 use super::resume::{self, Spent};
+use super::retry_after;
 use super::spec::{SessionEnd, SessionSpec};
 use super::story::{self, Aim};
 use super::transcript::{self, TranscriptSender};
@@ -79,11 +82,13 @@ fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEn
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
     let ended = redact_end(redactor, ended);
+    let retry_after = retry_after(&ended, &record, &stderr_tail);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
     let text = |text: &String| redactor.words(text);
     let said = redactor.words(&std::mem::take(&mut record.text));
     SessionEnd {
         ended,
+        retry_after,
         text: said,
         text_truncated: record.text_truncated,
         usage: record.used(),
@@ -96,6 +101,18 @@ fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEn
         questions: record.questions().iter().map(text).collect(),
         agent: record.agent,
     }
+}
+
+/// For how long the provider asks to be left alone that refused a session.
+fn retry_after(ended: &Ended, record: &Record, stderr_tail: &str) -> Option<Duration> {
+    let Ended::Door { door, message } = ended else {
+        return None;
+    };
+    let now = Zoned::now();
+    let said = [message.as_str(), record.last_message(), stderr_tail];
+    said.into_iter()
+        .filter(|_| door.concerns() == Concerns::Account)
+        .find_map(|text| retry_after::of(text, &now))
 }
 
 /// What came of a greeting.

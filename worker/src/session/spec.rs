@@ -193,6 +193,8 @@ impl SessionSpec {
 pub struct SessionEnd {
     /// How it ended.
     pub ended: Ended,
+    /// For how long its provider asks to be left alone, where that refused it.
+    pub retry_after: Option<Duration>,
     /// The agent's message text, joined; never thoughts, tool output or an echoed prompt (SPEC 4.1).
     pub text: String,
     /// Whether the session's output limit cut it.

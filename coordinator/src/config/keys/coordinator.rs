@@ -313,7 +313,9 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "notify.events",
-        Toml("['run_ended', 'person_needed', 'pool_paused', 'deadline_passed', 'budget_used']"),
+        Toml(
+            "['run_ended', 'person_needed', 'pool_paused', 'deadline_passed', 'budget_used', 'worker_drained']",
+        ),
         Coordinator,
         "What is told",
     ),

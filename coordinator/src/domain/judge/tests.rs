@@ -114,8 +114,8 @@ fn work_sessions() {
         Step::Retry,
     );
     for (reason, death) in [
-        (EndReason::DiedAlone, Death::Alone),
-        (EndReason::DiedWithOthers, Death::WithOthers),
+        (EndReason::DiedAlone, Failure::WorkerDied),
+        (EndReason::DiedWithOthers, Failure::WorkersDied),
     ] {
         check(Work, told(reason), &done, plain, Outcome::Lost, Step::Retry);
         check(
@@ -132,7 +132,7 @@ fn work_sessions() {
             &ralph_shared::sigil::Sigils::default(),
             AttemptFacts::default(),
         );
-        assert_eq!(judged.death, Some(death));
+        assert_eq!(judged.failure, Some(death));
     }
     check(
         Work,
@@ -426,7 +426,7 @@ fn what_is_away_is_no_failure_and_no_verdict() {
         away(true),
         "",
         tried,
-        Outcome::Error,
+        Outcome::Door,
         Step::Repeat,
     );
     check(
@@ -443,9 +443,12 @@ fn what_is_away_is_no_failure_and_no_verdict() {
         model_tiers: &[],
     };
     let sigils = ralph_shared::sigil::parse("", &context);
-    for is_away in [true, false] {
+    for (is_away, outcome, failure) in [
+        (true, Outcome::Door, Failure::Away),
+        (false, Outcome::Error, Failure::Workspace),
+    ] {
         let judged = session(SessionKind::Work, &away(is_away), &sigils, tried);
-        assert_eq!((judged.outcome, judged.away), (Outcome::Error, is_away));
+        assert_eq!((judged.outcome, judged.failure), (outcome, Some(failure)));
     }
 }
 
@@ -458,10 +461,14 @@ fn change_of_a_branch_that_may_go_well_elsewhere_counts_against_nobody() {
     };
     for (retry, away) in [(true, true), (true, false), (false, true)] {
         let judged = operation(&failed(retry, away));
-        assert_eq!((judged.step, judged.away), (Step::Retry, true), "{retry} {away}");
+        assert_eq!(
+            (judged.step, judged.is_away()),
+            (Step::Retry, true),
+            "{retry} {away}"
+        );
     }
     let judged = operation(&failed(false, false));
-    assert_eq!((judged.step, judged.away), (Step::Ask, false));
+    assert_eq!((judged.step, judged.is_away()), (Step::Ask, false));
 }
 
 #[test]
@@ -486,7 +493,7 @@ fn integration_waits_for_its_repository_until_a_person_has_to_look() {
             } else {
                 Step::Retry
             };
-            assert_eq!((judged.step, judged.away), (step, true), "{retry} {away}");
+            assert_eq!((judged.step, judged.is_away()), (step, true), "{retry} {away}");
             waited += super::super::retry::pause(away);
         }
         assert!(minutes.contains(&(waited.as_secs() / 60)), "{waited:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::sigil::{Difficulty, ErrorCategory, Sigils};
+use ralph_shared::sigil::{ErrorCategory, Sigils};
 use ralph_shared::wire::{
     Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray, Usage,
 };
@@ -19,6 +19,7 @@ use super::door::Doors;
 use super::record::{end, used};
 use super::settle::{Fate, Incoming, broken};
 use crate::domain::document::document;
+use crate::domain::failure::Failure;
 use crate::domain::gate::History;
 use crate::domain::judge::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
@@ -274,10 +275,6 @@ impl Batch<'_> {
                 None => unread.clone(),
             });
         }
-        // What the lease's end has counted is not counted again.
-        if dispatch.state != DispatchState::Live {
-            judgement.death = None;
-        }
         if judgement.outcome == Outcome::Error
             && let Some(error) = &session.snapshot.push_error
         {
@@ -285,12 +282,7 @@ impl Batch<'_> {
         }
         let begins = dispatch.kind.begins_attempt();
         self.doors.note(dispatch, session, &judgement, meaning);
-        // Nobody knows anything of the task: as at an agent's door, nothing counts.
-        if judgement.away && begins {
-            judgement.outcome = Outcome::Door;
-        }
-        let came_to_nothing = matches!(judgement.outcome, Outcome::Door | Outcome::Lost);
-        let counted = kind == SessionKind::Work && !came_to_nothing && !judgement.forgiven;
+        let counted = kind == SessionKind::Work && !judgement.is_nobodys();
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
         self.captured.asked(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
@@ -307,11 +299,12 @@ impl Batch<'_> {
                 });
             }
             let reason = judgement.reason.as_deref();
-            if !judgement.forgiven {
+            if !judgement.is_nobodys() {
                 self.captured
                     .failure(&source, judgement.outcome, reason, session, text, &sigils);
             }
-            let had_hint = dispatch.model_reason.as_deref() == Some(strategy::HINTED) && !came_to_nothing;
+            let had_hint =
+                dispatch.model_reason.as_deref() == Some(strategy::HINTED) && !judgement.is_nobodys();
             if sigils.next_model.is_some() || had_hint {
                 self.next_models.push((task.id, sigils.next_model.clone()));
             }
@@ -350,7 +343,6 @@ impl Batch<'_> {
         if dispatch.kind == SessionKind::Verify {
             self.verified_in_turn(&task, &judgement);
         }
-        let blocked = judgement.outcome == Outcome::Failed && sigils.difficulty == Some(Difficulty::Blocked);
         if judgement.grows && judgement.step == Step::Landed {
             self.grown.push((task.id, agent_graph::asked_for(&sigils)));
             self.tasks.insert(task.id, task);
@@ -373,7 +365,7 @@ impl Batch<'_> {
                     .push((task.id, sigils.task_graph.clone().unwrap_or_default()));
                 self.tasks.insert(task.id, task);
             }
-            Step::Retry if blocked => {
+            Step::Ask if judgement.failure == Some(Failure::Blocked) => {
                 let why = judgement.reason.map(|why| format!(": {why}")).unwrap_or_default();
                 self.needs_person(task, format!("the agent says that it is blocked{why}"));
             }
@@ -384,7 +376,7 @@ impl Batch<'_> {
                 let changes = session.snapshot.files_changed_count > 0;
                 self.retry(task, dispatch, &judgement, changes);
             }
-            Step::Repeat => self.repeat_verify(task, &judgement),
+            Step::Repeat => self.repeat_verify(task, dispatch, &judgement),
             Step::Resolve | Step::Ask => {
                 let reason = judgement.reason.unwrap_or_default();
                 self.needs_person(task, reason);

@@ -2,12 +2,14 @@
 //! account holds back whatever needs it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended, SessionReport};
+use ralph_shared::wire::{ClosedDoor, Door, Ended, SessionReport};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::failure::{Failure, Told};
 use crate::domain::judge::Judgement;
 use crate::domain::silence::Meaning;
 use crate::domain::states::Outcome;
@@ -46,18 +48,14 @@ impl Doors {
         if meaning.is_some() {
             self.empty.push((account.clone(), dispatch.task.0));
         }
-        match judgement.outcome {
-            Outcome::Door => {
+        match judgement.failure.map(Failure::policy) {
+            Some(policy) if policy.told == Told::Pool => {
                 let reason = judgement.reason.clone().unwrap_or_default();
-                let failed = match &session.ended {
-                    Ended::Door { door, message } => Some((*door, message.as_str())),
-                    _ if meaning == Some(Meaning::Outage) => Some((Door::Empty, reason.as_str())),
-                    _ => None,
-                };
-                if let Some((door, message)) = failed
-                    && door.concerns() == Concerns::Account
-                    && !account.is_empty()
-                {
+                if policy.account.is_some() && !account.is_empty() {
+                    let (door, message) = match &session.ended {
+                        Ended::Door { door, message } => (*door, message.as_str()),
+                        _ => (Door::Empty, reason.as_str()),
+                    };
                     let end = message.floor_char_boundary(ClosedDoor::SAID_BYTES);
                     let failed = Failed {
                         account: account.clone(),
@@ -65,6 +63,7 @@ impl Doors {
                         reason: message[..end].to_owned(),
                         worker: dispatch.worker.clone(),
                         dispatch: dispatch.id,
+                        asked: session.retry_after_ms.map(Duration::from_millis),
                     };
                     self.failed.insert(account.clone(), failed);
                 }
@@ -72,7 +71,7 @@ impl Doors {
             }
             // An empty turn is no answer.
             _ if meaning.is_some() => {}
-            Outcome::Error | Outcome::Interrupted | Outcome::Lost => {}
+            _ if tells_nothing(judgement.outcome) => {}
             _ => {
                 self.past_door.push((dispatch.task.0, agent.clone()));
                 if !account.is_empty() {
@@ -99,4 +98,12 @@ impl Doors {
         }
         Ok(())
     }
+}
+
+/// Whether a session that ended so may not have come as far as its agent's door.
+fn tells_nothing(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Door
+    )
 }

@@ -7,9 +7,9 @@ use super::super::Signals;
 use super::super::gate::{Why, follow, forgive};
 use super::batch::Batch;
 use super::record::end;
-use crate::domain::gate::{self, Failure};
+use crate::domain::failure::Failure;
+use crate::domain::gate;
 use crate::domain::judge::{self, Judgement, Step};
-use crate::domain::states::Outcome;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::gate::Checked;
@@ -84,16 +84,16 @@ impl Batch<'_> {
         let Some(history) = self.histories.get(&task.id).filter(|_| !may_fail) else {
             return (judgement, None);
         };
-        let again = |reason| Judgement::new(Outcome::Void, Step::Repeat, reason);
+        let again = |reason: String| Judgement::failed(Failure::GateUnsure, Step::Repeat, reason);
         match gate::judge(task.id, command, output, history) {
-            Failure::Counts(signature) => (judgement, signature),
-            Failure::Waits => {
+            gate::Failure::Counts(signature) => (judgement, signature),
+            gate::Failure::Waits => {
                 let reason =
                     "the gate failed while it was not known to pass on the base, so it counts for nothing"
                         .to_owned();
                 (again(reason), None)
             }
-            Failure::Environment(tasks) => {
+            gate::Failure::Environment(tasks) => {
                 let told = gate::same_way(&tasks, command);
                 let reason = format!("{told}; it is tried on the base again before this counts");
                 self.doubts.push((task.feature, told));

@@ -6,6 +6,7 @@ use ralph_shared::wire::Finished;
 use super::batch::Batch;
 use super::record::end;
 use super::settle::Incoming;
+use crate::domain::failure::Failure;
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::states::{Outcome, TaskState};
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -57,17 +58,17 @@ impl Batch<'_> {
             Finished::Session(report) => self.spend(dispatch, report, false, false),
             Finished::Integration(_) => self.count(dispatch, dispatch.used.settled()),
         }
-        let (outcome, reason) = match dispatch.state {
+        let (failure, reason) = match dispatch.state {
             DispatchState::Superseded => (
-                Outcome::Interrupted,
+                Failure::Interrupted,
                 "the task was taken from it before its report came",
             ),
             _ => (
-                Outcome::Lost,
+                Failure::TakenAway,
                 "its report came after the task had been claimed again",
             ),
         };
-        let judgement = Judgement::new(outcome, Step::Retry, reason.to_owned());
+        let judgement = Judgement::failed(failure, Step::Retry, reason);
         self.ends.push(end(
             dispatch,
             DispatchState::Superseded,

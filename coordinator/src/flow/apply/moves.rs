@@ -7,12 +7,13 @@ use ralph_shared::wire::IntegrationEnd;
 
 use super::super::cascade;
 use super::batch::Batch;
+use crate::domain::failure::{Counts, Failure};
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::retry::{self, Next, Trouble};
 use crate::domain::run::Run;
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::steps;
-use crate::store::dispatch::Dispatch;
+use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::feature::Text;
 use crate::store::integration::{Closed, IntegrationState};
 use crate::store::task::Task;
@@ -108,7 +109,7 @@ impl Batch<'_> {
         self.waits_for_person(task, reason);
     }
 
-    pub(super) fn repeat_verify(&mut self, mut task: Task, judgement: &Judgement) {
+    pub(super) fn repeat_verify(&mut self, mut task: Task, dispatch: &Dispatch, judgement: &Judgement) {
         if judgement.outcome == Outcome::Lost && task.state == TaskState::NeedsReview {
             // The lease's end has called a person.
             self.tasks.insert(task.id, task);
@@ -116,41 +117,40 @@ impl Batch<'_> {
         }
         self.move_to(&mut task, TaskState::InProgress);
         task.next_kind = Some(SessionKind::Verify);
-        let mut delay = Duration::ZERO;
-        match judgement.outcome {
-            Outcome::NoSigil if judgement.forgiven => delay = retry::uncounted(self.backoff(&task), jitter()),
-            Outcome::NoSigil => task.verify_tries += 1,
-            Outcome::Lost => {
-                if let Some(death) = judgement.death {
-                    let (next, trouble) = retry::after_death(death, task.trouble);
-                    task.trouble = trouble;
-                    if next == Next::NeedsReview {
-                        self.give_turn_up(&task);
-                        self.needs_person(task, retry::lost_too_often(death));
-                        return;
-                    }
-                }
-            }
-            Outcome::Door if judgement.at_account => {}
-            Outcome::Door => delay = retry::uncounted(self.backoff(&task), jitter()),
-            Outcome::Error => {
-                let base = self.backoff(&task);
-                let (next, trouble) = retry::decide(Outcome::Door, false, 0, task.trouble, base, jitter());
-                task.trouble = trouble;
-                match next {
-                    Next::Again(wait) => delay = wait,
-                    Next::NeedsReview => {
-                        let reason = judgement.reason.clone().unwrap_or_default();
-                        self.give_turn_up(&task);
-                        self.needs_person(task, format!("it could not be verified: {reason}"));
-                        return;
-                    }
-                }
-            }
-            _ => {}
+        let failure = counted(dispatch, judgement);
+        let next = self.decide(&mut task, failure, false);
+        if failure.policy().counts == Counts::Verification {
+            task.verify_tries += 1;
         }
-        self.enqueue.push((task.id, delay));
-        self.tasks.insert(task.id, task);
+        match next {
+            Next::Again(delay) => {
+                self.enqueue.push((task.id, delay));
+                self.tasks.insert(task.id, task);
+            }
+            Next::NeedsReview => {
+                let reason = retry::without_tries(failure, judgement.reason.as_deref());
+                self.give_turn_up(&task);
+                let prefix = if judgement.is_away() {
+                    "it could not be verified: "
+                } else {
+                    ""
+                };
+                self.needs_person(task, format!("{prefix}{reason}"));
+            }
+        }
+    }
+
+    /// What follows a task's failure, counted with those before.
+    pub(super) fn decide(&self, task: &mut Task, failure: Failure, with_changes: bool) -> Next {
+        let facts = retry::Facts {
+            with_changes,
+            max_retries: task.max_retries,
+            base: backoff(self.current_run(task)),
+            jitter: rand::random_range(0.0..1.0),
+        };
+        let (next, trouble) = retry::decide(failure, facts, task.trouble);
+        task.trouble = trouble;
+        next
     }
 
     pub(super) fn queue_integration(&mut self, mut task: Task) {
@@ -170,7 +170,7 @@ impl Batch<'_> {
 
     /// Says of a task why its attempt can't land yet, or takes that back; `away` tries before couldn't get at its repository.
     pub(super) fn tell_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
-        let waits = judgement.away && judgement.step == Step::Repeat;
+        let waits = judgement.is_away() && judgement.step == Step::Repeat;
         let why = waits.then(|| {
             let why = judgement.reason.as_deref().unwrap_or_default();
             bounded(format!(
@@ -188,7 +188,7 @@ impl Batch<'_> {
         let mut reason = bounded(format!(
             "its work is pushed, but can't be brought onto the branch: {why}"
         ));
-        if judgement.away {
+        if judgement.is_away() {
             reason.push_str(&format!(
                 "\nOnce that is mended, `task approve {}` lands it",
                 task.id
@@ -242,31 +242,8 @@ impl Batch<'_> {
             self.tasks.insert(task.id, task);
             return;
         }
-        let base = backoff(self.runs.get(&dispatch.run));
-        // What came back by itself was not lost after all, unless it may have killed its worker.
-        let outcome = match judgement.outcome {
-            Outcome::Lost => Outcome::Interrupted,
-            // As at an agent's door: nobody knows anything of the task, and a pause helps.
-            _ if judgement.away => Outcome::Door,
-            outcome => outcome,
-        };
-        let (next, trouble) = if let Some(death) = judgement.death {
-            retry::after_death(death, task.trouble)
-        } else if judgement.at_account {
-            (Next::Again(Duration::ZERO), task.trouble)
-        } else if judgement.forgiven || (outcome == Outcome::Door && !judgement.away) {
-            (Next::Again(retry::uncounted(base, jitter())), task.trouble)
-        } else {
-            retry::decide(
-                outcome,
-                with_changes,
-                task.max_retries,
-                task.trouble,
-                base,
-                jitter(),
-            )
-        };
-        task.trouble = trouble;
+        let failure = counted(dispatch, judgement);
+        let next = self.decide(&mut task, failure, with_changes);
         let judged = matches!(dispatch.kind, SessionKind::Verify | SessionKind::Integrate);
         if task.role == SessionKind::Review && judged && judgement.outcome == Outcome::Failed {
             // What it corrected was refused: the next attempt would land the same without a change of its own.
@@ -277,12 +254,8 @@ impl Batch<'_> {
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
-        self.again_or_person(task, next, || match judgement.death {
-            Some(death) => retry::lost_too_often(death),
-            None => judgement
-                .reason
-                .clone()
-                .unwrap_or_else(|| judgement.outcome.as_str().to_owned()),
+        self.again_or_person(task, next, || {
+            retry::without_tries(failure, judgement.reason.as_deref())
         });
     }
 
@@ -325,10 +298,6 @@ impl Batch<'_> {
         let run = self.features.get(&task.feature)?.current_run?;
         self.runs.get(&run)
     }
-
-    pub(super) fn backoff(&self, task: &Task) -> Duration {
-        backoff(self.current_run(task))
-    }
 }
 
 fn bounded(mut reason: String) -> String {
@@ -342,6 +311,12 @@ fn backoff(run: Option<&Run>) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-pub(super) fn jitter() -> f64 {
-    rand::random_range(0.0..1.0)
+/// The failure as which a judgement counts. What the lease's end has counted is not counted again.
+fn counted(dispatch: &Dispatch, judgement: &Judgement) -> Failure {
+    match judgement.failure.unwrap_or(Failure::Protocol) {
+        Failure::WorkerDied | Failure::WorkersDied if dispatch.state != DispatchState::Live => {
+            Failure::OutOfContact
+        }
+        failure => failure,
+    }
 }

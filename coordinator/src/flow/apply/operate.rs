@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 use super::super::{Signals, cascade, gate, library};
 use super::batch::{Batch, collision};
 use super::record::end;
+use crate::domain::failure::Failure;
 use crate::domain::judge::{self, Step};
 use crate::domain::retry::{self, Trouble};
 use crate::domain::states::{Outcome, TaskState, Verification};
@@ -57,14 +58,18 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
-        let judgement = judge::operation(&integration.end);
+        let mut judgement = judge::operation(&integration.end);
+        let operation = self.operations.get(&task.id).cloned();
+        // Its command is a worker's own, which this one may lack and another one have.
+        if judgement.is_away() && is_handed_over(operation.as_ref()) {
+            judgement.failure = Some(Failure::Lack);
+        }
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
         if looked(&integration.end) {
             self.found_out.push(task.id);
         }
-        let operation = self.operations.get(&task.id).cloned();
         match judgement.step {
             Step::Landed => {
                 self.landed_by_itself(&task, &integration.end);
@@ -111,12 +116,6 @@ impl Batch<'_> {
                 self.move_to(&mut task, waiting);
                 self.enqueue.push((task.id, pause));
                 self.tasks.insert(task.id, task);
-            }
-            // Its command is a worker's own, which this one may lack and another one have.
-            _ if judgement.away && is_handed_over(operation.as_ref()) => {
-                let (next, trouble) = retry::elsewhere(task.trouble);
-                task.trouble = trouble;
-                self.again_or_person(task, next, || judgement.reason.unwrap_or_default());
             }
             _ => self.retry(task, dispatch, &judgement, false),
         }

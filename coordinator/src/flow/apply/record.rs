@@ -3,8 +3,10 @@
 use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, SessionReport, Usage};
 
 use crate::domain::budget::bounded;
+use crate::domain::failure::Counts;
 use crate::domain::judge::{Judgement, Step};
 use crate::domain::left;
+use crate::domain::signature::signature;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
 /// What a session used in all: the greater of what was told while it ran and what it is reported with.
@@ -25,6 +27,25 @@ fn kept(change: Change, step: Step) -> Option<Change> {
     }
 }
 
+/// By what the same failure is known again, where it counts against the task. One that left changes goes on where it was.
+fn signature_of(judgement: &Judgement, report: &Report) -> Option<String> {
+    let failure = judgement.failure?;
+    let mut said = judgement.reason.clone().unwrap_or_default();
+    let session = match &report.finished {
+        Finished::Session(session) => Some(session),
+        Finished::Integration(_) => None,
+    };
+    let counts = match failure.policy().counts {
+        Counts::Failure => true,
+        Counts::Unfinished => session.is_none_or(|session| session.snapshot.files_changed_count == 0),
+        _ => false,
+    };
+    if let Some(session) = session.filter(|session| !session.ended.is_in_order()) {
+        said = format!("{said}\n{}", session.stderr_tail);
+    }
+    counts.then(|| signature(failure.as_str(), &said))
+}
+
 /// How a dispatch ended, as its row keeps it.
 pub(super) fn end(
     dispatch: &Dispatch,
@@ -38,6 +59,8 @@ pub(super) fn end(
         id: dispatch.id,
         state,
         outcome: judgement.outcome,
+        failure: judgement.failure,
+        failure_signature: signature_of(judgement, report),
         reason: judgement.reason.clone(),
         journal,
         commit: None,

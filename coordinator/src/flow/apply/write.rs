@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold, integrate};
 use super::batch::Batch;
-use super::moves::jitter;
 use super::settle::Memory;
-use crate::domain::retry;
+use crate::domain::failure::Failure;
 use crate::domain::run::Spent;
 use crate::domain::run_end;
+use crate::domain::signature::signature;
 use crate::domain::states::{Outcome, TaskState};
 use crate::prompt::own_tasks;
 use crate::store;
@@ -282,21 +282,14 @@ impl Batch<'_> {
     pub(super) fn refuse_graph(&mut self, mut task: Task, problem: String) {
         if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id) == task.dispatch) {
             end.outcome = Outcome::Failed;
+            end.failure = Some(Failure::Graph);
+            end.failure_signature = Some(signature(Failure::Graph.as_str(), &problem));
             end.reason = Some(problem.clone());
         }
         if let Some((source, sigils)) = self.if_refused.remove(&task.id) {
             self.captured.refused_graph(&source, &sigils, &problem);
         }
-        let base = self.backoff(&task);
-        let (next, trouble) = retry::decide(
-            Outcome::Failed,
-            false,
-            task.max_retries,
-            task.trouble,
-            base,
-            jitter(),
-        );
-        task.trouble = trouble;
+        let next = self.decide(&mut task, Failure::Graph, false);
         self.again_or_person(task, next, || problem);
     }
 }

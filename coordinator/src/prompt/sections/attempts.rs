@@ -94,6 +94,7 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             report => report.map(values),
             reason => attempt.reason.as_deref().map(|text| item(text, REASON_CHARS)),
             verified => attempt.verified,
+            same_as => attempt.same_as,
             feedback => attempt.feedback.as_deref().map(|text| item(text, FEEDBACK_CHARS)),
             branch => attempt.branch.as_deref().map(|branch| line(branch, 200)),
             strays => attempt.strays.iter().take(STRAYS).map(|name| line(name, 300)).collect::<Vec<_>>(),

@@ -28,6 +28,7 @@ pub(in crate::prompt) fn status(
             model => status.model.as_deref().map(|model| line(model, 60)),
             model_reason => status.model_reason.as_deref().map(|why| line(why, 120)),
             stuck => status.stuck,
+            same_again => status.same_again,
         },
     );
     Room::new(allowed).take(&text, 0).then_some(Written {

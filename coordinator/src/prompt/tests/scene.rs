@@ -72,6 +72,7 @@ pub(super) fn status(
         model: Some(model.to_owned()),
         model_reason: Some(why.to_owned()),
         stuck: failures >= 3,
+        same_again: false,
     })
 }
 

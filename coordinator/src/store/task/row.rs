@@ -52,7 +52,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Tas
     let rows = sqlx::query!(
         r#"select id, feature_id, parent_id, state as "state: TaskState", role as "role: SessionKind", next_kind as "next_kind: SessionKind", verify,
                   verification as "verification: Verification", held, priority, max_retries, open_blockers, children,
-                  attempt, dispatch_id, failures, no_sigils, door_failures, lost_alone, lost_with_others, conflicts, verify_tries,
+                  attempt, dispatch_id, failures, too_hard, no_sigils, door_failures, lost_alone, lost_with_others, conflicts, verify_tries,
                   start_commit, start_ref
            from tasks
            where id = any($1)
@@ -82,6 +82,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Tas
             dispatch: row.dispatch_id.map(DispatchId),
             trouble: Trouble {
                 failures: row.failures,
+                too_hard: row.too_hard,
                 no_sigils: row.no_sigils,
                 door_failures: row.door_failures,
                 lost_alone: row.lost_alone,
@@ -105,12 +106,13 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
          set state = t.state, next_kind = t.next_kind, verification = t.verification, attempt = t.attempt,
              dispatch_id = t.dispatch_id, failures = t.failures, no_sigils = t.no_sigils,
              door_failures = t.door_failures, lost_alone = t.lost_alone, lost_with_others = t.lost_with_others,
-             conflicts = t.conflicts, verify_tries = t.verify_tries, start_commit = t.start_commit, start_ref = t.start_ref
+             conflicts = t.conflicts, verify_tries = t.verify_tries, start_commit = t.start_commit, start_ref = t.start_ref,
+             too_hard = t.too_hard
          from unnest($1::uuid[], $2::task_state[], $3::session_kind[], $4::verification[], $5::int[], $6::uuid[],
                      $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[],
-                     $12::smallint[], $13::smallint[], $14::text[], $15::text[])
+                     $12::smallint[], $13::smallint[], $14::text[], $15::text[], $16::smallint[])
            as t(id, state, next_kind, verification, attempt, dispatch_id, failures, no_sigils, door_failures,
-                lost_alone, lost_with_others, conflicts, verify_tries, start_commit, start_ref)
+                lost_alone, lost_with_others, conflicts, verify_tries, start_commit, start_ref, too_hard)
          where tasks.id = t.id",
         &tasks.iter().map(|t| t.id.0).collect::<Vec<_>>(),
         &tasks.iter().map(|t| t.state).collect::<Vec<_>>() as &[TaskState],
@@ -133,6 +135,7 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
         &tasks.iter().map(|t| t.verify_tries).collect::<Vec<_>>(),
         &tasks.iter().map(|t| t.start_commit.clone()).collect::<Vec<_>>() as &[Option<String>],
         &tasks.iter().map(|t| t.start_ref.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &tasks.iter().map(|t| t.trouble.too_hard).collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;

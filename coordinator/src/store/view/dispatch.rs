@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 use crate::store::dispatch::DispatchState;
 use crate::store::earlier::known;
@@ -23,6 +24,9 @@ pub struct DispatchView {
     /// `live`, `settled`, `lost`, `superseded`.
     pub status: String,
     pub outcome: Option<Outcome>,
+    /// Why it came to nothing, if it did: a reason of `docs/failures.md`.
+    #[serde(default)]
+    pub failure: Option<Failure>,
     pub reason: Option<String>,
     pub worker: String,
     pub agent: Option<String>,
@@ -124,7 +128,7 @@ pub async fn dispatches_of_task(
 ) -> sqlx::Result<Vec<DispatchView>> {
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
-                  outcome as "outcome: Outcome", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
+                  outcome as "outcome: Outcome", failure as "failure: Failure", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, cost_basis::text as cost_basis, tool_calls, malformed_sigils,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
@@ -148,6 +152,7 @@ pub async fn dispatches_of_task(
             attempt: row.attempt,
             status: word(row.state).to_owned(),
             outcome: row.outcome,
+            failure: row.failure,
             reason: row.reason,
             worker: row.worker,
             agent: row.agent,

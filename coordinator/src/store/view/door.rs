@@ -39,6 +39,17 @@ pub struct DoorView {
     /// Whether one session tries it now, and the others wait for that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tried: bool,
+    /// How many sessions may use the account at a time; 1 until it answers again, then 2, 4 and so on.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub width: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(width: &u32) -> bool {
+    *width == 1
 }
 
 impl DoorView {
@@ -51,6 +62,7 @@ impl DoorView {
             failures: closed.failures,
             until: closed.until,
             tried: closed.tried,
+            width: closed.width,
         }
     }
 }
@@ -71,10 +83,10 @@ impl std::fmt::Display for DoorView {
         } else {
             format!("{} times ", self.failures)
         };
-        let next = if self.tried {
-            "one session tries it now".to_owned()
-        } else {
-            format!("tried again at {}", clock(*until))
+        let next = match (self.tried, self.width) {
+            (true, 1) => "one session tries it now".to_owned(),
+            (true, width) => format!("it answers again, and {width} sessions may use it so far"),
+            (false, _) => format!("tried again at {}", clock(*until)),
         };
         write!(f, " (failed {n}{times}), {next}: {}", said(&self.reason))
     }
@@ -147,7 +159,9 @@ pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<Site> {
 fn site(worker: &Worker, accounts: &[Account]) -> Site {
     let mut closed: BTreeMap<String, Closed> = BTreeMap::new();
     for (agent, account) in &worker.accounts {
-        let mut waits = accounts.iter().filter(|one| one.standing != Standing::Free);
+        let mut waits = accounts
+            .iter()
+            .filter(|one| !matches!(one.standing, Standing::Free(_)));
         if let Some(account) = waits.find(|one| one.account == *account) {
             let why = Closed {
                 account: Some(account.account.clone()),
@@ -156,6 +170,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
                 failures: account.failures.unsigned_abs(),
                 until: account.until,
                 tried: account.standing == Standing::Tried,
+                width: account.width.unsigned_abs(),
             };
             closed.insert(agent.clone(), why);
         }
@@ -169,6 +184,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
             failures: door.failures,
             until: worker.seen_at.saturating_add(left),
             tried: false,
+            width: 1,
         };
         if closed
             .get(&door.agent)

@@ -43,6 +43,9 @@ pub struct WorkerView {
     /// Those of its agents that are not started now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doors: Vec<DoorView>,
+    /// Why it is drained, where nobody asked for that: everything failed on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_reason: Option<String>,
     pub slots: i32,
     pub free_slots: i32,
     pub version: String,
@@ -75,6 +78,7 @@ pub(super) fn shown(workers: Vec<Worker>, accounts: &[Account]) -> Vec<WorkerVie
                 true => doors(&worker, accounts),
                 false => Vec::new(),
             },
+            drain_reason: worker.drain_reason,
             name: worker.name,
             pools: worker.pools,
             agents: worker.agents,

@@ -1,0 +1,99 @@
+//! What is the same of a failure wherever and whenever it happens, so that "the same again" is told from "another one".
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What differs from run to run, and what stands for it. The order matters: a hash holds numbers, an id holds hashes.
+static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    let forms = [
+        // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with them.
+        (r#"[\w.~+@%-]*(?:/|\\\w)[^\s"'`,;)\]}>]*"#, "<path>"),
+        (r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "#"),
+        (r"(?i)\b0x[0-9a-f]+\b", "#"),
+        // A hash has a digit: `defaced` is a word.
+        (r"(?i)\b(?:[0-9a-f]*[0-9][0-9a-f]*){1}\b", ""),
+        (
+            r"(?i)\d+(?:\.\d+)?\s?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)\b",
+            "#",
+        ),
+        (r"\d+", "#"),
+    ];
+    let read = |(pattern, stands): (&str, &'static str)| Regex::new(pattern).ok().map(|form| (form, stands));
+    forms.into_iter().filter_map(read).collect()
+});
+
+/// Hex digits from which on a word with a digit is taken for a hash.
+const HASH_DIGITS: usize = 7;
+
+/// The signature of a failure: what failed, and the lines that tell of it without what varies, each once, in an order of their own since
+/// what runs at once ends in any.
+pub fn signature(what: &str, text: &str) -> String {
+    let lines: BTreeSet<String> = text.lines().map(normal).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<String> = lines.into_iter().collect();
+    ralph_shared::wire::sha256_hex(format!("{what}\n{}", lines.join("\n")).as_bytes())
+}
+
+/// A line without what varies.
+fn normal(line: &str) -> String {
+    let mut line = Cow::Borrowed(line);
+    for (form, stands) in VARIES.iter() {
+        let replaced = match stands.is_empty() {
+            true => form.replace_all(&line, |found: &regex::Captures<'_>| {
+                let word = &found[0];
+                if word.len() >= HASH_DIGITS {
+                    "#".to_owned()
+                } else {
+                    word.to_owned()
+                }
+            }),
+            false => form.replace_all(&line, *stands),
+        };
+        line = Cow::Owned(replaced.into_owned());
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_failure_is_the_same_wherever_and_whenever_it_happens() {
+        let same = |one: &str, other: &str| {
+            assert_eq!(normal(one), normal(other));
+            assert_eq!(signature("gate", one), signature("gate", other));
+        };
+        same(
+            "error[E0432]: unresolved import `a::b` --> /tmp/x1/src/lib.rs:12:5",
+            "error[E0432]: unresolved import `a::b` --> /home/u/y/src/lib.rs:14:9",
+        );
+        same("test a::b ... FAILED (0.12s)", "test a::b ... FAILED (980 ms)");
+        same("finished in 1.2s", "finished in 3 min");
+        same(
+            "2026-01-05T13:00:00.123Z request 4c1f9e2a-07be-4a5b-9c1d-2f3e4a5b6c7d refused",
+            "2026-02-28T01:02:03.9Z request 0a1b2c3d-1111-2222-3333-444455556666 refused",
+        );
+        same("commit 9f2c41aa07be is not known", "commit 01234567 is not known");
+        same(
+            "panicked at 0x7ffe12, thread 41",
+            "panicked at 0xdeadbeef, thread 7",
+        );
+        same("task t-9f2c41aa07be failed", "task t-0123456789ab failed");
+        same("see C:\\a\\b.txt now", "see D:\\c\\d.txt now");
+        same("b\na\na", "a\n  b");
+    }
+
+    #[test]
+    fn another_failure_is_another_one() {
+        let differ = |one: &str, other: &str| {
+            assert_ne!(signature("gate", one), signature("gate", other), "{one} {other}");
+        };
+        differ("test a::b ... FAILED", "test a::c ... FAILED");
+        differ("cannot find `defaced`", "cannot find `effaced`");
+        differ("no such module x", "no such file x");
+        assert_ne!(signature("gate", "a"), signature("reported", "a"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Why things come to nothing: as the database keeps it, told again, and told of the worker.
+
+use ralph_coordinator::domain::failure::Failure;
+use ralph_coordinator::flow::apply::Incoming;
+use ralph_coordinator::flow::health;
+use ralph_coordinator::store::view;
+use ralph_shared::wire::{Assignment, Ended, Finished};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use super::pool::Pool;
+use super::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_database_knows_the_reasons_of_the_table() {
+    let world = World::calm().await.unwrap();
+    let known: Vec<String> = sqlx::query_scalar("select unnest(enum_range(null::failure))::text")
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    let table: Vec<&str> = Failure::ALL.iter().map(|failure| failure.as_str()).collect();
+    assert_eq!(known, table);
+    world.stop().await;
+}
+
+/// A session that its workspace failed, before or after its agent had called a tool.
+fn broken(pool: &Pool<'_>, of: &Assignment, message: &str, tool_calls: u32) -> Incoming {
+    let ended = Ended::Workspace {
+        message: message.to_owned(),
+        away: false,
+    };
+    let mut report = pool.session(of, ended, "", 0);
+    if let Finished::Session(session) = &mut report.report.finished {
+        session.tool_calls = tool_calls;
+    }
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_failure_again_is_told_from_another_one() {
+    let world = World::calm().await.unwrap();
+    let options = FeatureOptions {
+        max_retries: 9,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
+    let mut told = Vec::new();
+    for message in [
+        "no space at /tmp/a1/x after 3 s",
+        "no such folder: /tmp/b",
+        "no space at /var/b2/y after 21 s",
+        "no space at /var/b3/z after 9 s",
+    ] {
+        let session = scene.claim().await;
+        told.push(Scene::prompt(&session).to_owned());
+        scene
+            .pool
+            .report(vec![broken(&scene.pool, &session, message, 1)])
+            .await;
+        scene.no_pauses().await;
+    }
+    let same = |of: &str, attempt: i32| of.contains(&format!("**The same failure as attempt {attempt}**"));
+    let stuck = "The last two attempts failed in the same way.";
+    assert!(!told[2].contains("The same failure"), "{}", told[2]);
+    assert!(same(&told[3], 1) && !told[3].contains(stuck), "{}", told[3]);
+    let last = scene.claim().await;
+    let last = Scene::prompt(&last);
+    assert!(same(last, 3) && last.contains(stuck), "{last}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_work() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let graph: String = (0..4)
+        .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
+        .collect();
+    world
+        .submit("f", None, &graph, &FeatureOptions::default())
+        .await
+        .unwrap();
+    let all = pool.claim_once(&[&["default"]; 4]).await;
+    let lease_ms = world.settings.lease_ms();
+    let tick = async || health::tick(&world.db, lease_ms).await.unwrap();
+    for (n, one) in all.iter().enumerate().take(3) {
+        assert!(tick().await.is_empty(), "{n}");
+        pool.report(vec![broken(&pool, one, "no space", 0)]).await;
+    }
+    assert!(tick().await.is_empty(), "nobody else could do it");
+    sqlx::query(
+        "insert into workers (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid)
+         values ('other', gen_random_uuid(), 'o', '{default}', '{default}', 1, 1, '0', 'h', 1)",
+    )
+    .execute(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(tick().await, ["w"]);
+    assert!(tick().await.is_empty(), "once");
+    assert!(pool.is_to_drain().await);
+    let mut conn = world.db.acquire().await.unwrap();
+    let workers = view::workers(&mut conn, lease_ms).await.unwrap();
+    drop(conn);
+    let why = workers
+        .iter()
+        .find_map(|worker| worker.drain_reason.clone())
+        .unwrap();
+    assert!(
+        why.starts_with("3 tasks in a row failed there") && why.contains("no space"),
+        "{why}"
+    );
+    let told: String = sqlx::query_scalar("select reason from notices where event = 'worker_drained'")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(told, format!("worker w: {why}"));
+    // Its next life is not what the one before was.
+    let next = Pool::join(&world).await;
+    assert!(!next.is_to_drain().await);
+    assert!(tick().await.is_empty());
+    world.stop().await;
+}
