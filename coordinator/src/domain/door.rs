@@ -259,7 +259,11 @@ mod tests {
         check(NOON, probe(true), at(299), Standing::Tried);
         check(NOON, probe(false), at(1), Standing::Free(1));
         check(NOON, probe(true), at(300), Standing::Free(1));
-        for (width, live, expected) in [(2, 1, Standing::Free(1)), (4, 4, Standing::Tried), (8, 9, Standing::Tried)] {
+        for (width, live, expected) in [
+            (2, 1, Standing::Free(1)),
+            (4, 4, Standing::Tried),
+            (8, 9, Standing::Tried),
+        ] {
             assert_eq!(standing(NOON, probe(true), (width, live), NOON), expected);
         }
     }

@@ -10,8 +10,7 @@ use ralph_shared::wire::{Door, SessionLimit};
 use serde::{Deserialize, Serialize};
 
 use super::retry::{
-    MAX_AWAY, MAX_CONFLICTS, MAX_LACKS, MAX_LOST_ALONE, MAX_LOST_WITH_OTHERS, MAX_NO_SIGILS,
-    MAX_VERIFY_TRIES,
+    MAX_AWAY, MAX_CONFLICTS, MAX_LACKS, MAX_LOST_ALONE, MAX_LOST_WITH_OTHERS, MAX_NO_SIGILS, MAX_VERIFY_TRIES,
 };
 use super::states::Outcome;
 
@@ -247,7 +246,10 @@ impl Failure {
             },
             Self::Unconcluded => is(unfinished, "The agent ended its turn without saying how it went."),
             Self::Graph => is(of_work, "The graph that the agent sent can't be used."),
-            Self::TurnLimit => is(unfinished, "The agent ran into a limit of its turn: tokens or requests."),
+            Self::TurnLimit => is(
+                unfinished,
+                "The agent ran into a limit of its turn: tokens or requests.",
+            ),
             Self::EmptyTurn => is(unfinished, "The agent answered the same task with nothing again."),
             Self::FirstEmptyTurn => Policy {
                 outcome: Outcome::NoSigil,
@@ -260,9 +262,15 @@ impl Failure {
             Self::ToolLimit => is(limit, "The agent called more tools than the limit."),
             Self::Stalled => is(limit, "The agent sent updates but made no progress."),
             Self::DiskLimit => is(place(counts), "The session filled the worker's disk."),
-            Self::Budget => is(ended, "The session's share of the run's cost or tokens is used up."),
+            Self::Budget => is(
+                ended,
+                "The session's share of the run's cost or tokens is used up.",
+            ),
             Self::AgentCrash => is(place(counts), "The agent's process ended before its turn did."),
-            Self::Protocol => is(place(counts), "The agent answered with an error, or with what is no protocol."),
+            Self::Protocol => is(
+                place(counts),
+                "The agent answered with an error, or with what is no protocol.",
+            ),
             Self::Workspace => is(place(counts), "The workspace could not be made."),
             Self::NotPushed => is(place(counts), "The work could not be pushed."),
             Self::Away => Policy {
@@ -281,13 +289,22 @@ impl Failure {
             Self::AgentVersion => is(door, "The agent speaks another protocol version."),
             Self::AgentSilent => is(door, "The agent doesn't answer."),
             Self::AgentUnknown => is(door, "The agent fails before its session in another way."),
-            Self::RateLimit => is(account(pauses(1, 5 * 60)), "The provider limits the account's rate (429)."),
-            Self::Quota => is(account(pauses(60, 60 * 60)), "The account's quota or credit is used up."),
+            Self::RateLimit => is(
+                account(pauses(1, 5 * 60)),
+                "The provider limits the account's rate (429).",
+            ),
+            Self::Quota => is(
+                account(pauses(60, 60 * 60)),
+                "The account's quota or credit is used up.",
+            ),
             Self::Overload => is(account(pauses(1, 60)), "The provider is overloaded (503, 529)."),
             // A task that is answered with nothing waits longer, so that another one tries the account.
             Self::Outage => Policy {
                 delay: Delay::Pause,
-                ..is(account(pauses(1, 5 * 60)), "The agent answers several tasks in a row with nothing.")
+                ..is(
+                    account(pauses(1, 5 * 60)),
+                    "The agent answers several tasks in a row with nothing.",
+                )
             },
             Self::Verification => is(of_work, "The verifier refused the work."),
             Self::NoVerdict => Policy {
@@ -301,7 +318,10 @@ impl Failure {
             Self::Gate => is(of_work, "A command of the gate failed on the work."),
             Self::GateUnsure => Policy {
                 outcome: Outcome::Void,
-                ..is(ended, "The gate failed, but is not known to pass on the base commit.")
+                ..is(
+                    ended,
+                    "The gate failed, but is not known to pass on the base commit.",
+                )
             },
             Self::GateOnBase => Policy {
                 outcome: Outcome::Failed,
@@ -474,12 +494,22 @@ mod tests {
     fn whatever_is_waited_for_counts_for_nothing() {
         for failure in Failure::ALL {
             let policy = failure.policy();
-            assert!(!policy.means.is_empty() && policy.means.ends_with('.'), "{failure:?}");
+            assert!(
+                !policy.means.is_empty() && policy.means.ends_with('.'),
+                "{failure:?}"
+            );
             if policy.told == Told::Pool || policy.account.is_some() {
-                assert_eq!((policy.counts, policy.outcome), (Counts::Nothing, Outcome::Door), "{failure:?}");
+                assert_eq!(
+                    (policy.counts, policy.outcome),
+                    (Counts::Nothing, Outcome::Door),
+                    "{failure:?}"
+                );
             }
             if policy.raises_model {
-                assert!(matches!(policy.counts, Counts::Failure | Counts::Unfinished), "{failure:?}");
+                assert!(
+                    matches!(policy.counts, Counts::Failure | Counts::Unfinished),
+                    "{failure:?}"
+                );
             }
         }
     }

@@ -72,17 +72,25 @@ mod tests {
         check(&[broken(0), elsewhere(1), elsewhere(2)], true);
         // One task that fails again and again may be its own fault.
         check(&[broken(0), broken(0), broken(1), broken(0)], false);
-        check(&[broken(0), broken(1), one(3, None, false, false), broken(2)], false);
+        check(
+            &[broken(0), broken(1), one(3, None, false, false), broken(2)],
+            false,
+        );
         check(
             &[broken(0), broken(1), one(2, Some(Failure::Reported), true, false)],
             false,
         );
         check(
-            &[broken(0), broken(1), one(2, Some(Failure::Protocol), false, false)],
+            &[
+                broken(0),
+                broken(1),
+                one(2, Some(Failure::Protocol), false, false),
+            ],
             false,
         );
         // What a person ended, or an account, says nothing of it.
-        let nothing = [Failure::Interrupted, Failure::Quota, Failure::AgentMissing].map(|f| one(3, Some(f), true, false));
+        let nothing = [Failure::Interrupted, Failure::Quota, Failure::AgentMissing]
+            .map(|f| one(3, Some(f), true, false));
         let mut rows = vec![broken(0), broken(1)];
         rows.extend(nothing);
         check(&rows, false);

@@ -294,9 +294,10 @@ fn broke_off(ended: &Ended) -> Judgement {
             EndReason::Drain => retry(Failure::Drained, "the worker was drained".into()),
             EndReason::RunLimit => retry(Failure::RunLimit, "the run reached a limit".into()),
             EndReason::Fenced => retry(Failure::TakenAway, "the task was taken from it".into()),
-            EndReason::OutOfContact => {
-                retry(Failure::OutOfContact, "the worker was out of contact for too long".into())
-            }
+            EndReason::OutOfContact => retry(
+                Failure::OutOfContact,
+                "the worker was out of contact for too long".into(),
+            ),
             EndReason::DiedAlone => retry(
                 Failure::WorkerDied,
                 "its worker died while it ran, and nothing else was lost".into(),
@@ -471,7 +472,11 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
                 IntegrationEnd::Failed { .. } => Some(Failure::Away),
                 _ => judged.failure,
             };
-            Judgement { step, failure, ..judged }
+            Judgement {
+                step,
+                failure,
+                ..judged
+            }
         }
     }
 }

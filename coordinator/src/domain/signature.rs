@@ -10,12 +10,18 @@ use regex::Regex;
 static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let forms = [
         // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with them.
-        (r#"[\w.~+@%-]*(?:/|\\\w)[^\s"'`,;)\]}>]*"#, "<path>"),
+        (
+            r#"(?:\b[A-Za-z]:)?[\w.~+@%-]*(?:/|\\\w)[^\s"'`,;)\]}>]*"#,
+            "<path>",
+        ),
         (r"(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "#"),
         (r"(?i)\b0x[0-9a-f]+\b", "#"),
         // A hash has a digit: `defaced` is a word.
         (r"(?i)\b(?:[0-9a-f]*[0-9][0-9a-f]*){1}\b", ""),
-        (r"(?i)\d+(?:\.\d+)?\s?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)\b", "#"),
+        (
+            r"(?i)\d+(?:\.\d+)?\s?(?:ns|us|µs|ms|s|secs?|seconds?|m|min|minutes?|h|hours?)\b",
+            "#",
+        ),
         (r"\d+", "#"),
     ];
     let read = |(pattern, stands): (&str, &'static str)| Regex::new(pattern).ok().map(|form| (form, stands));
@@ -40,7 +46,11 @@ fn normal(line: &str) -> String {
         let replaced = match stands.is_empty() {
             true => form.replace_all(&line, |found: &regex::Captures<'_>| {
                 let word = &found[0];
-                if word.len() >= HASH_DIGITS { "#".to_owned() } else { word.to_owned() }
+                if word.len() >= HASH_DIGITS {
+                    "#".to_owned()
+                } else {
+                    word.to_owned()
+                }
             }),
             false => form.replace_all(&line, *stands),
         };
@@ -70,7 +80,10 @@ mod tests {
             "2026-02-28T01:02:03.9Z request 0a1b2c3d-1111-2222-3333-444455556666 refused",
         );
         same("commit 9f2c41aa07be is not known", "commit 01234567 is not known");
-        same("panicked at 0x7ffe12, thread 41", "panicked at 0xdeadbeef, thread 7");
+        same(
+            "panicked at 0x7ffe12, thread 41",
+            "panicked at 0xdeadbeef, thread 7",
+        );
         same("task t-9f2c41aa07be failed", "task t-0123456789ab failed");
         same("see C:\\a\\b.txt now", "see D:\\c\\d.txt now");
         same("b\na\na", "a\n  b");

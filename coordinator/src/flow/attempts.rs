@@ -19,7 +19,10 @@ pub(super) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
         let Some(mut attempt) = attempt(dispatches) else {
             continue;
         };
-        let signature = dispatches.iter().rev().find_map(|d| d.failure_signature.as_deref());
+        let signature = dispatches
+            .iter()
+            .rev()
+            .find_map(|d| d.failure_signature.as_deref());
         if let Some(signature) = signature {
             attempt.same_as = failed.insert(signature, attempt.number);
         }

@@ -17,7 +17,10 @@ pub(super) fn status(
     attempts: &[prompt::Attempt],
 ) -> prompt::LoopStatus {
     // The attempts that ended last, and in the same way.
-    let same_again = task.failures > 1 && attempts.last().is_some_and(|last| last.same_as == Some(before(attempts)));
+    let same_again = task.failures > 1
+        && attempts
+            .last()
+            .is_some_and(|last| last.same_as == Some(before(attempts)));
     prompt::LoopStatus {
         iteration: run.iterations + 1,
         limit: run.settings.max_iterations,

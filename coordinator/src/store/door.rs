@@ -116,7 +116,13 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
     });
     let pauses = Failure::of_door(failed.door).policy().account;
     let pause = pauses.and_then(|pauses| {
-        after_failure(before, pauses, failed.asked, rand::random_range(0.0..1.0), row.now)
+        after_failure(
+            before,
+            pauses,
+            failed.asked,
+            rand::random_range(0.0..1.0),
+            row.now,
+        )
     });
     let Some(pause) = pause else {
         return Ok(None);

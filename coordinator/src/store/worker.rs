@@ -268,7 +268,9 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
         let worker = workers.entry(row.worker).or_default();
         if worker.last.is_empty() && row.failure.is_some() {
             worker.last = row.reason.unwrap_or_default();
-            worker.last.truncate(worker.last.floor_char_boundary(ClosedDoor::SAID_BYTES));
+            worker
+                .last
+                .truncate(worker.last.floor_char_boundary(ClosedDoor::SAID_BYTES));
         }
         worker.sessions.push(Ended {
             task: TaskId(row.task_id),

@@ -152,9 +152,10 @@ async fn account_over_its_rate_waits_on_every_worker_and_others_do_not() {
         ("b", Some("default"), 1)
     );
     assert!(
-        waits.why.starts_with(
-            "account shared of agent default is over its rate (failed 4 times in a row), tried"
-        ) && waits.why.contains("429 too many requests"),
+        waits
+            .why
+            .starts_with("account shared of agent default is over its rate (failed 4 times in a row), tried")
+            && waits.why.contains("429 too many requests"),
         "{}",
         waits.why
     );

@@ -380,17 +380,28 @@ async fn mcp_servers_and_the_mode_of_the_configuration_are_passed_on() {
 #[tokio::test]
 async fn for_how_long_a_provider_asks_to_be_left_alone_is_read_in_each_form() {
     let rows = [
-        ("@stderr 429 Too Many Requests; Retry-After: 20\n@exit 1", Some(20)),
+        (
+            "@stderr 429 Too Many Requests; Retry-After: 20\n@exit 1",
+            Some(20),
+        ),
         (
             "@error -32603 {\"error\":{\"type\":\"rate_limit_error\",\"retry_after\":7}}",
             Some(7),
         ),
-        ("@error -32603 Rate limit reached. Please try again in 1m30s", Some(90)),
+        (
+            "@error -32603 Rate limit reached. Please try again in 1m30s",
+            Some(90),
+        ),
         ("@say API Error: 529 Overloaded", None),
         ("@error -32603 retry after 5 s: the prompt is odd", None),
     ];
     for (script, expected) in rows {
         let end = scene(script).play().await.end;
-        assert_eq!(end.retry_after, expected.map(Duration::from_secs), "{:?}", end.ended);
+        assert_eq!(
+            end.retry_after,
+            expected.map(Duration::from_secs),
+            "{:?}",
+            end.ended
+        );
     }
 }

@@ -227,12 +227,11 @@ async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() 
         backoffs_end(&world).await;
         let one = pool.claim_once(&[&["default"]]).await.remove(0);
         pool.report(vec![refused(&pool, &one, door, asked)]).await;
-        let (told, waits): (String, f64) = sqlx::query_as(
-            "select door, extract(epoch from until - closed_at)::float8 from account_doors",
-        )
-        .fetch_one(&world.db)
-        .await
-        .unwrap();
+        let (told, waits): (String, f64) =
+            sqlx::query_as("select door, extract(epoch from until - closed_at)::float8 from account_doors")
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
         assert_eq!(told, door.as_str());
         // The two clocks of a transaction differ by what it takes.
         let (least, most) = (f64::from(least), f64::from(most) + 2.0);

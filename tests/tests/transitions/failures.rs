@@ -1,6 +1,7 @@
 //! Why things come to nothing: as the database keeps it, told again, and told of the worker.
 
 use ralph_coordinator::domain::failure::Failure;
+use ralph_coordinator::domain::strategy::Strategy;
 use ralph_coordinator::flow::apply::Incoming;
 use ralph_coordinator::flow::health;
 use ralph_coordinator::store::view;
@@ -19,6 +20,52 @@ async fn the_database_knows_the_reasons_of_the_table() {
         .unwrap();
     let table: Vec<&str> = Failure::ALL.iter().map(|failure| failure.as_str()).collect();
     assert_eq!(known, table);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() {
+    let world = World::calm().await.unwrap();
+    let mut options = FeatureOptions::default();
+    options.run.model_strategy = Strategy::Adaptive;
+    let graph: String = (0..14)
+        .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
+        .collect();
+    let scene = Scene::set(&world, &graph, &options).await;
+    let first = scene.claim().await;
+    let chosen = "select model, model_reason from dispatches where id = $1";
+    let choice = async |of: &Assignment| -> (String, String) {
+        let choice = sqlx::query_as(chosen).bind(of.dispatch.0);
+        choice.fetch_one(&world.db).await.unwrap()
+    };
+    let (model, why) = choice(&first).await;
+    assert_eq!(model, "sonnet");
+    assert!(
+        why.ends_with("while too little is known of this repository"),
+        "{why}"
+    );
+    scene.done(&first).await;
+    // As if its attempts had been these: the weakest does it all.
+    sqlx::query(
+        "insert into dispatches (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, model, state, outcome, journal,
+                                 cost_usd, duration_ms, claimed_at, settled_at, lease_until)
+         select gen_random_uuid(), task_id, feature_id, run_id, kind, 100 + n, worker, incarnation, 'haiku', 'settled', 'done', '',
+                0.01, 1000, claimed_at - n * interval '1 s', now(), now()
+         from dispatches, generate_series(1, 150) n where id = $1",
+    )
+    .bind(first.dispatch.0)
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let (model, why) = loop {
+        let next = scene.claim().await;
+        if next.kind.begins_attempt() {
+            break choice(&next).await;
+        }
+        scene.done(&next).await;
+    };
+    assert_eq!(model, "haiku");
+    assert!(why.contains("150 of its 150 attempts were done"), "{why}");
     world.stop().await;
 }
 
@@ -52,7 +99,10 @@ async fn the_same_failure_again_is_told_from_another_one() {
     ] {
         let session = scene.claim().await;
         told.push(Scene::prompt(&session).to_owned());
-        scene.pool.report(vec![broken(&scene.pool, &session, message, 1)]).await;
+        scene
+            .pool
+            .report(vec![broken(&scene.pool, &session, message, 1)])
+            .await;
         scene.no_pauses().await;
     }
     let same = |of: &str, attempt: i32| of.contains(&format!("**The same failure as attempt {attempt}**"));
@@ -69,8 +119,13 @@ async fn the_same_failure_again_is_told_from_another_one() {
 async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_work() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    let graph: String = (0..4).map(|n| format!("- {{key: t{n}, title: T{n}}}\n")).collect();
-    world.submit("f", None, &graph, &FeatureOptions::default()).await.unwrap();
+    let graph: String = (0..4)
+        .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
+        .collect();
+    world
+        .submit("f", None, &graph, &FeatureOptions::default())
+        .await
+        .unwrap();
     let all = pool.claim_once(&[&["default"]; 4]).await;
     let lease_ms = world.settings.lease_ms();
     let tick = async || health::tick(&world.db, lease_ms).await.unwrap();
@@ -92,8 +147,14 @@ async fn a_worker_on_which_everything_fails_is_drained_once_others_can_do_the_wo
     let mut conn = world.db.acquire().await.unwrap();
     let workers = view::workers(&mut conn, lease_ms).await.unwrap();
     drop(conn);
-    let why = workers.iter().find_map(|worker| worker.drain_reason.clone()).unwrap();
-    assert!(why.starts_with("3 tasks in a row failed there") && why.contains("no space"), "{why}");
+    let why = workers
+        .iter()
+        .find_map(|worker| worker.drain_reason.clone())
+        .unwrap();
+    assert!(
+        why.starts_with("3 tasks in a row failed there") && why.contains("no space"),
+        "{why}"
+    );
     let told: String = sqlx::query_scalar("select reason from notices where event = 'worker_drained'")
         .fetch_one(&world.db)
         .await

@@ -343,7 +343,11 @@ mod tests {
         check(Some(-32603), "line 429 of the file is wrong", None);
         check(Some(-32603), "HTTP 402", Some(Door::Quota));
         check(Some(-32603), "429 insufficient_quota", Some(Door::Quota));
-        check(Some(-32603), "Quota exceeded: requests per minute", Some(Door::RateLimit));
+        check(
+            Some(-32603),
+            "Quota exceeded: requests per minute",
+            Some(Door::RateLimit),
+        );
         check(Some(-32602), "unknown session", None);
     }
 

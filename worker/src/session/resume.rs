@@ -47,7 +47,10 @@ pub fn second(spec: &SessionSpec, ended: &Ended, record: &Record, spent: Spent) 
 pub fn is_end(later: &Ended, resumed: bool) -> bool {
     let from_outside = match later {
         Ended::Told { .. } => true,
-        Ended::Door { door, .. } => matches!(door, Door::RateLimit | Door::Quota | Door::Overload | Door::Authentication),
+        Ended::Door { door, .. } => matches!(
+            door,
+            Door::RateLimit | Door::Quota | Door::Overload | Door::Authentication
+        ),
         Ended::Limit { limit } => matches!(
             limit,
             SessionLimit::Disk | SessionLimit::Cost | SessionLimit::Tokens

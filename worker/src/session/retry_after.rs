@@ -12,7 +12,11 @@ const SPAN: &str = r"(?:\d+(?:\.\d+)?\s*(?:ms|milli|s|m|h|d)[a-z]*[,\s]*(?:and\s
 
 /// Forms, each with what its first group is. The first that is found counts.
 static FORMS: LazyLock<Vec<(Regex, Form)>> = LazyLock::new(|| {
-    let form = |pattern: String, form| Regex::new(&format!("(?i){pattern}")).ok().map(|regex| (regex, form));
+    let form = |pattern: String, form| {
+        Regex::new(&format!("(?i){pattern}"))
+            .ok()
+            .map(|regex| (regex, form))
+    };
     let behind = r#"["']?\s*[:=]?\s*["']?"#;
     let forms = [
         form(format!(r"retry[-_ ]?after[-_ ]?(?:ms|millis\w*){behind}(\d+(?:\.\d+)?)"), Form::Millis),

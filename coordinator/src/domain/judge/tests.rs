@@ -461,7 +461,11 @@ fn change_of_a_branch_that_may_go_well_elsewhere_counts_against_nobody() {
     };
     for (retry, away) in [(true, true), (true, false), (false, true)] {
         let judged = operation(&failed(retry, away));
-        assert_eq!((judged.step, judged.is_away()), (Step::Retry, true), "{retry} {away}");
+        assert_eq!(
+            (judged.step, judged.is_away()),
+            (Step::Retry, true),
+            "{retry} {away}"
+        );
     }
     let judged = operation(&failed(false, false));
     assert_eq!((judged.step, judged.is_away()), (Step::Ask, false));

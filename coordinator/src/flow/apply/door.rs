@@ -102,5 +102,8 @@ impl Doors {
 
 /// Whether a session that ended so may not have come as far as its agent's door.
 fn tells_nothing(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Door)
+    matches!(
+        outcome,
+        Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Door
+    )
 }

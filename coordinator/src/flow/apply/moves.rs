@@ -130,7 +130,11 @@ impl Batch<'_> {
             Next::NeedsReview => {
                 let reason = retry::without_tries(failure, judgement.reason.as_deref());
                 self.give_turn_up(&task);
-                let prefix = if judgement.is_away() { "it could not be verified: " } else { "" };
+                let prefix = if judgement.is_away() {
+                    "it could not be verified: "
+                } else {
+                    ""
+                };
                 self.needs_person(task, format!("{prefix}{reason}"));
             }
         }

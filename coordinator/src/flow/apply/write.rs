@@ -11,9 +11,9 @@ use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold
 use super::batch::Batch;
 use super::settle::Memory;
 use crate::domain::failure::Failure;
-use crate::domain::signature::signature;
 use crate::domain::run::Spent;
 use crate::domain::run_end;
+use crate::domain::signature::signature;
 use crate::domain::states::{Outcome, TaskState};
 use crate::prompt::own_tasks;
 use crate::store;
