@@ -263,13 +263,13 @@ mod tests {
             &rows,
             facts(0),
             "haiku",
-            "cheapest to done in this repository, 0.11 USD expected: 380 of its 400 attempts were done",
+            "cheapest to done in this repository, 0.13 USD expected: 380 of its 400 attempts were done",
         );
         check(
             &rows,
             facts(1),
             "opus",
-            "cheapest to done in this repository, 1.12 USD expected: 360 of its 400 attempts after a failure were done",
+            "cheapest to done in this repository, 1.52 USD expected: 360 of its 400 attempts after a failure were done",
         );
     }
 
