@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-peers bench-memory fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-peers bench-memory bench-strategy fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -43,6 +43,9 @@ bench-peers: setup ## Measure beside other task queues, as one more system of a 
 
 bench-memory: setup build ## Score recall on public histories (DIR=…) against BM25 and counted tags; EMBEDDINGS="URL MODEL"
 	@scripts/bench-memory.py $(or $(DIR),../shared/bench/memory) $(if $(EMBEDDINGS),--embeddings $(EMBEDDINGS))
+
+bench-strategy: ## Compare the strategies on 10,000 simulated tasks of each population; no servers needed (SEED=1)
+	@cargo run --release --quiet -p ralph-bench -- strategy --seed $(or $(SEED),1)
 
 fuzz: ## Feed hostile texts to what reads agents; FUZZ_SECONDS=60 (needs nightly and `cargo install cargo-fuzz`)
 	@cargo +nightly fuzz run sigils -- -dict=fuzz/sigils.dict -max_len=4096 -max_total_time=$(or $(FUZZ_SECONDS),60)

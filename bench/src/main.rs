@@ -12,6 +12,7 @@ mod load;
 mod peer;
 mod process;
 mod servers;
+mod strategy;
 mod stub;
 mod system;
 mod workloads;
@@ -53,6 +54,15 @@ enum Command {
         /// Their names
         #[arg(required = true)]
         workloads: Vec<Workload>,
+    },
+    /// How the strategies do on simulated tasks; no server is needed
+    Strategy {
+        /// Tasks of each population
+        #[arg(long, default_value_t = 10_000, value_name = "N")]
+        tasks: usize,
+        /// The same seed gives the same figures
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        seed: u64,
     },
     /// Ralph as one system of a harness for several
     Peer(peer::PeerArgs),
@@ -120,6 +130,12 @@ async fn main() -> anyhow::Result<()> {
     let workloads = match cli.command.clone() {
         Command::Stub(args) => return stub::run(args).await,
         Command::Peer(args) => return peer::run(args).await,
+        Command::Strategy { tasks, seed } => {
+            let (text, holds) = strategy::report(tasks, seed);
+            print!("{text}");
+            anyhow::ensure!(holds, "a bar fails");
+            return Ok(());
+        }
         Command::All => ALL.to_vec(),
         Command::Only { workloads } => workloads,
     };

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-use crate::domain::failure::Failure;
 use crate::domain::states::FeatureState;
 use crate::store::costs::Spending;
 use crate::store::figures::{Ended, Features, Load, Totals};
@@ -148,20 +147,22 @@ fn work(text: &mut String, now: &Now) {
 }
 
 fn outcomes(text: &mut String, counts: &Counts) {
-    let ended = counts.ended.iter().map(|row| {
-        let labels = format!(
-            "{{kind=\"{}\",outcome=\"{}\",failure=\"{}\"}}",
-            row.kind.as_str(),
-            row.outcome.as_str(),
-            row.failure.map_or("", Failure::as_str)
-        );
-        (labels, row.sessions)
-    });
+    let (mut ended, mut failed): (BTreeMap<String, i64>, BTreeMap<String, i64>) = Default::default();
+    for row in &counts.ended {
+        let (kind, outcome) = (row.kind.as_str(), row.outcome.as_str());
+        *ended
+            .entry(format!("{{kind=\"{kind}\",outcome=\"{outcome}\"}}"))
+            .or_default() += row.sessions;
+        if let Some(failure) = row.failure {
+            let labels = format!("{{kind=\"{kind}\",failure=\"{}\"}}", failure.as_str());
+            *failed.entry(labels).or_default() += row.sessions;
+        }
+    }
     family(
         text,
         "gauge",
         "sessions_ended",
-        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last. A failure has its reason.",
+        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
         ended,
     );
     let of = |row: &Spending| {
@@ -198,6 +199,13 @@ fn outcomes(text: &mut String, counts: &Counts) {
                 (labels("output"), row.output_tokens),
             ]
         }),
+    );
+    family(
+        text,
+        "gauge",
+        "failures",
+        "Those of them that came to nothing, by the reason of docs/failures.md.",
+        failed,
     );
     let totals = &counts.totals;
     let tokens = [("input", totals.input_tokens), ("output", totals.output_tokens)];
@@ -316,6 +324,7 @@ mod tests {
     use ralph_shared::kind::SessionKind;
 
     use super::*;
+    use crate::domain::failure::Failure;
     use crate::domain::states::Outcome;
 
     fn features(state: FeatureState, pending: i64, done: i64) -> Features {
@@ -408,7 +417,8 @@ mod tests {
             "ralph_tasks{status=\"in_progress\"} 3",
             "ralph_tasks{status=\"done\"} 5",
             "ralph_tasks_need_person 2",
-            "ralph_sessions_ended{kind=\"work\",outcome=\"door\",failure=\"quota\"} 9",
+            "ralph_sessions_ended{kind=\"work\",outcome=\"door\"} 9",
+            "ralph_failures{kind=\"work\",failure=\"quota\"} 9",
             "ralph_tokens{direction=\"input\"} 4000000000",
             r#"ralph_spent_usd_total{model="say \"big\"",agent="claude"} 1.5"#,
             r#"ralph_spent_tokens_total{model="say \"big\"",agent="claude",direction="output"} 4"#,

@@ -168,6 +168,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         facts.join(", ")
     )];
     let said = [
+        ("chosen for", &dispatch.model_reason),
         ("reason", &dispatch.reason),
         ("journal", &dispatch.journal),
         ("feedback", &dispatch.feedback),

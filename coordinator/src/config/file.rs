@@ -223,7 +223,7 @@ impl NotifyTable {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Models {
-    /// Weakest first: `tiers = [{ name = "haiku", names = ["claude-haiku"] }, …]`.
+    /// Weakest first: `tiers = [{ name = "haiku", names = ["claude-haiku"] }, …]`; one may name its `agent`.
     pub tiers: Vec<Tier>,
 }
 

@@ -1,5 +1,6 @@
 //! Decisions as plain functions of values: no I/O, no async, `now` as an argument (DESIGN 1.4).
 
+pub mod adaptive;
 pub mod budget;
 pub mod concurrency;
 pub mod counts;

@@ -2,6 +2,8 @@
 
 use ralph_shared::kind::SessionKind;
 
+use super::adaptive::{self, Outcomes};
+
 /// Where the models of the configuration stand, weakest first (SPEC 7.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiers(Vec<Tier>);
@@ -14,6 +16,9 @@ pub struct Tier {
     /// Names to look for among an agent's models, best first; the tier's own name is always tried.
     #[serde(default)]
     pub names: Vec<String>,
+    /// The agent that has it, where neither the task nor its run names one; else whichever the worker takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 impl Default for Tiers {
@@ -21,6 +26,7 @@ impl Default for Tiers {
         let tier = |name: &str, names: &[&str]| Tier {
             name: name.to_owned(),
             names: names.iter().map(|&n| n.to_owned()).collect(),
+            agent: None,
         };
         Self(vec![
             tier("haiku", &["claude-haiku", "gemini-flash", "gpt-mini"]),
@@ -80,15 +86,18 @@ pub enum Strategy {
     Escalate,
     /// Strongest to plan, then middle.
     PlanThenExecute,
+    /// By what came of earlier attempts in the repository; as `cost-optimized` while too little is known.
+    Adaptive,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Fixed,
         Self::CostOptimized,
         Self::Escalate,
         Self::PlanThenExecute,
+        Self::Adaptive,
     ];
 
     /// Reads the word.
@@ -103,6 +112,7 @@ impl Strategy {
             Self::CostOptimized => "cost-optimized",
             Self::Escalate => "escalate",
             Self::PlanThenExecute => "plan-then-execute",
+            Self::Adaptive => "adaptive",
         }
     }
 }
@@ -126,6 +136,8 @@ pub struct Facts<'a> {
     pub first_of_given_plan: bool,
     /// What the session does, where that is not work on a task.
     pub step: Option<SessionKind>,
+    /// What came of earlier attempts in the repository, and what a choice by it depends on.
+    pub outcomes: Option<(adaptive::Facts, &'a [Outcomes])>,
 }
 
 /// A model and why.
@@ -166,22 +178,21 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
     match strategy {
         Strategy::Fixed => choice(facts.run_model?, "the run's fixed model"),
         Strategy::CostOptimized => {
-            let (attempts, done) = facts.recent;
-            if facts.failures >= 2 {
+            let (tier, reason) = cost_optimized(tiers, facts);
+            choice(tiers.at(tier), reason)
+        }
+        Strategy::Adaptive => {
+            let models: Vec<&str> = tiers.0.iter().map(|tier| tier.name.as_str()).collect();
+            let learned = facts
+                .outcomes
+                .and_then(|(facts, rows)| adaptive::choose(&models, facts, rows));
+            learned.or_else(|| {
+                let (tier, reason) = cost_optimized(tiers, facts);
                 choice(
-                    tiers.at(tiers.strongest()),
-                    "strongest after 2 consecutive failures of this task",
+                    tiers.at(tier),
+                    &format!("{reason}, while too little is known of this repository"),
                 )
-            } else if attempts >= 5 && done * 2 < attempts {
-                choice(
-                    tiers.at(tiers.strongest()),
-                    "strongest, since under half of the run's last attempts were done",
-                )
-            } else if facts.easy_streak >= 3 {
-                choice(tiers.at(0), "weakest after 3 done in a row that were rated easy")
-            } else {
-                choice(tiers.at(tiers.middle()), "middle tier by default")
-            }
+            })
         }
         Strategy::Escalate => {
             let up = usize::try_from(facts.failures).unwrap_or(0);
@@ -204,6 +215,26 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
                 choice(tiers.at(tiers.middle()), "middle tier to execute the plan")
             }
         }
+    }
+}
+
+/// The tier that costs little for what it does, and why.
+fn cost_optimized(tiers: &Tiers, facts: &Facts<'_>) -> (usize, &'static str) {
+    let (attempts, done) = facts.recent;
+    if facts.failures >= 2 {
+        (
+            tiers.strongest(),
+            "strongest after 2 consecutive failures of this task",
+        )
+    } else if attempts >= 5 && done * 2 < attempts {
+        (
+            tiers.strongest(),
+            "strongest, since under half of the run's last attempts were done",
+        )
+    } else if facts.easy_streak >= 3 {
+        (0, "weakest after 3 done in a row that were rated easy")
+    } else {
+        (tiers.middle(), "middle tier by default")
     }
 }
 
@@ -299,6 +330,31 @@ mod tests {
             "opus",
         );
         check(PlanThenExecute, none, "sonnet");
+        check(Adaptive, none, "sonnet");
+        let rows = [Outcomes {
+            model: "haiku".to_owned(),
+            difficulty: None,
+            failures: 0,
+            attempts: 500.0,
+            done: 499.0,
+            cost_usd: 5.0,
+            seconds: 0.0,
+        }];
+        let of = adaptive::Facts {
+            task: ralph_shared::ids::TaskId(uuid::Uuid::from_u128(1)),
+            attempt: 1,
+            difficulty: None,
+            failures: 0,
+            tries: 4,
+        };
+        check(
+            Adaptive,
+            Facts {
+                outcomes: Some((of, &rows)),
+                ..none
+            },
+            "haiku",
+        );
         check(
             Escalate,
             Facts {

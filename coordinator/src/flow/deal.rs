@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use ralph_shared::ids::RunId;
+use ralph_shared::ids::{RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{AgentRule, ClaimRequest, DEFAULT_AGENT, Share, agent_for};
 use sqlx::PgConnection;
@@ -12,12 +12,13 @@ use uuid::Uuid;
 
 use super::slots::Budget;
 use super::{Settings, slots};
+use crate::domain::adaptive::{self, Outcomes};
 use crate::domain::budget::{Purse, Usual};
 use crate::domain::door::Standing;
 use crate::domain::fairness::Left;
 use crate::domain::levels::{Level, Levels, Place};
 use crate::domain::offer::{Accounts, Agents, Offer};
-use crate::domain::strategy;
+use crate::domain::strategy::{self, Strategy};
 use crate::store;
 use crate::store::budget::Tasks;
 use crate::store::context::ModelFacts;
@@ -183,7 +184,9 @@ async fn give(
         if levels.limits(Level::Task) {
             store::budget::of_tasks(conn, levels, Tasks::Of(&ids)).await?;
         }
-        let facts: HashMap<_, _> = store::context::models(conn, &ids).await?.into_iter().collect();
+        let facts: HashMap<TaskId, ModelFacts> =
+            store::context::models(conn, &ids).await?.into_iter().collect();
+        let outcomes = outcomes(conn, facts.values()).await?;
         let mut rooms = rooms(conn, &took.tasks, dealt).await?;
         let mut back = Vec::new();
         for (taken, run) in took.tasks {
@@ -194,7 +197,7 @@ async fn give(
             let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
             let facts = facts.get(&taken.task);
             let (chosen, agent) = match facts {
-                Some(facts) => choose(settings, rules, facts, taken.kind),
+                Some(facts) => choose(settings, rules, (taken.task, facts), taken.kind, &outcomes),
                 None => Default::default(),
             };
             let before = facts.map_or(0, |facts| facts.attempt);
@@ -299,17 +302,24 @@ fn share(
 fn choose(
     settings: &Settings,
     rules: &[AgentRule],
-    facts: &ModelFacts,
+    (task, facts): (TaskId, &ModelFacts),
     kind: SessionKind,
+    outcomes: &HashMap<String, Vec<Outcomes>>,
 ) -> (Chosen, Option<String>) {
     let session = kind;
     if !session.has_agent() {
         return Default::default();
     }
-    let model = choose_model(settings, facts, kind);
+    let rows = outcomes.get(&facts.repo_id).map_or(&[][..], Vec::as_slice);
+    let model = choose_model(settings, (task, facts), kind, rows);
     let named = facts.agent.as_deref().filter(|agent| *agent != DEFAULT_AGENT);
     let tier = model.as_ref().map(|choice| choice.model.as_str());
-    let agent = named.unwrap_or_else(|| agent_for(rules, session, &facts.pool, tier));
+    let of_tier = tier
+        .and_then(|tier| settings.tiers.get(tier))
+        .and_then(|tier| tier.agent.as_deref());
+    let agent = named
+        .or(of_tier)
+        .unwrap_or_else(|| agent_for(rules, session, &facts.pool, tier));
     let chosen = Chosen {
         model,
         agent: Some(agent.to_owned()).filter(|agent| agent != DEFAULT_AGENT),
@@ -317,8 +327,31 @@ fn choose(
     (chosen, Some(agent.to_owned()))
 }
 
-fn choose_model(settings: &Settings, facts: &ModelFacts, kind: SessionKind) -> Option<strategy::Choice> {
+/// What is known of the repositories of tasks whose strategy learns from it.
+async fn outcomes(
+    conn: &mut PgConnection,
+    facts: impl Iterator<Item = &ModelFacts>,
+) -> sqlx::Result<HashMap<String, Vec<Outcomes>>> {
+    let learns = facts.filter(|facts| facts.strategy == Strategy::Adaptive);
+    let repositories: BTreeSet<String> = learns.map(|facts| facts.repo_id.clone()).collect();
+    let repositories: Vec<String> = repositories.into_iter().collect();
+    store::outcomes::of_repositories(conn, &repositories).await
+}
+
+fn choose_model(
+    settings: &Settings,
+    (task, facts): (TaskId, &ModelFacts),
+    kind: SessionKind,
+    rows: &[Outcomes],
+) -> Option<strategy::Choice> {
     let strategy = facts.strategy;
+    let learned = adaptive::Facts {
+        task,
+        attempt: facts.attempt + 1,
+        difficulty: facts.difficulty,
+        failures: usize::try_from(facts.failures).unwrap_or(0),
+        tries: usize::try_from(facts.retries_left + 1).unwrap_or(1),
+    };
     let facts = strategy::Facts {
         run_model: facts.run_model.as_deref(),
         hint: facts.hint.as_deref().filter(|_| kind.begins_attempt()),
@@ -332,6 +365,8 @@ fn choose_model(settings: &Settings, facts: &ModelFacts, kind: SessionKind) -> O
         )
         .then_some(kind),
         first_of_given_plan: facts.plan_given && facts.iterations == 0,
+        // Of other sessions nothing is known.
+        outcomes: (kind == SessionKind::Work).then_some((learned, rows)),
     };
     strategy::choose(strategy, &settings.tiers, &facts)
 }

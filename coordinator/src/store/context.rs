@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::Difficulty;
 use ralph_shared::wire::{Change, Landed};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -327,6 +328,11 @@ pub struct ModelFacts {
     pub plan_given: bool,
     /// What the task's sessions of this kind used at most.
     pub used_before: Usual,
+    pub repo_id: String,
+    /// How an attempt at it rated it last.
+    pub difficulty: Option<Difficulty>,
+    /// Failures that may follow before a person is asked.
+    pub retries_left: i32,
 }
 
 /// Reads what the choice of models depends on, for tasks of running features.
@@ -363,7 +369,12 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
                   x.hinted_model as hint, r.iterations,
                   coalesce(recent.n, 0) as "recent!", coalesce(recent.done, 0) as "recent_done!",
                   coalesce(recent.easy, '{}') as "easy!",
-                  ft.plan is not null as "plan_given!", own.usd as own_usd, own.tokens as own_tokens
+                  ft.plan is not null as "plan_given!", own.usd as own_usd, own.tokens as own_tokens, f.repo_id,
+                  t.max_retries - t.failures as "retries_left!",
+                  (select difficulty from dispatches
+                   where task_id = t.id and difficulty is not null
+                   order by claimed_at desc, id desc
+                   limit 1) as difficulty
            from tasks t
            join task_texts x on x.task_id = t.id
            join features f on f.id = t.feature_id
@@ -401,6 +412,9 @@ pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(
                     microusd: row.own_usd.map(microusd).filter(|used| *used > 0),
                     tokens: row.own_tokens.filter(|used| *used > 0),
                 },
+                repo_id: row.repo_id,
+                difficulty: row.difficulty.as_deref().and_then(Difficulty::from_word),
+                retries_left: row.retries_left,
             };
             (TaskId(row.id), facts)
         })

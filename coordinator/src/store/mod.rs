@@ -31,6 +31,7 @@ pub mod memory;
 pub mod nearness;
 pub mod notice;
 pub mod operation;
+pub mod outcomes;
 pub mod plans;
 pub mod postings;
 pub mod precedence;

@@ -237,7 +237,7 @@ fn a_dry_run_draws_the_graph_and_needs_nobody() {
     dry_run("--approve", "spec, plan, tasks");
     dry_run(
         "--model-strategy",
-        "fixed, cost-optimized, escalate, plan-then-execute",
+        "fixed, cost-optimized, escalate, plan-then-execute, adaptive",
     );
 }
 

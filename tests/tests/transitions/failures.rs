@@ -1,6 +1,7 @@
 //! Why things come to nothing: as the database keeps it, told again, and told of the worker.
 
 use ralph_coordinator::domain::failure::Failure;
+use ralph_coordinator::domain::strategy::Strategy;
 use ralph_coordinator::flow::apply::Incoming;
 use ralph_coordinator::flow::health;
 use ralph_coordinator::store::view;
@@ -19,6 +20,52 @@ async fn the_database_knows_the_reasons_of_the_table() {
         .unwrap();
     let table: Vec<&str> = Failure::ALL.iter().map(|failure| failure.as_str()).collect();
     assert_eq!(known, table);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_are_chosen_by_what_came_of_earlier_attempts_in_the_repository() {
+    let world = World::calm().await.unwrap();
+    let mut options = FeatureOptions::default();
+    options.run.model_strategy = Strategy::Adaptive;
+    let graph: String = (0..14)
+        .map(|n| format!("- {{key: t{n}, title: T{n}}}\n"))
+        .collect();
+    let scene = Scene::set(&world, &graph, &options).await;
+    let first = scene.claim().await;
+    let chosen = "select model, model_reason from dispatches where id = $1";
+    let choice = async |of: &Assignment| -> (String, String) {
+        let choice = sqlx::query_as(chosen).bind(of.dispatch.0);
+        choice.fetch_one(&world.db).await.unwrap()
+    };
+    let (model, why) = choice(&first).await;
+    assert_eq!(model, "sonnet");
+    assert!(
+        why.ends_with("while too little is known of this repository"),
+        "{why}"
+    );
+    scene.done(&first).await;
+    // As if its attempts had been these: the weakest does it all.
+    sqlx::query(
+        "insert into dispatches (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, model, state, outcome, journal,
+                                 cost_usd, duration_ms, claimed_at, settled_at, lease_until)
+         select gen_random_uuid(), task_id, feature_id, run_id, kind, 100 + n, worker, incarnation, 'haiku', 'settled', 'done', '',
+                0.01, 1000, claimed_at - n * interval '1 s', now(), now()
+         from dispatches, generate_series(1, 150) n where id = $1",
+    )
+    .bind(first.dispatch.0)
+    .execute(&world.db)
+    .await
+    .unwrap();
+    let (model, why) = loop {
+        let next = scene.claim().await;
+        if next.kind.begins_attempt() {
+            break choice(&next).await;
+        }
+        scene.done(&next).await;
+    };
+    assert_eq!(model, "haiku");
+    assert!(why.contains("150 of its 150 attempts were done"), "{why}");
     world.stop().await;
 }
 

@@ -52,7 +52,7 @@ pub struct RunWish {
     pub model: Option<String>,
     /// How models are chosen (SPEC 7.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^(fixed|cost-optimized|escalate|plan-then-execute)$")]
+    #[schema(pattern = "^(fixed|cost-optimized|escalate|plan-then-execute|adaptive)$")]
     pub model_strategy: Option<String>,
     /// A configured agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,9 @@ pub enum BadWish {
     #[error("the limit `{0}` is negative; give a positive number, or 0 for no limit")]
     Negative(&'static str),
     /// A strategy that isn't one.
-    #[error("`{0}` is no model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute")]
+    #[error(
+        "`{0}` is no model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute, adaptive"
+    )]
     Strategy(String),
     /// The strategy that needs a model.
     #[error("the model strategy `fixed` needs a model; give one with --model")]

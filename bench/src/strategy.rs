@@ -1,0 +1,389 @@
+//! How the strategies do on tasks of a scripted population of models: the real decisions, on simulated attempts. No server is needed,
+//! and the same seed gives the same figures.
+
+use std::collections::{HashMap, VecDeque};
+
+use ralph_coordinator::domain::adaptive::{self, HOUR_USD, MOST_FAILURES, Outcomes, PERSON};
+use ralph_coordinator::domain::failure::Failure;
+use ralph_coordinator::domain::retry::{self, Next, Trouble};
+use ralph_coordinator::domain::strategy::{Facts, Strategy, Tiers, choose};
+use ralph_shared::ids::TaskId;
+use ralph_shared::sigil::Difficulty;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use uuid::Uuid;
+
+/// Retries of a task.
+const RETRIES: i32 = 3;
+/// Tasks of a run.
+const RUN: usize = 20;
+/// The newest attempts that `adaptive` learns from.
+const KNOWN: usize = 2_000;
+/// Tasks after which what was learned is measured.
+pub const LEARNED: usize = 500;
+
+/// A model of a population.
+struct Model {
+    /// How often an attempt is done, by difficulty.
+    rates: [f64; 4],
+    /// What an easy attempt costs. US dollars.
+    usd: f64,
+    /// How long it takes. Seconds.
+    seconds: f64,
+}
+
+/// How models do on tasks.
+pub struct Population {
+    /// What is special about it.
+    pub name: &'static str,
+    models: [Model; 3],
+}
+
+const DIFFICULTIES: [(Difficulty, f64, f64); 4] = [
+    // How many of 1 are rated so, and what they cost beside easy ones.
+    (Difficulty::Trivial, 0.15, 0.6),
+    (Difficulty::Easy, 0.35, 1.0),
+    (Difficulty::Moderate, 0.35, 1.6),
+    (Difficulty::Hard, 0.15, 2.5),
+];
+
+const fn model(rates: [f64; 4], usd: f64, seconds: f64) -> Model {
+    Model { rates, usd, seconds }
+}
+
+/// The populations that are measured.
+pub const POPULATIONS: [Population; 4] = [
+    Population {
+        name: "stronger is better and dearer",
+        models: [
+            model([0.97, 0.85, 0.45, 0.08], 0.05, 60.0),
+            model([0.98, 0.94, 0.80, 0.40], 0.30, 150.0),
+            model([0.99, 0.97, 0.92, 0.75], 1.20, 240.0),
+        ],
+    },
+    Population {
+        name: "the weakest does hardly anything",
+        models: [
+            model([0.40, 0.15, 0.02, 0.00], 0.05, 60.0),
+            model([0.97, 0.92, 0.75, 0.35], 0.30, 150.0),
+            model([0.99, 0.97, 0.92, 0.75], 1.20, 240.0),
+        ],
+    },
+    Population {
+        name: "the weakest does nearly everything",
+        models: [
+            model([0.99, 0.97, 0.93, 0.80], 0.05, 60.0),
+            model([0.99, 0.97, 0.94, 0.82], 0.30, 150.0),
+            model([0.99, 0.98, 0.95, 0.85], 1.20, 240.0),
+        ],
+    },
+    Population {
+        name: "only the strongest does much",
+        models: [
+            model([0.50, 0.20, 0.02, 0.00], 0.20, 60.0),
+            model([0.60, 0.30, 0.05, 0.00], 0.40, 150.0),
+            model([0.99, 0.97, 0.90, 0.70], 0.60, 200.0),
+        ],
+    },
+];
+
+/// What a strategy came to.
+#[derive(Debug, Clone, Default)]
+pub struct Came {
+    /// Its name, with the model that a fixed one has.
+    pub name: String,
+    /// Tasks, and those that were done without a person.
+    pub tasks: usize,
+    /// Those of them that were done.
+    pub done: usize,
+    /// Attempts at them.
+    pub attempts: usize,
+    /// US dollars.
+    pub usd: f64,
+    /// Hours of attempts.
+    pub hours: f64,
+    /// What all of it is worth in US dollars, with what persons do instead, of the tasks after the first [`LEARNED`].
+    pub worth_usd: f64,
+}
+
+impl Came {
+    /// Of 1.
+    pub fn share(&self) -> f64 {
+        self.done as f64 / self.tasks as f64
+    }
+}
+
+/// Runs every strategy, and every model as a fixed one, on so many tasks of a population.
+pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
+    let tiers = Tiers::default();
+    let names = tiers.names();
+    let fixed = names.iter().map(|name| (Strategy::Fixed, Some(name.as_str())));
+    let others = Strategy::ALL
+        .into_iter()
+        .filter(|strategy| *strategy != Strategy::Fixed);
+    fixed
+        .chain(others.map(|strategy| (strategy, None)))
+        .map(|(strategy, model)| play(population, &tiers, (strategy, model), tasks, seed))
+        .collect()
+}
+
+/// The best of the fixed ones, in hindsight.
+pub fn best_fixed(came: &[Came]) -> &Came {
+    let fixed = came.iter().filter(|one| one.name.starts_with("fixed"));
+    let best = fixed.min_by(|one, other| one.worth_usd.total_cmp(&other.worth_usd));
+    best.unwrap_or(&came[0])
+}
+
+/// What a strategy's name is.
+pub fn named<'a>(came: &'a [Came], name: &str) -> &'a Came {
+    came.iter().find(|one| one.name == name).unwrap_or(&came[0])
+}
+
+struct Attempt {
+    model: usize,
+    failures: usize,
+    difficulty: Difficulty,
+    is_done: bool,
+    usd: f64,
+    seconds: f64,
+}
+
+/// What is known of the newest attempts, as the store adds them up.
+#[derive(Default)]
+struct Memory {
+    newest: VecDeque<Attempt>,
+    sums: HashMap<(usize, usize, &'static str), Outcomes>,
+}
+
+impl Memory {
+    fn add(&mut self, names: &[String], attempt: Attempt) {
+        self.count(names, &attempt, 1.0);
+        self.newest.push_back(attempt);
+        if self.newest.len() > KNOWN
+            && let Some(oldest) = self.newest.pop_front()
+        {
+            self.count(names, &oldest, -1.0);
+        }
+    }
+
+    fn count(&mut self, names: &[String], one: &Attempt, sign: f64) {
+        let key = (one.model, one.failures, one.difficulty.as_str());
+        let sum = self.sums.entry(key).or_insert_with(|| Outcomes {
+            model: names[one.model].clone(),
+            difficulty: Some(one.difficulty),
+            failures: one.failures,
+            attempts: 0.0,
+            done: 0.0,
+            cost_usd: 0.0,
+            seconds: 0.0,
+        });
+        sum.attempts += sign;
+        sum.done += sign * f64::from(u8::from(one.is_done));
+        sum.cost_usd += sign * one.usd;
+        sum.seconds += sign * one.seconds;
+    }
+}
+
+fn play(
+    population: &Population,
+    tiers: &Tiers,
+    (strategy, model): (Strategy, Option<&str>),
+    tasks: usize,
+    seed: u64,
+) -> Came {
+    let names = tiers.names();
+    let name = model.map_or(strategy.as_str().to_owned(), |model| format!("fixed {model}"));
+    let mut came = Came {
+        name,
+        tasks,
+        ..Came::default()
+    };
+    let dearest = population
+        .models
+        .iter()
+        .map(|model| model.usd)
+        .fold(0.0, f64::max);
+    let mut memory = Memory::default();
+    let mut recent: VecDeque<(bool, bool)> = VecDeque::new();
+    for task in 0..tasks {
+        if task % RUN == 0 {
+            recent.clear();
+        }
+        let id = TaskId(Uuid::from_u128(u128::from(seed) << 64 | task as u128));
+        // What happens in an attempt depends on nothing but the task, the attempt and the model.
+        let mut luck = StdRng::seed_from_u64(seed ^ (task as u64) << 20);
+        let mut at = luck.random::<f64>();
+        let kind = DIFFICULTIES.iter().position(|(_, share, _)| {
+            at -= share;
+            at < 0.0
+        });
+        let kind = kind.unwrap_or(DIFFICULTIES.len() - 1);
+        let (difficulty, _, dearer) = DIFFICULTIES[kind];
+        let mut trouble = Trouble::default();
+        let mut rated = None;
+        let mut worth = 0.0;
+        for attempt in 1.. {
+            let failures = usize::try_from(trouble.too_hard).unwrap_or(0).min(MOST_FAILURES);
+            let rows: Vec<Outcomes> = match strategy {
+                Strategy::Adaptive => memory.sums.values().cloned().collect(),
+                _ => Vec::new(),
+            };
+            let done = recent.iter().filter(|(done, _)| *done).count();
+            let facts = Facts {
+                run_model: model,
+                failures: trouble.too_hard,
+                recent: (recent.len() as u32, done as u32),
+                easy_streak: recent
+                    .iter()
+                    .rev()
+                    .take_while(|(done, easy)| *done && *easy)
+                    .count() as u32,
+                outcomes: Some((
+                    adaptive::Facts {
+                        task: id,
+                        attempt,
+                        difficulty: rated,
+                        failures,
+                        tries: usize::try_from(RETRIES + 1 - i32::from(trouble.failures)).unwrap_or(1),
+                    },
+                    &rows,
+                )),
+                ..Facts::default()
+            };
+            let choice = choose(strategy, tiers, &facts);
+            let chosen = choice.and_then(|choice| names.iter().position(|name| *name == choice.model));
+            let chosen = chosen.unwrap_or(0);
+            let with = &population.models[chosen];
+            let seed = seed ^ (task as u64) << 20 ^ (attempt as u64) << 8 ^ (chosen as u64 + 1);
+            let mut luck = StdRng::seed_from_u64(seed);
+            let is_done = luck.random_bool(with.rates[kind]);
+            let (usd, seconds) = (with.usd * dearer, with.seconds * dearer);
+            came.attempts += 1;
+            came.usd += usd;
+            came.hours += seconds / 3_600.0;
+            worth += usd + seconds / 3_600.0 * HOUR_USD;
+            let is_easy = matches!(difficulty, Difficulty::Trivial | Difficulty::Easy);
+            recent.push_back((is_done, is_easy));
+            if recent.len() > 10 {
+                recent.pop_front();
+            }
+            rated = Some(difficulty);
+            let made = Attempt {
+                model: chosen,
+                failures,
+                difficulty,
+                is_done,
+                usd,
+                seconds,
+            };
+            memory.add(&names, made);
+            if is_done {
+                came.done += 1;
+                break;
+            }
+            let facts = retry::Facts {
+                with_changes: true,
+                max_retries: RETRIES,
+                base: std::time::Duration::ZERO,
+                jitter: 0.0,
+            };
+            let next;
+            (next, trouble) = retry::decide(Failure::Reported, facts, trouble);
+            if next == Next::NeedsReview {
+                worth += PERSON * dearest;
+                break;
+            }
+        }
+        if task >= LEARNED {
+            came.worth_usd += worth;
+        }
+    }
+    came
+}
+
+/// The figures as a table, and whether the bars hold.
+pub fn report(tasks: usize, seed: u64) -> (String, bool) {
+    let mut text = format!(
+        "{tasks} tasks of each population, {RETRIES} retries, seed {seed}; worth: the {} after the first {LEARNED}\n",
+        tasks - LEARNED
+    );
+    let mut holds = true;
+    for population in &POPULATIONS {
+        let came = measure(population, tasks, seed);
+        text += &format!(
+            "\n{}\n{:<18} {:>9} {:>9} {:>8} {:>9} {:>10}\n",
+            population.name, "strategy", "USD", "hours", "done", "attempts", "worth USD"
+        );
+        for one in &came {
+            text += &format!(
+                "{:<18} {:>9.0} {:>9.0} {:>7.2}% {:>9} {:>10.0}\n",
+                one.name,
+                one.usd,
+                one.hours,
+                one.share() * 100.0,
+                one.attempts,
+                one.worth_usd
+            );
+        }
+        let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
+        let regret = adaptive.worth_usd / best.worth_usd - 1.0;
+        let is_near = regret <= 0.1;
+        let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
+        let is_cheaper = ours.usd < strongest.usd;
+        let loss = (strongest.share() - ours.share()) * 100.0;
+        let verdict = |holds: bool| if holds { "holds" } else { "FAILS" };
+        text += &format!(
+            "adaptive against the best fixed one, {}: {:+.1} % (bar +10 %: {})\ncost-optimized against the strongest: {:+.1} % cost, {:+.2} points done (bar: cheaper, {} lost at most: {})\n",
+            best.name,
+            regret * 100.0,
+            verdict(is_near),
+            (ours.usd / strongest.usd - 1.0) * 100.0,
+            -loss,
+            LOST,
+            verdict(is_cheaper && loss <= LOST),
+        );
+        holds &= is_near;
+    }
+    (text, holds)
+}
+
+/// Points of the share done that chance may take.
+const LOST: f64 = 0.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_learned_comes_near_to_the_best_fixed_model() {
+        for population in &POPULATIONS {
+            let came = measure(population, 3_000, 7);
+            let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
+            assert!(
+                adaptive.worth_usd <= 1.1 * best.worth_usd,
+                "{}: {adaptive:?}, {best:?}",
+                population.name
+            );
+            assert!(
+                adaptive.share() >= best.share() - LOST / 100.0,
+                "{adaptive:?}, {best:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn cost_optimized_is_cheaper_than_the_strongest_and_does_as_much() {
+        let came = measure(&POPULATIONS[0], 3_000, 7);
+        let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
+        assert!(ours.usd < strongest.usd, "{ours:?} {strongest:?}");
+        assert!(
+            ours.share() >= strongest.share() - 0.005,
+            "{ours:?} {strongest:?}"
+        );
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_figures() {
+        assert_eq!(report(600, 3).0, report(600, 3).0);
+    }
+}
