@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, deps, described, feature_edit, features, follow, health, locate, memory, metrics, once,
-    operations, restore, retention, submit, system, tasks, texts, tokens, transcript,
+    access, deps, described, feature_edit, features, follow, health, hooks, locate, memory, metrics, once,
+    operations, restore, retention, schedules, submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -61,6 +61,7 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(system::runs))
         .routes(routes!(system::run))
         .routes(routes!(features::list))
+        .routes(routes!(schedules::list))
         .routes(routes!(features::show))
         .routes(routes!(features::progress))
         .routes(routes!(texts::show))
@@ -91,6 +92,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::review))
         .routes(routes!(texts::store))
         .routes(routes!(feature_edit::edit))
+        .routes(routes!(schedules::set, schedules::pause, schedules::remove))
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
         .routes(routes!(features::stop))
@@ -120,6 +122,8 @@ fn administers() -> OpenApiRouter<App> {
         .routes(routes!(memory::purge))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(hooks::list, hooks::create))
+        .routes(routes!(hooks::remove))
 }
 
 fn figures() -> OpenApiRouter<App> {
@@ -133,6 +137,7 @@ fn open() -> OpenApiRouter<App> {
         .routes(routes!(health::ready))
         .routes(routes!(described::document))
         .routes(routes!(described::page))
+        .routes(routes!(hooks::fire))
 }
 
 /// Notes the role of each route of a group.

@@ -7,8 +7,8 @@ use ralph_shared::command_line::without_empty_variables;
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, status,
-    submit, task, token, up, worker,
+    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema,
+    serve, status, submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -94,6 +94,10 @@ pub enum Command {
     Run(run::RunCommand),
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]

@@ -24,6 +24,7 @@ pub mod retention;
 pub mod retry;
 pub mod run;
 pub mod run_end;
+pub mod schedule;
 pub mod silence;
 pub mod states;
 pub mod steps;

@@ -33,6 +33,7 @@ mod reviewed;
 mod rules;
 mod runs;
 mod scene;
+mod schedules;
 mod shape;
 mod slots;
 mod stopping;
