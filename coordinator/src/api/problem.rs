@@ -68,6 +68,16 @@ impl Problem {
         )
     }
 
+    /// 401: a request to a hook that nobody signed who may, or to none.
+    pub fn unproven() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unproven",
+            "The request is not signed as it must be",
+            "sign the body with the hook's secret (`X-Hub-Signature-256`), or send the secret as a bearer token",
+        )
+    }
+
     /// 401: a token whose time is over.
     pub fn expired_token(name: &str, at: OffsetDateTime) -> Self {
         let at = at.format(&Rfc3339).unwrap_or_default();

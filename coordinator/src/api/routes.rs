@@ -10,8 +10,7 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, costs, deps, described, feature_edit, features, follow, health, locate, memory, metrics, once,
-    operations, restore, retention, submit, system, tasks, texts, tokens, transcript,
+    access, costs, deps, described, feature_edit, features, follow, health, hooks, locate, memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 
@@ -64,6 +63,7 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(costs::budgets))
         .routes(routes!(costs::estimate))
         .routes(routes!(features::list))
+        .routes(routes!(schedules::list))
         .routes(routes!(features::show))
         .routes(routes!(features::progress))
         .routes(routes!(texts::show))
@@ -94,6 +94,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::review))
         .routes(routes!(texts::store))
         .routes(routes!(feature_edit::edit))
+        .routes(routes!(schedules::set, schedules::pause, schedules::remove))
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
         .routes(routes!(features::stop))
@@ -124,6 +125,8 @@ fn administers() -> OpenApiRouter<App> {
         .routes(routes!(memory::purge))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(hooks::list, hooks::create))
+        .routes(routes!(hooks::remove))
 }
 
 fn figures() -> OpenApiRouter<App> {
@@ -137,6 +140,7 @@ fn open() -> OpenApiRouter<App> {
         .routes(routes!(health::ready))
         .routes(routes!(described::document))
         .routes(routes!(described::page))
+        .routes(routes!(hooks::fire))
 }
 
 /// Notes the role of each route of a group.

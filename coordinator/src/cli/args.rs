@@ -7,8 +7,7 @@ use ralph_shared::command_line::without_empty_variables;
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, spent,
-    status, submit, task, token, up, worker,
+    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema, serve, spent, status, submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -96,6 +95,10 @@ pub enum Command {
     Budget(spent::BudgetArgs),
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]

@@ -23,6 +23,8 @@ use crate::api::body;
 use crate::api::costs::{BudgetsView, CostsView};
 use crate::config::Setting;
 use crate::store::access::TokenView;
+use crate::store::hook::HookView;
+use crate::store::schedule::ScheduleView;
 use crate::store::view::{self, Page};
 
 /// Something that a command prints for programs.
@@ -90,6 +92,10 @@ documents! {
     "memory_imported" => body::Imported;
     "memory_taken" => body::Taken;
     "memory_purged" => body::Purged;
+    "schedule_list" => Page<ScheduleView>, of ScheduleView;
+    "schedule" => ScheduleView;
+    "hook_list" => Page<HookView>, of HookView;
+    "hook" => body::CreatedHook;
     "token_list" => Page<TokenView>, of TokenView;
     "token" => body::CreatedToken;
     "setting_list" => Page<Setting>, of Setting;

@@ -13,6 +13,8 @@ use super::duration::Span;
 use super::feature_text::TextArgs;
 use super::output::{self, Format};
 use super::precedence::PrecedenceFlags;
+use super::schedule::{self, ScheduleFlags};
+use super::start::Usage;
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts};
 use super::{agents, branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit};
@@ -77,7 +79,8 @@ pub enum FeatureCommand {
     /// Start a run of a feature that doesn't run; what no flag says is as in its last run
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
-  ralph-coordinator feature run todo --limit 50 --max-cost 5")]
+  ralph-coordinator feature run todo --limit 50 --max-cost 5
+  ralph-coordinator feature run todo --at \"2026-12-01 08:00\"")]
     Run(RunArgs),
     /// Let sessions write the tasks of a feature that has none yet
     #[command(after_help = "Example:
@@ -205,6 +208,8 @@ Examples:
 pub struct RunArgs {
     #[command(flatten)]
     named: Named,
+    #[command(flatten)]
+    schedule: ScheduleFlags,
     #[command(flatten)]
     precedence: PrecedenceFlags,
     #[command(flatten)]
@@ -385,6 +390,13 @@ async fn start(
             ..EditFeature::default()
         };
         let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
+    }
+    if let Some(wish) = args.schedule.wish()? {
+        if verb != "run" || args.wait {
+            let why = "--at and --every go with `feature run`, and without --wait";
+            return Err(Usage(why.to_owned()).into());
+        }
+        return schedule::set(client, format, &args.named.feature, &wish).await;
     }
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/features/{name}/{verb}");

@@ -9,8 +9,7 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
-    completions, config, context, doctor, feature, init, logs, man, memory, run, schema, serve, spent,
-    status, submit, task, token, up, worker,
+    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema, serve, spent, status, submit, task, token, up, worker,
 };
 use crate::domain::states::RunOutcome;
 
@@ -66,6 +65,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Budget(args) => spent::budget(globals, args).await,
         Command::Worker(command) => worker::run(globals, command).await,
         Command::Token(command) => token::run(globals, command).await,
+        Command::Schedule(command) => schedule::run(globals, command).await,
+        Command::Hook(command) => hook::run(globals, command).await,
         Command::Memory(command) => memory::run(globals, command).await,
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,

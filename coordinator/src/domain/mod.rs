@@ -29,6 +29,7 @@ pub mod retention;
 pub mod retry;
 pub mod run;
 pub mod run_end;
+pub mod schedule;
 pub mod signature;
 pub mod silence;
 pub mod states;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`submit`] | a validated graph becomes rows, in one transaction |
 //! | [`agent_graph`] | what sessions send becomes tasks as well |
+//! | [`schedule`], [`hook`], [`copy`] | features begin by themselves, at their times or when others ask |
 //! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
@@ -54,6 +55,7 @@ pub mod check;
 pub mod circle;
 pub mod claim;
 pub mod context;
+pub mod copy;
 pub mod distill;
 pub mod edit;
 pub mod embed;
@@ -62,6 +64,7 @@ pub mod health;
 pub mod heartbeat;
 pub mod hello;
 pub mod hold;
+pub mod hook;
 pub mod integrate;
 pub mod library;
 pub mod lifecycle;
@@ -96,6 +99,7 @@ mod hand;
 mod laid;
 mod opens;
 mod order;
+pub mod schedule;
 mod sent;
 mod settings;
 mod slots;

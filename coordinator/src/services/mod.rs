@@ -159,6 +159,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     keep!("plans", ticks::plans);
     keep!("upkeep", ticks::upkeep);
     keep!("retention", ticks::retention);
+    keep!("schedules", ticks::schedules);
     keep!("aged", ticks::aged);
     keep!("memory", ticks::memory);
     keep!("bounds", ticks::bounds);

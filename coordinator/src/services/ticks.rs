@@ -20,6 +20,8 @@ const SPREAD: u32 = 10;
 const GAP: Duration = Duration::from_secs(3);
 /// Notices are kept so long. Days.
 const NOTICE_DAYS: i32 = 7;
+/// Deliveries of hooks are kept so long. Days.
+const DELIVERY_DAYS: i32 = 30;
 /// Workers that weren't heard for so long are forgotten. Days.
 const WORKER_DAYS: i32 = 30;
 /// How often old rows are removed and streams looked at.
@@ -138,6 +140,16 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
     Ok(())
 }
 
+/// Fires schedules that are due.
+pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut seconds = every(SECOND);
+    while tick(&mut seconds, shutdown).await {
+        let (_, signals) = flow::schedule::tick(&deps.db).await?;
+        deps.bus.emit(signals).await;
+    }
+    Ok(())
+}
+
 /// Puts counters right.
 pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(RECOUNT);
@@ -176,6 +188,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         store::blob::prune(&mut conn, BLOB_HOURS).await?;
         store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
+        store::hook::prune(&mut conn, DELIVERY_DAYS).await?;
         store::worker::forget(&mut conn, WORKER_DAYS).await?;
     }
     Ok(())

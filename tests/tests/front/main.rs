@@ -20,6 +20,7 @@ mod found;
 mod gates;
 mod glance;
 mod graph;
+mod hooks;
 mod idea;
 mod init;
 #[path = "../transitions/invariants.rs"]

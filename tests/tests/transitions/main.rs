@@ -35,6 +35,7 @@ mod reviewed;
 mod rules;
 mod runs;
 mod scene;
+mod schedules;
 mod shape;
 mod slots;
 mod stopping;

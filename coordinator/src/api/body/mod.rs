@@ -1,6 +1,7 @@
 //! What requests and answers are made of, besides the views of [`crate::store::view`]. The command line reads and writes
 //! the same structs, so that the two can't drift apart.
 
+mod begins;
 mod edit;
 mod limits;
 mod memory;
@@ -13,6 +14,7 @@ mod texts;
 mod token;
 mod transcript;
 
+pub use begins::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
 pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{

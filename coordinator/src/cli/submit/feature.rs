@@ -21,6 +21,7 @@ use crate::cli::inside::linked;
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
 use crate::cli::precedence::PrecedenceFlags;
+use crate::cli::schedule::{self, ScheduleFlags};
 use crate::cli::start::Usage;
 use crate::cli::wait::{self, Interrupts};
 use crate::config::Config;
@@ -41,6 +42,7 @@ use crate::domain::steps::{self, Given};
   ralph-coordinator submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
   ralph-coordinator submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
   ralph-coordinator submit feature todo --tasks tasks.yaml --deadline 6h --weight 3
+  ralph-coordinator submit feature nightly --tasks tasks.yaml --every \"0 3 * * *\" --time-zone Europe/Berlin
   ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on
   ralph-coordinator submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   made by the tasks")]
 pub struct FeatureArgs {
@@ -100,6 +102,8 @@ pub struct FeatureArgs {
     #[arg(long)]
     pub(super) wait: bool,
     #[command(flatten)]
+    schedule: ScheduleFlags,
+    #[command(flatten)]
     precedence: PrecedenceFlags,
     #[command(flatten)]
     run: RunFlags,
@@ -124,6 +128,12 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         }
         None => None,
     };
+    let schedule = args.schedule.wish()?;
+    if schedule.is_some() && args.wait {
+        let why =
+            "what begins later can't be waited for now; leave out --wait, and look with `schedule list`";
+        return Err(Usage(why.to_owned()).into());
+    }
     let file = Config::find()?;
     // Before anything is asked or read: what stands there doesn't become right by the rest.
     let run = args.run.wish(&file)?;
@@ -191,11 +201,17 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         dir,
         precedence: args.precedence.into(),
         run,
-        draft: args.draft,
+        draft: args.draft || schedule.is_some(),
     };
     let mut waits = Interrupts::of(args.wait)?;
     let answer: Accepted = wait::answer(waits.as_mut(), client.post("/features", &request)).await?;
-    accepted(&client, globals.output, &answer, waits).await
+    let Some(schedule) = schedule else {
+        return accepted(&client, globals.output, &answer, waits).await;
+    };
+    for warning in &answer.warnings {
+        eprintln!("warning: {warning}");
+    }
+    schedule::set(&client, globals.output, &answer.feature.id, &schedule).await
 }
 
 async fn dry_run(

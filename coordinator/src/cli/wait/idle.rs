@@ -62,6 +62,13 @@ pub fn words(feature: &FeatureView) -> Option<String> {
         1 => format!("1 task of `{name}` waits"),
         n => format!("{n} tasks of `{name}` wait"),
     };
+    let begins = |at| match feature.every {
+        Some(_) => format!(
+            "copies of `{name}` begin by themselves, the next one at {}",
+            when(at)
+        ),
+        None => format!("{waiting} until {}: its run begins then", when(at)),
+    };
     match feature.status {
         FeatureState::Paused => Some(format!(
             "{waiting} while it is paused: `ralph-coordinator feature resume {name}` goes on"
@@ -77,7 +84,7 @@ pub fn words(feature: &FeatureView) -> Option<String> {
             "{waiting} and no run is under way, so nothing begins by itself: `ralph-coordinator feature run {name} --wait` \
              starts one"
         )),
-        _ => None,
+        _ => feature.begins_at.map(begins),
     }
 }
 

@@ -53,6 +53,16 @@ pub struct FeatureView {
     /// Whether its run ends at the deadline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_at_deadline: bool,
+    /// When its run begins by itself, or the next copy of it.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub begins_at: Option<OffsetDateTime>,
+    /// The cron expression by whose times copies of it begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<String>,
     pub tasks: TaskCounts,
     /// Whether it waits for a run that a person starts: tasks are open and none of them begins before, or nothing of it is open
     /// any more and no run has ended it.
@@ -125,6 +135,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
                   (select coalesce(sum(r.cost_usd), 0) from runs r where r.feature_id = f.id) as "cost_usd!",
+                  (select next_at from schedules where feature_id = f.id and not paused) as begins_at,
+                  (select cron from schedules where feature_id = f.id and not paused) as every,
                   (live.estimated or exists (select from runs r where r.feature_id = f.id and r.estimated_usd > 0)) as "estimated!",
                   live.sessions as "live!", live.cost_usd as "in_flight_usd!",
                   (select h.reason
@@ -198,8 +210,10 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 not_before: row.not_before,
                 deadline: row.deadline,
                 stop_at_deadline: row.stop_at_deadline,
+                begins_at: row.begins_at,
+                every: row.every,
                 tasks,
-                needs_run: needs_run(row.state, &tasks),
+                needs_run: needs_run(row.state, &tasks) && row.begins_at.is_none(),
                 run,
                 gate: gates.remove(&row.id),
                 cost_usd: row.cost_usd,

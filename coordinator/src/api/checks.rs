@@ -1,0 +1,76 @@
+//! What submissions and edits may ask for.
+
+use ralph_shared::address::public;
+use ralph_shared::subjects::is_label;
+
+use super::body::{BadWish, RepoRef};
+use super::problem::Problem;
+use crate::domain::names;
+use crate::flow::submit::TaskDefaults;
+
+const MOST_REVIEW_ROUNDS: i32 = 20;
+
+/// A wish that can't be granted.
+pub(super) fn unfit(wish: BadWish) -> Problem {
+    match wish {
+        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) => {
+            Problem::refused(wish.to_string())
+        }
+        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand | BadWish::Pattern(_) => {
+            Problem::invalid(wish.to_string())
+        }
+    }
+}
+
+pub(super) fn check_name(name: &str) -> Result<(), Problem> {
+    names::check(name).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+pub(super) fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
+    let is_commit = matches!(repo.base_commit.len(), 40 | 64)
+        && repo
+            .base_commit
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    if !is_commit {
+        return Err(Problem::invalid(format!(
+            "`base_commit` must be a whole commit id in lower-case hex, not `{}`",
+            repo.base_commit
+        )));
+    }
+    if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {
+        return Err(Problem::invalid(format!(
+            "`{}` is no address that git could take",
+            public(&repo.address)
+        )));
+    }
+    if let Some(branch) = &repo.branch {
+        names::check_branch(branch).map_err(|error| Problem::refused(error.to_string()))?;
+    }
+    Ok(())
+}
+
+pub(super) fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
+    match wished.unwrap_or_else(|| TaskDefaults::default().max_retries) {
+        n @ 0..=100 => Ok(n),
+        _ => Err(Problem::invalid("`max_retries` is 0 to 100")),
+    }
+}
+
+pub(super) fn checked_rounds(wished: i32) -> Result<i32, Problem> {
+    match wished {
+        rounds @ 0..=MOST_REVIEW_ROUNDS => Ok(rounds),
+        _ => Err(Problem::invalid("`review_rounds` is 0 to 20")),
+    }
+}
+
+pub(super) fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
+    let pool = wished.unwrap_or_else(|| TaskDefaults::default().pool);
+    if is_label(&pool) {
+        Ok(pool)
+    } else {
+        Err(Problem::invalid(format!(
+            "`{pool}` can't name a pool: use 1 to 40 of a-z, 0-9 and `-`"
+        )))
+    }
+}

@@ -1,0 +1,93 @@
+//! `hook …`
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::args::Globals;
+use super::client::{Client, escape};
+use super::local_time::when;
+use super::output::{self, Format};
+use super::table::Table;
+use crate::api::body::{CreateHook, CreatedHook, Done};
+use crate::store::hook::HookView;
+use crate::store::view::Page;
+
+/// Make, list and remove hooks: addresses that others send requests to, each of which makes and runs a copy of a feature
+#[derive(Debug, Subcommand)]
+pub enum HookCommand {
+    /// Make a hook and print its secret; it is shown only now
+    #[command(after_help = "Examples:
+  ralph-coordinator hook create deploy --feature smoke-test
+  curl -X POST -H \"Authorization: Bearer $SECRET\" -H \"Ralph-Delivery: 42\" http://HOST:PORT/hooks/deploy
+  At GitHub: Settings, Webhooks, payload URL https://HOST/hooks/deploy, and the secret; the content type doesn't matter")]
+    Create {
+        /// What it is called: a-z, 0-9 and `-`
+        name: String,
+        /// The feature that is copied: one that was made with --draft, or any other
+        #[arg(long, value_name = "FEATURE")]
+        feature: String,
+    },
+    /// List hooks
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:
+  ralph-coordinator hook list"
+    )]
+    List,
+    /// Remove a hook: requests to it are refused from now on
+    #[command(after_help = "Example:
+  ralph-coordinator hook remove deploy")]
+    Remove {
+        /// What it is called
+        name: String,
+    },
+}
+
+/// Does it.
+pub async fn run(globals: &Globals, command: HookCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let is_json = globals.output == Format::Json;
+    match command {
+        HookCommand::Create { name, feature } => {
+            let created: CreatedHook = client.post("/hooks", &CreateHook { name, feature }).await?;
+            if is_json {
+                output::json(&created)?;
+            } else {
+                eprintln!("requests go to {}", created.path);
+                output::text(&format!("{}\n", created.secret))?;
+            }
+        }
+        HookCommand::List => {
+            let page: Page<HookView> = client.get("/hooks").await?;
+            output::show(globals, &page, |_| table(&page.items)).await?;
+        }
+        HookCommand::Remove { name } => {
+            let done: Done = client.delete(&format!("/hooks/{}", escape(&name))).await?;
+            if is_json {
+                output::json(&done)?;
+            } else {
+                output::text(&format!("{name} is removed\n"))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(hooks: &[HookView]) -> Table {
+    let mut table = Table::new(
+        ["NAME", "FEATURE", "CREATED", "FIRED", "MADE", "PROBLEM"],
+        "no hooks",
+    );
+    for hook in hooks {
+        table.row([
+            hook.name.clone(),
+            hook.feature.clone(),
+            when(hook.created_at),
+            hook.fired_at.map(when).unwrap_or_default(),
+            hook.made.clone().unwrap_or_default(),
+            hook.problem.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}
