@@ -99,7 +99,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   coalesce(current_run,
                            (select r.id from runs r where r.feature_id = f.id order by started_at desc limit 1)) as run,
                   (select coalesce(sum(r.cost_usd), 0) from runs r where r.feature_id = f.id) as "cost_usd!",
-                  (live.estimated or exists (select from runs r where r.feature_id = f.id and r.estimated_usd > 0)) as "estimated!",
+                  (live.estimated
+                   or (select coalesce(sum(r.estimated_usd), 0) > 0 from runs r where r.feature_id = f.id)) as "estimated!",
                   live.sessions as "live!", live.cost_usd as "in_flight_usd!",
                   (select h.reason
                    from budget_holds h
