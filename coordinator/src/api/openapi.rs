@@ -352,7 +352,11 @@ mod tests {
             let open = !at.contains("/api/v1/") && !at.contains("/metrics");
             assert_eq!(operation.get("security").is_none(), open, "{at}");
             // A hook asks for a proof of its own.
-            assert_eq!(answers.contains_key("401"), !open || at.contains("/hooks/"), "{at}");
+            assert_eq!(
+                answers.contains_key("401"),
+                !open || at.contains("/hooks/"),
+                "{at}"
+            );
         }
     }
 

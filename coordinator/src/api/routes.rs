@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, costs, deps, described, feature_edit, features, follow, health, hooks, locate, memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens, transcript,
+    access, costs, deps, described, feature_edit, features, follow, health, hooks, locate, memory, metrics,
+    once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens, transcript,
 };
 use crate::store::access::Role;
 

@@ -7,7 +7,8 @@ use ralph_shared::command_line::without_empty_variables;
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema, serve, spent, status, submit, task, token, up, worker,
+    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema,
+    serve, spent, status, submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.

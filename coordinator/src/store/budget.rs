@@ -13,7 +13,7 @@ use crate::domain::levels::{Key, Level, Levels, Limit, Told, Used};
 pub enum Tasks<'a> {
     /// These.
     Of(&'a [Uuid]),
-    /// Those with a live session, and those that wait for their next.
+    /// Those with a live session, and those that wait for their next, of the newest.
     Begun,
 }
 
@@ -170,11 +170,14 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
            where task_id = any(coalesce($1::uuid[], array(
              select task_id from dispatches where state = 'live'
              union
-             (select q.task_id
-              from ready_tasks q
-              cross join lateral (select 1 from tasks where id = q.task_id and attempt > 0 limit 1) begun
-              order by q.task_id
-              limit 1000)
+             select t.id
+             from (
+               (select task_id from dispatches order by id desc limit 200)
+               union
+               select key::uuid from budget_holds where level = 'task'
+             ) d
+             cross join lateral (select id, state from tasks where id = d.task_id limit 1) t
+             where t.state = 'pending'
            )))
            group by task_id"#,
         ids,
@@ -318,8 +321,12 @@ pub async fn tell(conn: &mut PgConnection, told: &Told) -> sqlx::Result<bool> {
          insert into notices (id, event, feature_id, run_id, reason)
          select $6, 'budget_used', coalesce(r.feature_id, f.id), r.id, $7
          from new
-         left join runs r on $1 = 'run'::budget_level and r.id::text = $2
-         left join features f on $1 = 'feature'::budget_level and f.id::text = $2",
+         left join lateral (
+           select id, feature_id from runs where id = case $1::budget_level when 'run' then $2::text::uuid end limit 1
+         ) r on true
+         left join lateral (
+           select id from features where id = case $1::budget_level when 'feature' then $2::text::uuid end limit 1
+         ) f on true",
         *level as Level,
         name,
         told.unit.as_str(),

@@ -121,8 +121,12 @@ pub async fn costs(
                   input_tokens as "input_tokens!", output_tokens as "output_tokens!", cached_tokens as "cached_tokens!",
                   cache_write_tokens as "cache_write_tokens!"
            from added a
-           left join features f on $1 = 'feature' and f.id::text = a.key
-           left join task_texts x on $1 = 'task' and x.task_id::text = a.key
+           left join lateral (
+             select name from features where id = case $1 when 'feature' then a.key::uuid end limit 1
+           ) f on true
+           left join lateral (
+             select title from task_texts where task_id = case $1 when 'task' then a.key::uuid end limit 1
+           ) x on true
            order by case when $1 = 'day' then a.key end desc, cost_usd desc, a.key"#,
         by.as_str(),
         since,

@@ -137,7 +137,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   (select coalesce(sum(r.cost_usd), 0) from runs r where r.feature_id = f.id) as "cost_usd!",
                   (select next_at from schedules where feature_id = f.id and not paused) as begins_at,
                   (select cron from schedules where feature_id = f.id and not paused) as every,
-                  (live.estimated or exists (select from runs r where r.feature_id = f.id and r.estimated_usd > 0)) as "estimated!",
+                  (live.estimated
+                   or (select coalesce(sum(r.estimated_usd), 0) > 0 from runs r where r.feature_id = f.id)) as "estimated!",
                   live.sessions as "live!", live.cost_usd as "in_flight_usd!",
                   (select h.reason
                    from budget_holds h
