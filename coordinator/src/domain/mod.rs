@@ -7,6 +7,7 @@ pub mod document;
 pub mod door;
 pub mod excerpt;
 pub mod failure;
+pub mod failure_page;
 pub mod fairness;
 pub mod gate;
 pub mod graph;
