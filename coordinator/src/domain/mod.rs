@@ -9,6 +9,7 @@ pub mod door;
 pub mod estimate;
 pub mod excerpt;
 pub mod failure;
+pub mod failure_page;
 pub mod fairness;
 pub mod gate;
 pub mod graph;
