@@ -1,0 +1,112 @@
+//! What is left at each level, and what people are told.
+
+use super::*;
+
+fn usd(cost_usd: f64) -> Limit {
+    Limit {
+        cost_usd: Some(cost_usd),
+        tokens: None,
+    }
+}
+
+fn place() -> Place<'static> {
+    Place {
+        task: TaskId(Uuid::from_u128(1)),
+        feature: FeatureId(Uuid::from_u128(2)),
+        account: Some("team"),
+    }
+}
+
+fn spent(usd: f64) -> Used {
+    Used {
+        usd,
+        ..Used::default()
+    }
+}
+
+#[test]
+fn a_session_gets_the_least_that_any_level_leaves() {
+    let run = Purse {
+        microusd: Some(Pot {
+            max: 20_000_000,
+            left: 9_000_000,
+        }),
+        tokens: None,
+    };
+    let day = || (Level::Day, String::new());
+    let account = || (Level::Account, "team".to_owned());
+    let check = |levels: &Levels, left| {
+        let own = levels.own(&place(), Share::default());
+        let purse = levels.shared(run, &place()).least(own);
+        assert_eq!(purse.microusd.map(|pot| pot.left), Some(left), "{levels:?}");
+    };
+    let mut levels = Levels::default();
+    assert!(levels.are_none());
+    check(&levels, 9_000_000);
+    levels.set.insert(day(), usd(10.0));
+    levels.used.insert(day(), spent(4.0));
+    check(&levels, 6_000_000);
+    levels.set.insert((Level::Account, String::new()), usd(8.0));
+    levels.used.insert(account(), spent(3.0));
+    check(&levels, 5_000_000);
+    // One of its own instead, but no more than the configuration lets it have.
+    levels.set.insert(account(), usd(80.0));
+    check(&levels, 6_000_000);
+    levels.ceilings.insert(Level::Account, usd(7.0));
+    check(&levels, 4_000_000);
+    levels.set.insert((Level::Session, String::new()), usd(1.0));
+    check(&levels, 1_000_000);
+    let share = Share {
+        microusd: Some(750_000),
+        tokens: None,
+    };
+    let purse = levels.own(&place(), share);
+    assert_eq!(purse.microusd.map(|pot| pot.left), Some(250_000));
+    // What one gets, no other gets.
+    levels.set.remove(&(Level::Session, String::new()));
+    levels.give(share, &place());
+    check(&levels, 3_250_000);
+}
+
+#[test]
+fn what_holds_is_named_and_told_once_it_is_reached() {
+    let day = || (Level::Day, String::new());
+    let check = |used: Used, holds: bool, passed: bool, percent: Option<i32>| {
+        let levels = Levels {
+            set: [(day(), usd(10.0))].into(),
+            used: [(day(), used)].into(),
+            ..Levels::default()
+        };
+        assert_eq!(!levels.holds().is_empty(), holds, "{used:?}");
+        assert_eq!(!levels.passed().is_empty(), passed, "{used:?}");
+        assert_eq!(
+            levels.told().first().map(|told| told.percent),
+            percent,
+            "{used:?}"
+        );
+    };
+    check(spent(4.9), false, false, None);
+    check(spent(5.0), false, false, Some(50));
+    check(spent(9.5), false, false, Some(95));
+    check(spent(9.96), true, false, Some(95));
+    check(spent(10.5), true, true, Some(100));
+    // What live sessions may use yet ends nothing, and is no reason to wait for long.
+    let held = Used {
+        held_usd: 10.0,
+        ..Used::default()
+    };
+    check(held, false, false, None);
+    let levels = Levels {
+        set: [(day(), usd(10.0))].into(),
+        used: [(day(), spent(10.5))].into(),
+        ..Levels::default()
+    };
+    assert_eq!(
+        levels.holds()[0].1,
+        "the limit of the day is used up: 10.50 USD of 10.00; `ralph-coordinator budget set day --max-cost USD` changes it"
+    );
+    assert_eq!(
+        levels.told()[0].to_string(),
+        "100 % of the limit of the day is used: 10.50 USD of 10.00"
+    );
+}
