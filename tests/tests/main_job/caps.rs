@@ -20,12 +20,13 @@ fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions 
     }
 }
 
-/// Tasks whose sessions spend so much an update, three hundred times.
+/// Tasks whose sessions spend so much an update, sixty times, each long enough after the last that a cancel comes between.
 fn spenders(tasks: usize, spend: &str) -> String {
+    let updates = format!("    @usage {spend}\n    @wait 500\n").repeat(60);
     (0..tasks)
         .map(|n| {
             format!(
-                "- key: k{n}\n  title: Spend\n  description: |\n    @write f{n} some work\n    @spend 300 {spend}\n    @done\n"
+                "- key: k{n}\n  title: Spend\n  description: |\n    @write f{n} some work\n{updates}    @done\n"
             )
         })
         .collect()
