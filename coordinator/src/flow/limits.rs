@@ -1,11 +1,13 @@
 //! Limits beside a run's, looked at once a second: what nothing may begin under is noted, what runs under one that is passed is ended in
 //! order, and people are told as a limit is used up.
 
+use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::PgPool;
 
-use super::{Settings, Signals};
+use super::{Settings, Signals, cascade, finish, rescue};
 use crate::domain::levels::{Level, Limit, Used};
+use crate::domain::states::{FeatureState, TaskState};
 use crate::store;
 use crate::store::budget::Tasks;
 
@@ -14,7 +16,8 @@ pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let mut levels = store::budget::read(&mut tx, &settings.levels, Tasks::Begun, false).await?;
-    store::budget::hold(&mut tx, &levels.holds()).await?;
+    let holds = levels.holds();
+    store::budget::hold(&mut tx, &holds).await?;
     let passed = levels.passed();
     if !passed.is_empty() {
         for (dispatch, worker) in store::budget::end(&mut tx, &passed).await? {
@@ -42,5 +45,40 @@ pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
         }
     }
     tx.commit().await?;
+    for ((level, name), reason) in holds {
+        if let (Level::Task, Ok(id)) = (level, name.parse()) {
+            give_up(db, TaskId(id), &reason, &mut signals).await?;
+        }
+    }
     Ok(signals)
+}
+
+/// Lets a person decide on a task that used up its own limit, or fails it where none is asked; else its run would wait for ever.
+async fn give_up(db: &PgPool, id: TaskId, reason: &str, signals: &mut Signals) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    let Some((mut features, mut task)) = cascade::lock_task(&mut tx, id).await? else {
+        return Ok(());
+    };
+    let runs = features
+        .values()
+        .any(|feature| feature.state == FeatureState::Running);
+    if task.state != TaskState::Pending || !runs {
+        return Ok(());
+    }
+    let reviewed = rescue::reviewed(&mut tx, &features)
+        .await?
+        .contains(&task.feature);
+    store::ready::withdraw(&mut tx, &[id.0]).await?;
+    rescue::give_up(&mut features, &mut task, reviewed);
+    store::task::save(&mut tx, &[&task]).await?;
+    let reason = format!("{reason}; then `task retry {id}` goes on");
+    store::task::explain(&mut tx, id, Some(&reason)).await?;
+    if reviewed {
+        store::notice::person_needed(&mut tx, id, &reason).await?;
+    } else {
+        cascade::failed(&mut tx, &mut features, &[(task.feature, id)]).await?;
+    }
+    finish::check(&mut tx, &mut features, signals).await?;
+    cascade::save_features(&mut tx, &features, signals).await?;
+    tx.commit().await
 }

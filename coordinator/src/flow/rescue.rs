@@ -232,7 +232,7 @@ fn lost_by(one: &Expired) -> Failure {
 }
 
 /// No further attempt of a task is made.
-fn give_up(features: &mut Features, task: &mut Task, reviewed: bool) {
+pub(super) fn give_up(features: &mut Features, task: &mut Task, reviewed: bool) {
     let to = retry::without_attempts(reviewed);
     moved(features, task.feature, task.state, to);
     task.state = to;
@@ -240,7 +240,10 @@ fn give_up(features: &mut Features, task: &mut Task, reviewed: bool) {
 }
 
 /// Those of `features` whose run asks a person.
-async fn reviewed(conn: &mut PgConnection, features: &Features) -> sqlx::Result<BTreeSet<FeatureId>> {
+pub(super) async fn reviewed(
+    conn: &mut PgConnection,
+    features: &Features,
+) -> sqlx::Result<BTreeSet<FeatureId>> {
     let current = features.values().filter_map(|feature| feature.current_run);
     let runs = store::run::read(conn, &current.map(|run| run.0).collect::<Vec<_>>()).await?;
     let without = runs.iter().filter(|run| !run.settings.review);
