@@ -33,6 +33,7 @@ mod logs;
 mod machine;
 mod memory;
 mod names;
+mod night;
 mod notices;
 mod once;
 mod output;
