@@ -1,6 +1,6 @@
 //! Agents that behave.
 
-use ralph_shared::wire::{Access, Ended};
+use ralph_shared::wire::{Access, Basis, Ended, Usage};
 
 use super::scene::{scene, turn};
 
@@ -49,7 +49,11 @@ async fn a_turn_leaves_its_text_tools_plan_and_usage() {
 #[tokio::test]
 async fn usage_that_nobody_told_stays_unknown() {
     let played = scene("@say hi").play().await;
-    assert_eq!(played.end.usage, ralph_shared::wire::Usage::default());
+    let unknown = Usage {
+        basis: Some(Basis::Unknown),
+        ..Usage::default()
+    };
+    assert_eq!(played.end.usage, unknown);
 }
 
 #[tokio::test]

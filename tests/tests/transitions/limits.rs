@@ -186,6 +186,7 @@ async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
     set(&world, Level::Day, "", 5.0).await;
     looks(&world).await;
     assert_eq!(held(&scene).await, None);
+    scene.goes_first(of.task).await;
     let again = scene.claim().await;
     assert_eq!(again.task, of.task);
     world.stop().await;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
 /// Tables of a few rows, however much work there is.
-const SMALL: [&str; 2] = ["memory_embedding", "workers"];
+const SMALL: [&str; 3] = ["account_doors", "memory_embedding", "workers"];
 
 /// The scans of whole tables in a plan that are repeated, or that gather rows for a question about some of them.
 fn repeated_scans(node: &Value, repeated: bool, limited: bool, found: &mut Vec<String>) {

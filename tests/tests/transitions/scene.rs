@@ -157,6 +157,15 @@ impl<'a> Scene<'a> {
             .unwrap();
     }
 
+    /// The task has been ready for longer than any other.
+    pub async fn goes_first(&self, task: TaskId) {
+        sqlx::query("update ready_tasks set since = since - interval '1 day' where task_id = $1")
+            .bind(task.0)
+            .execute(&self.world.db)
+            .await
+            .unwrap();
+    }
+
     /// Leaves nothing of the feature behind.
     pub async fn forget(self) {
         let mut conn = self.world.db.acquire().await.unwrap();

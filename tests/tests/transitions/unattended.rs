@@ -43,6 +43,7 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
     scene.fails(&first).await;
     assert_eq!(scene.state(a).await, TaskState::Pending, "one retry is left");
     scene.no_pauses().await;
+    scene.goes_first(a).await;
     let second = scene.claim().await;
     assert_eq!((second.task, second.attempt), (a, 2));
     scene.fails(&second).await;

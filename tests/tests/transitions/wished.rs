@@ -255,6 +255,7 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
     let of = |task: TaskId| reverts.iter().find(|one| one.task == task).unwrap();
     scene.done(of(newer)).await;
     assert_eq!(scene.state(a).await, TaskState::Pending);
+    scene.goes_first(a).await;
     scene.done(&scene.claim().await).await;
     scene.done(&scene.claim().await).await;
     assert_eq!(scene.state(a).await, TaskState::Done);
