@@ -107,7 +107,7 @@ pub enum Command {
     Logs(logs::LogsArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),
-    Config(config::ConfigArgs),
+    Config(Box<config::ConfigArgs>),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),

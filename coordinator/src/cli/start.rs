@@ -72,7 +72,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
-        Command::Config(args) => config::run(globals, args).await,
+        Command::Config(args) => config::run(globals, *args).await,
         Command::Init(args) => init::run(globals, args).await,
         Command::Doctor(args) => doctor::run(globals, args).await,
         Command::Completions(args) => completions::run(args),

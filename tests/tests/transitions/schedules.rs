@@ -59,6 +59,9 @@ async fn copies(world: &World) -> Vec<String> {
         .unwrap()
 }
 
+/// Key, parent, priority, open blockers and concurrency key of a task.
+type Copied = (String, Option<String>, i32, i32, Option<String>);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_firing_makes_one_copy_though_two_coordinators_look() {
     let world = World::calm().await.unwrap();
@@ -72,7 +75,7 @@ async fn each_firing_makes_one_copy_though_two_coordinators_look() {
         assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
     }
     // A copy is what was submitted, and runs.
-    let shape: Vec<(String, Option<String>, i32, i32, Option<String>)> = sqlx::query_as(
+    let shape: Vec<Copied> = sqlx::query_as(
         "select x.key, p.key, t.priority, t.open_blockers, x.concurrency
          from features f
          join tasks t on t.feature_id = f.id

@@ -143,7 +143,7 @@ mod tests {
         let now: Zoned = "2026-01-05T13:00:00[UTC]".parse().unwrap();
         let check = |text: &str, expected: Option<u64>| {
             let got = of(text, &now).map(|wait| wait.as_millis());
-            assert_eq!(got, expected.map(|s| u128::from(s)), "{text}");
+            assert_eq!(got, expected.map(u128::from), "{text}");
         };
         // Headers.
         check("429 Too Many Requests\nRetry-After: 20", Some(20_000));
