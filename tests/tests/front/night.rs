@@ -15,6 +15,9 @@ use crate::machine::Machine;
 const BUDGET: f64 = 20.0;
 const TASK_BUDGET: &str = "0.5";
 
+/// It spends on and on. Between two updates a cancel has time to come.
+const LOOP: &str = "@usage 10 2 0.1\n@wait 300";
+
 /// How many tasks, what their agents do, how each ends, and a part of the reason.
 const FAMILIES: &[(&str, usize, &str, &str, &str)] = &[
     ("plain", 125, "@usage 100 20 0.01\n@done", "done", ""),
@@ -68,20 +71,15 @@ const FAMILIES: &[(&str, usize, &str, &str, &str)] = &[
         "done",
         "",
     ),
-    (
-        "loop",
-        3,
-        "@spend 100000 10 2 0.05",
-        "failed",
-        "the limit of task",
-    ),
+    ("loop", 3, LOOP, "failed", "the limit of task"),
 ];
 
 fn graph() -> String {
     let mut graph = String::new();
     for (name, count, script, ..) in FAMILIES {
         for n in 0..*count {
-            let script = script.replace('\n', "\n    ");
+            let times = if *script == LOOP { 100 } else { 1 };
+            let script = vec![*script; times].join("\n").replace('\n', "\n    ");
             writeln!(
                 graph,
                 "- key: {name}-{n}\n  title: {name}\n  description: |\n    {script}"
@@ -188,8 +186,8 @@ fn night(is_killed: bool) {
         costs.len()
     );
     for row in costs {
-        // One update beyond it at most, by each session that was under way when all was killed as well.
-        assert!(usd(row) < 0.7, "{row}");
+        // Each of its sessions may tell one update beyond its share.
+        assert!(usd(row) < 1.0, "{row}");
     }
     assert!(
         told.contains("night: Failure") && told.contains("180 of 200 tasks done"),
