@@ -13,10 +13,10 @@ const MOST_REVIEW_ROUNDS: i32 = 20;
 /// A wish that can't be granted.
 pub(super) fn unfit(wish: BadWish) -> Problem {
     match wish {
-        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) => {
+        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) | BadWish::Pattern(_) => {
             Problem::refused(wish.to_string())
         }
-        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand | BadWish::Pattern(_) => {
+        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
             Problem::invalid(wish.to_string())
         }
     }

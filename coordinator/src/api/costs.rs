@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::app::App;
 use super::locate;
@@ -24,9 +25,7 @@ pub struct CostsQuery {
     #[serde(default)]
     by: By,
     /// Only of sessions that ended since, and of those that run (RFC 3339).
-    #[serde(default, with = "time::serde::rfc3339::option")]
-    #[param(value_type = Option<String>)]
-    since: Option<OffsetDateTime>,
+    since: Option<String>,
 }
 
 /// What was spent.
@@ -56,12 +55,17 @@ pub async fn costs(
     State(app): State<App>,
     Asked(query): Asked<CostsQuery>,
 ) -> Result<Json<CostsView>, Problem> {
-    let items = store::costs::costs(&mut *app.db().await?, query.by, query.since).await?;
+    let since = query.since.as_deref().map(|text| {
+        OffsetDateTime::parse(text, &Rfc3339)
+            .map_err(|_| Problem::refused(format!("`since` is a time as 2026-12-01T08:00:00Z, not `{text}`")))
+    });
+    let since = since.transpose()?;
+    let items = store::costs::costs(&mut *app.db().await?, query.by, since).await?;
     let mut total = CostRow::default();
     items.iter().for_each(|row| total.add(row));
     Ok(Json(CostsView {
         by: query.by,
-        since: query.since,
+        since,
         items,
         total,
     }))

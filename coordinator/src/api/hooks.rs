@@ -52,7 +52,7 @@ pub async fn list(State(app): State<App>) -> Result<Json<Page<HookView>>, Proble
     operation_id = "create_hook",
     tag = "features",
     request_body = CreateHook,
-    responses((status = 201, body = CreatedHook), (status = 409))
+    responses((status = 201, body = CreatedHook), (status = 404), (status = 409))
 )]
 pub async fn create(
     State(app): State<App>,
