@@ -22,7 +22,11 @@ fn limits(max_cost_usd: Option<f64>, max_tokens: Option<i64>) -> FeatureOptions 
 
 /// Tasks whose sessions spend so much an update, sixty times, each long enough after the last that a cancel comes between.
 fn spenders(tasks: usize, spend: &str) -> String {
-    let updates = format!("    @usage {spend}\n    @wait 500\n").repeat(60);
+    spenders_every(500, tasks, spend)
+}
+
+fn spenders_every(ms: u64, tasks: usize, spend: &str) -> String {
+    let updates = format!("    @usage {spend}\n    @wait {ms}\n").repeat(60);
     (0..tasks)
         .map(|n| {
             format!(
@@ -71,6 +75,29 @@ async fn sessions_end_at_the_runs_cost_with_their_work_pushed() {
         "{}",
         world.tell().await
     );
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+/// 0.1 USD a second each: at most one update beyond the limit each.
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_sessions_at_once_end_at_the_runs_cost() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named("w").slots(50).pool("fifty"))
+        .unwrap();
+    let options = FeatureOptions {
+        max_parallel: 50,
+        ..limits(Some(50.0), None)
+    };
+    let graph = spenders_every(1_000, 50, "10 2 0.1");
+    let scene = Scene::scratch(&world, "fifty", &graph, options).await;
+    scene.ends(RunOutcome::LimitReached).await;
+    let (usd, _, sessions) = spent(&scene).await;
+    println!("{usd:.2} USD of 50.00 by {sessions} sessions");
+    assert!(sessions >= 50, "{sessions}");
+    assert!((45.0..=50.0 + 0.1 * sessions as f64).contains(&usd), "{usd}");
     world.check_processes().await.unwrap();
     world.stop().await;
 }
