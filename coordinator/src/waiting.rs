@@ -1,13 +1,12 @@
 //! Claims that found nothing and wait for a moment: what becomes ready meanwhile, or finds room, is handed to them, which saves it the
-//! way over a ticket. Who claims just after such a look waits as well, without one of its own. Nothing depends on them: what nobody is
-//! handed gets its ticket, and what a claim can't use another one finds (DESIGN 1.5).
+//! way over a ticket. Nothing depends on them: what nobody is handed gets its ticket, and what a claim can't use another one finds
+//! (DESIGN 1.5).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::Message;
-use ralph_shared::ids::Incarnation;
 use ralph_shared::wire::ClaimRequest;
 use tokio::sync::Notify;
 
@@ -17,12 +16,6 @@ use crate::domain::fairness::Left;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Claims that may wait at once; further ones are answered.
 const MAX_WAITING: usize = 4096;
-/// For so long after a look that found nothing a worker's next claims wait without one: what becomes ready by time alone, or with
-/// another coordinator, is told by the tickets only that follow.
-const BARREN: Duration = Duration::from_millis(100);
-/// Looks that found nothing of so many workers are remembered before old ones are forgotten.
-const MANY_BARREN: usize = 256;
-
 /// A claim on its way to an answer.
 #[derive(Debug)]
 pub struct Asked {
@@ -34,8 +27,6 @@ pub struct Asked {
     until: Instant,
     /// What there was for it when it was looked last.
     left: Left,
-    /// Whether it looks for a task that it was handed.
-    is_handed: bool,
 }
 
 impl Asked {
@@ -47,7 +38,6 @@ impl Asked {
             message,
             until: Instant::now() + wait,
             left: Left::Unknown,
-            is_handed: false,
         }
     }
 }
@@ -91,51 +81,11 @@ impl Told {
     }
 }
 
-/// What a worker offered when there was nothing for it.
-#[derive(Debug)]
-struct Barren {
-    incarnation: Incarnation,
-    pools: Vec<String>,
-    agents: Vec<String>,
-    at: Instant,
-}
-
-impl Barren {
-    fn of(claim: &ClaimRequest) -> Self {
-        Self {
-            incarnation: claim.incarnation,
-            pools: claim.pools.clone(),
-            agents: claim.agents.clone(),
-            at: Instant::now(),
-        }
-    }
-
-    fn is_of(&self, claim: &ClaimRequest) -> bool {
-        self.incarnation == claim.incarnation && self.pools == claim.pools && self.agents == claim.agents
-    }
-
-    fn is_within(&self, believed: Duration) -> bool {
-        self.at.elapsed() < believed
-    }
-}
-
 /// The claims that wait with one coordinator.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Waiting {
     held: Mutex<Held>,
     changed: Notify,
-    /// How long it is believed that there was nothing.
-    believed: Duration,
-}
-
-impl Default for Waiting {
-    fn default() -> Self {
-        Self {
-            held: Mutex::default(),
-            changed: Notify::default(),
-            believed: BARREN,
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -145,8 +95,6 @@ struct Held {
     told: Told,
     waiting: VecDeque<Asked>,
     due: Vec<Asked>,
-    /// The last looks that found nothing, by worker.
-    barren: HashMap<String, Barren>,
 }
 
 impl Held {
@@ -156,34 +104,18 @@ impl Held {
     }
 
     /// Has waiting claims look for which this holds, those first that wait longest. Returns how many.
-    fn wake(&mut self, most: u64, is_handed: bool, which: impl Fn(&Asked) -> bool) -> u64 {
+    fn wake(&mut self, most: u64, which: impl Fn(&Asked) -> bool) -> u64 {
         let mut woken = 0;
         let mut at = 0;
         while woken < most && at < self.waiting.len() {
             if !which(&self.waiting[at]) {
                 at += 1;
             } else if let Some(asked) = self.waiting.remove(at) {
-                self.due.push(Asked { is_handed, ..asked });
+                self.due.push(asked);
                 woken += 1;
             }
         }
         woken
-    }
-
-    /// Remembers what a look found, unless something was told meanwhile.
-    fn note(&mut self, asked: &Asked, told: &BTreeSet<String>) {
-        if asked.is_handed {
-            // What it was handed may be for others.
-            self.barren.clear();
-        }
-        if asked.left != Left::Nothing || asked.claim.pools.iter().any(|pool| told.contains(pool)) {
-            return;
-        }
-        if self.barren.len() >= MANY_BARREN {
-            self.barren.retain(|_, barren| barren.is_within(BARREN));
-        }
-        self.barren
-            .insert(asked.claim.worker.clone(), Barren::of(&asked.claim));
     }
 }
 
@@ -211,32 +143,12 @@ impl Waiting {
         self.held().told.clone()
     }
 
-    /// Lets a new claim wait without a look, if there was nothing for its worker just now. Gives back one that has to look.
-    pub fn park(&self, asked: Asked) -> Option<Asked> {
-        let mut held = self.held();
-        let barren = held.barren.get(&asked.claim.worker);
-        let is_barren = asked.claim.is_new
-            && barren.is_some_and(|barren| barren.is_of(&asked.claim) && barren.is_within(self.believed));
-        if !is_barren || !held.may_wait(asked.until) {
-            return Some(asked);
-        }
-        held.waiting.push_back(Asked {
-            left: Left::Nothing,
-            ..asked
-        });
-        None
-    }
-
     /// A pool got so many tasks. Returns how many claims look for them now.
     pub fn tell(&self, pool: &str, tasks: i64) -> i64 {
         let tasks = u64::try_from(tasks).unwrap_or(0);
         let mut held = self.held();
-        let woken = held.wake(tasks, true, |asked| asked.claim.pools.iter().any(|of| of == pool));
+        let woken = held.wake(tasks, |asked| asked.claim.pools.iter().any(|of| of == pool));
         let left = tasks - woken;
-        if left > 0 {
-            held.barren
-                .retain(|_, barren| barren.pools.iter().all(|of| of != pool));
-        }
         match held.told.tasks.get_mut(pool) {
             Some(told) => *told += left,
             None => {
@@ -253,7 +165,7 @@ impl Waiting {
     /// So many dispatches ended. Claims look again for whose tasks there was no room.
     pub fn ended(&self, dispatches: u64) {
         let mut held = self.held();
-        let woken = held.wake(dispatches, false, |asked| asked.left == Left::NoRoom);
+        let woken = held.wake(dispatches, |asked| asked.left == Left::NoRoom);
         held.told.ended += dispatches - woken;
         drop(held);
         if woken > 0 {
@@ -266,15 +178,9 @@ impl Waiting {
     pub fn keep(&self, asked: Vec<(Asked, Left)>, before: &Told) -> Vec<Asked> {
         let mut held = self.held();
         let mut since = held.told.since(before);
-        let told: BTreeSet<String> = since.tasks.keys().cloned().collect();
         let mut over = Vec::new();
         for (one, left) in asked {
             let one = Asked { left, ..one };
-            held.note(&one, &told);
-            let one = Asked {
-                is_handed: false,
-                ..one
-            };
             if !held.may_wait(one.until) {
                 over.push(one);
             } else if since.take(&one.claim, left) {
@@ -341,7 +247,6 @@ mod tests {
             claim: DispatchId::new(),
             pools: pools.iter().map(|pool| (*pool).to_owned()).collect(),
             agents: Vec::new(),
-            is_new: true,
             wait_ms,
             checks: true,
         };
@@ -361,12 +266,8 @@ mod tests {
         asked.iter().map(|one| one.claim.claim).collect()
     }
 
-    /// One that believes for long what it saw.
     fn open() -> Waiting {
-        let waiting = Waiting {
-            believed: MAX_WAIT,
-            ..Waiting::default()
-        };
+        let waiting = Waiting::default();
         waiting.open();
         waiting
     }
@@ -378,10 +279,6 @@ mod tests {
 
     fn keep_since(waiting: &Waiting, asked: Vec<Asked>, left: Left, before: &Told) -> Vec<Asked> {
         waiting.keep(asked.into_iter().map(|one| (one, left)).collect(), before)
-    }
-
-    fn parks(waiting: &Waiting, pools: &[&str]) -> bool {
-        waiting.park(asked(pools, 1_000)).is_none()
     }
 
     #[test]
@@ -411,8 +308,6 @@ mod tests {
         assert!(keep_since(&waiting, all, Left::Nothing, &before).is_empty());
         assert_eq!(ids(&waiting.take_due(9)), [id[1]]);
         assert!(!waiting.is_empty());
-        // Nor by who comes now.
-        assert!(!parks(&waiting, &["a"]));
     }
 
     #[test]
@@ -434,65 +329,6 @@ mod tests {
         assert!(keep_since(&waiting, late, Left::NoRoom, &before).is_empty());
         assert_eq!(ids(&waiting.take_due(9)), id[..3]);
         assert_eq!(waiting.close().len(), 2);
-    }
-
-    #[test]
-    fn a_new_claim_waits_without_a_look_where_there_was_nothing() {
-        let waiting = open();
-        assert!(!parks(&waiting, &["a"]));
-        let other = asked(&["a"], 1_000);
-        let incarnation = other.claim.incarnation;
-        let like = |wait_ms: u64, is_new: bool| {
-            let mut one = asked(&["a"], wait_ms);
-            one.claim.incarnation = incarnation;
-            one.claim.is_new = is_new;
-            one
-        };
-        keep(&waiting, vec![like(0, true)], Left::NoRoom);
-        assert!(waiting.park(like(1_000, true)).is_some());
-        keep(&waiting, vec![other], Left::Nothing);
-        // It may have been answered; it wants an answer at once; another life; another offer.
-        assert!(waiting.park(like(1_000, false)).is_some());
-        assert!(waiting.park(like(0, true)).is_some());
-        assert!(!parks(&waiting, &["a"]));
-        let mut more = like(1_000, true);
-        more.claim.pools.push("b".to_owned());
-        assert!(waiting.park(more).is_some());
-        assert!(waiting.park(like(1_000, true)).is_none());
-        // What somebody is handed is there for nobody else, what is told to nobody is.
-        assert_eq!(waiting.tell("a", 1), 1);
-        assert!(waiting.park(like(1_000, true)).is_none());
-        assert_eq!(waiting.tell("a", 3), 2);
-        assert!(waiting.park(like(1_000, true)).is_some());
-    }
-
-    #[test]
-    fn what_was_handed_to_who_can_not_start_it_is_looked_for_by_the_next() {
-        let waiting = open();
-        let (one, other) = (asked(&["a"], 1_000), asked(&["a"], 1_000));
-        let mut of_others = asked(&["a"], 1_000);
-        of_others.claim.worker = "other".to_owned();
-        let mut next = asked(&["a"], 1_000);
-        next.claim.worker = "other".to_owned();
-        next.claim.incarnation = of_others.claim.incarnation;
-        keep(&waiting, vec![one, other], Left::Nothing);
-        keep(&waiting, vec![of_others], Left::Nothing);
-        assert_eq!(waiting.tell("a", 1), 1);
-        let handed = waiting.take_due(9);
-        keep(&waiting, handed, Left::Nothing);
-        assert!(waiting.park(next).is_some());
-    }
-
-    #[test]
-    fn that_there_was_nothing_is_soon_forgotten() {
-        let waiting = Waiting::default();
-        waiting.open();
-        let one = asked(&["a"], 1_000);
-        let mut next = asked(&["a"], 1_000);
-        next.claim.incarnation = one.claim.incarnation;
-        keep(&waiting, vec![one], Left::Nothing);
-        std::thread::sleep(BARREN);
-        assert!(waiting.park(next).is_some());
     }
 
     #[test]

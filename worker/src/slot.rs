@@ -46,7 +46,6 @@ pub async fn run(life: Arc<Life>) {
             continue;
         }
         faults::point("claim.before");
-        let is_new = asked.is_none();
         if trial.is_none() && life.has_trials(true) {
             trial = life.trial();
         }
@@ -57,7 +56,6 @@ pub async fn run(life: Arc<Life>) {
             claim: *asked.get_or_insert_with(DispatchId::new),
             pools: life.config.pools.clone(),
             agents: life.open_agents(trial.is_some()),
-            is_new,
             // What comes while one waits may be for what this worker can't start: others shall have it.
             wait_ms: match life.door_opens_in() {
                 None if trial.is_some() || !life.has_trials(false) => life.link.wait_ms(),

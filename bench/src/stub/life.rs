@@ -114,7 +114,7 @@ impl Life {
     ///
     /// # Errors
     /// When nobody answers.
-    pub async fn claim(&self, claim: DispatchId, is_new: bool) -> anyhow::Result<ClaimAnswer> {
+    pub async fn claim(&self, claim: DispatchId) -> anyhow::Result<ClaimAnswer> {
         let request = ClaimRequest {
             reads: READS.to_vec(),
             worker: self.name.clone(),
@@ -122,7 +122,6 @@ impl Life {
             claim,
             pools: pools(),
             agents: vec!["default".to_owned()],
-            is_new,
             wait_ms: WAIT_MS,
             checks: true,
         };

@@ -22,9 +22,8 @@ pub async fn run(life: Arc<Life>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow
     let mut tickets = None;
     let mut asked = None;
     loop {
-        let is_new = asked.is_none();
         let claim = *asked.get_or_insert_with(DispatchId::new);
-        match life.claim(claim, is_new).await {
+        match life.claim(claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 work(&life, log.as_ref().as_ref(), *assignment, work_ms).await?;
                 asked = None;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use crate::bus::Bus;
 use crate::config::Config;
-use crate::services::{Deps, Ways};
+use crate::services::{Deps, Reserved};
 use crate::{api, services, store};
 
 /// Run one coordinator: the HTTP API and the loops that move tasks
@@ -73,7 +73,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let url = database_url()?;
-    let share = Ways::share(args.db_connections);
+    let share = Reserved::share(args.db_connections);
     let db = store::connect(&url, args.db_connections - share)
         .await
         .context("failed to connect to Postgres; is DATABASE_URL right?")?;
@@ -106,13 +106,13 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     tracing::info!(address = %listener.local_addr()?, "serving");
 
     let shutdown = CancellationToken::new();
-    let ways = match share {
-        0 => Ways::shared(&db),
-        _ => Ways::apart(&url, &settings)?,
+    let reserved = match share {
+        0 => Reserved::shared(&db),
+        _ => Reserved::open(&url)?,
     };
     let deps = Deps {
         db,
-        ways,
+        reserved,
         bus,
         settings,
         pulse: Arc::default(),
@@ -128,7 +128,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     tokio::join!(api, loops);
     stop.abort();
     // A statement that hangs is cut off: the server takes its transaction back.
-    let close = async { tokio::join!(deps.ways.close(), deps.db.close()) };
+    let close = async { tokio::join!(deps.reserved.close(), deps.db.close()) };
     if tokio::time::timeout(CLOSE, close).await.is_err() {
         tracing::warn!("connections to the database did not close in time; cut off");
     }

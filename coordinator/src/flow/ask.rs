@@ -21,10 +21,6 @@ use crate::store::recall::Indexed;
 /// Paths of earlier attempts that are part of a question.
 const ASKED_PATHS: usize = 20;
 
-/// Kinds that are asked over one connection, and those over another: learnings are the most.
-pub(super) const HERE: [EntryKind; 2] = [EntryKind::Journal, EntryKind::Knowledge];
-pub(super) const THERE: [EntryKind; 1] = [EntryKind::Learning];
-
 /// Who asks the memory, and what it doesn't have yet.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
@@ -43,11 +39,10 @@ pub(super) struct Recalled {
     pub held_out: bool,
 }
 
-/// Asks for each working dispatch what other tasks left of these kinds (SPEC 6.5).
+/// Asks for each working dispatch what other tasks left (SPEC 6.5).
 pub(super) async fn recall(
     conn: &mut PgConnection,
     asking: Asking<'_>,
-    kinds: &[EntryKind],
 ) -> sqlx::Result<HashMap<DispatchId, Recalled>> {
     let Asking {
         settings,
@@ -68,7 +63,7 @@ pub(super) async fn recall(
         if query.is_empty() {
             continue;
         }
-        for kind in kinds {
+        for kind in &EntryKind::ALL {
             asked.push((*dispatch, *kind));
             questions.push(Question {
                 repo_id: task.repo_id.clone(),
@@ -117,14 +112,4 @@ fn is_held_out(dispatch: &Opened, share: f64) -> bool {
     dispatch.attempt == 1
         && dispatch.kind == SessionKind::Work
         && (end as f64 / (u64::MAX >> 2) as f64) < share
-}
-
-/// Adds what another connection brought for the same dispatches.
-pub(super) fn join(recalled: &mut HashMap<DispatchId, Recalled>, more: HashMap<DispatchId, Recalled>) {
-    for (dispatch, of_kinds) in more {
-        let one = recalled.entry(dispatch).or_default();
-        one.repo_id = of_kinds.repo_id;
-        one.held_out = of_kinds.held_out;
-        one.by_kind.extend(of_kinds.by_kind);
-    }
 }

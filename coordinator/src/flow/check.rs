@@ -8,7 +8,7 @@ use ralph_shared::sigil::{self, Verdict};
 use ralph_shared::wire::{CheckRequest, Survey, Text, Work};
 use sqlx::{PgConnection, PgPool};
 
-use super::{Settings, agent_graph, context, hand, survey};
+use super::{Settings, agent_graph, context, survey, take};
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -35,7 +35,7 @@ pub async fn renew(
     if surveyed.files + surveyed.stale + surveyed.back == 0 {
         return Ok(None);
     }
-    let (mut assignments, sent) = context::build(db, settings, &[hand::reopened(&dispatch)]).await?;
+    let (mut assignments, sent) = context::build(db, settings, &[take::reopened(&dispatch)]).await?;
     let Some(Work::Session(order)) = assignments.remove(&dispatch.id).map(|assignment| assignment.work)
     else {
         return Ok(None);

@@ -1,21 +1,20 @@
 //! Claims: free slots get the best ready tasks (DESIGN 2).
 //!
 //! A batch of claims is one short transaction that takes tasks out of the queue, moves their fences and opens dispatches
-//! with leases. The context is built outside it, while it commits; what was sent is stored when the claims are answered. A
-//! claim that was answered before gets the same answer, so a lost answer costs nothing.
+//! with leases. The context is built after it; what was sent is stored when the claims are answered. A claim that was answered
+//! before gets the same answer, so a lost answer costs nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest, Share};
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::guard::{guarded, is_away};
-use super::hand::{Known, Look, Open, deal_out, known_workers};
 use super::sent::Sent;
+use super::take::{Taken, take};
 use super::{Settings, Signals, apply, context};
 use crate::domain::fairness::Left;
 use crate::domain::strategy;
@@ -45,35 +44,16 @@ pub struct Opened {
     pub share: Share,
 }
 
-/// Whose connections claims use: of few that do nothing else, so that each has made its plans.
-#[derive(Debug, Clone)]
-pub struct Connections {
-    /// For the transaction that takes tasks; there is one at a time.
-    pub take: PgPool,
-    /// For what assignments are built from, and for what was sent.
-    pub build: PgPool,
-}
-
-impl Connections {
-    /// The same ones for all of it.
-    pub fn shared(db: &PgPool) -> Self {
-        Self {
-            take: db.clone(),
-            build: db.clone(),
-        }
-    }
-}
-
 /// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
 #[derive(Debug)]
 pub struct Answered {
     /// The answers.
     pub answers: Vec<ClaimAnswer>,
-    /// What there is for claims that got nothing, by their place; of who isn't listed it isn't known.
+    /// Why claims got nothing, by their index; a missing one is unknown.
     pub unmet: HashMap<usize, Left>,
     /// What was sent with them; to be kept after they went out.
     pub sent: Sent,
-    /// What followed for tasks whose assignment could not be built.
+    /// Signals of attempts that ended since their assignment could not be built.
     pub signals: Signals,
 }
 
@@ -86,132 +66,58 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let connections = Connections::shared(db);
-    let Answered { answers, sent, .. } = answer(&connections, settings, claims, ()).await?;
+    let Answered { answers, sent, .. } = answer(db, settings, claims, ()).await?;
     sent.keep(db).await?;
     Ok(answers)
 }
 
 /// Serves a batch of claims. Batches take their tasks one after another: `turn` is dropped as soon as this one has its own,
-/// while its assignments may still be built.
+/// while its assignments are still built.
 ///
 /// # Errors
 /// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
 pub async fn answer<T: Send>(
-    connections: &Connections,
+    db: &PgPool,
     settings: &Settings,
     claims: &[ClaimRequest],
     turn: T,
 ) -> sqlx::Result<Answered> {
-    let turn = Mutex::new(Some(turn));
-    store::retry_serialization(|| answer_once(connections, settings, claims, &turn)).await
-}
-
-async fn answer_once<T: Send>(
-    connections: &Connections,
-    settings: &Settings,
-    claims: &[ClaimRequest],
-    turn: &Mutex<Option<T>>,
-) -> sqlx::Result<Answered> {
-    for look in [Look::Later, Look::First] {
-        if let Some(answered) = answer_looking(connections, settings, claims, turn, look).await? {
-            return Ok(answered);
-        }
-    }
-    // Whoever isn't answered asks again.
-    Ok(Answered {
-        answers: Vec::new(),
-        unmet: HashMap::new(),
-        sent: Sent::default(),
-        signals: Signals::default(),
-    })
-}
-
-/// `None` when a claim that was answered before was dealt to again, which was taken back: to be repeated with [`Look::First`].
-async fn answer_looking<T: Send>(
-    connections: &Connections,
-    settings: &Settings,
-    claims: &[ClaimRequest],
-    turn: &Mutex<Option<T>>,
-    look: Look,
-) -> sqlx::Result<Option<Answered>> {
-    let (mut tx, known) = begin(connections, claims).await?;
-    let hand = deal_out(&mut tx, settings, claims, known, look).await?;
-    let planned = hand.planned();
-    let places = hand.places();
-    let unmet = hand.unmet();
-    let opening = async {
-        let Some(open) = hand.open(&mut tx, settings, claims).await? else {
-            tx.rollback().await?;
-            return Ok(None);
-        };
+    let taken = store::retry_serialization(async || {
+        let mut tx = store::begin_claims(db).await?;
+        let taken = take(&mut tx, settings, claims).await?;
         faults::point("claim.before_commit");
         tx.commit().await?;
-        drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Ok(Some(open))
-    };
-    // The answers wait for both; neither waits for the other.
-    let gathering = guarded(context::gather(&connections.build, settings, &planned));
-    let (opened, gathered): (sqlx::Result<Option<Open>>, _) = tokio::join!(opening, gathering);
-    let Some((mut answers, opened)) = opened? else {
-        return Ok(None);
-    };
+        Ok(taken)
+    });
+    let Taken {
+        mut answers,
+        opened,
+        unmet,
+    } = taken.await?;
+    drop(turn);
     faults::point("claim.after_commit");
-    settings.opens.note(places);
     let dispatches = distinct(&opened);
     let mut signals = Signals::default();
-    let built = async {
-        if dispatches == planned {
-            context::assemble(gathered?, settings, &dispatches).await
-        } else {
-            // A task changed just now, or a claim turned out to be a repeated one.
-            context::build(&connections.build, settings, &dispatches).await
-        }
-    };
-    let (mut assignments, sent) = match guarded(built).await {
+    let (assignments, sent) = match guarded(context::build(db, settings, &dispatches)).await {
         Err(error) if !is_away(&error) => {
             tracing::warn!(%error, dispatches = dispatches.len(), "assignments could not be built; building them one by one");
-            build_each(&connections.build, settings, &dispatches, &mut signals).await?
+            build_each(db, settings, &dispatches, &mut signals).await?
         }
         built => built?,
     };
-    let mut given: HashMap<DispatchId, usize> = HashMap::new();
     for (index, opened) in opened {
-        if let Some(assignment) = assignments.remove(&opened.dispatch) {
+        if let Some(assignment) = assignments.get(&opened.dispatch) {
             answers[index] = ClaimAnswer::Assigned {
-                assignment: Box::new(assignment),
+                assignment: Box::new(assignment.clone()),
             };
-            given.insert(opened.dispatch, index);
-        } else if let Some(&same) = given.get(&opened.dispatch) {
-            answers[index] = answers[same].clone();
         }
     }
-    Ok(Some(Answered {
+    Ok(Answered {
         answers,
         unmet,
         sent,
         signals,
-    }))
-}
-
-/// Takes the turn of claims. Who claims is read meanwhile, where a connection is idle.
-async fn begin(
-    connections: &Connections,
-    claims: &[ClaimRequest],
-) -> sqlx::Result<(Transaction<'static, Postgres>, Known)> {
-    let idle = connections.build.try_acquire();
-    let known = async {
-        match idle {
-            Some(mut conn) => known_workers(&mut conn, claims).await.map(Some),
-            None => Ok(None),
-        }
-    };
-    let (mut tx, known) = tokio::try_join!(store::begin_claims(&connections.take), known)?;
-    let known = match known {
-        Some(known) => known,
-        None => known_workers(&mut tx, claims).await?,
-    };
-    Ok((tx, known))
+    })
 }
 
 /// Builds assignments one by one; a dispatch whose assignment can't be built ends as an error and is left out.

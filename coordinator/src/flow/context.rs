@@ -4,21 +4,18 @@
 //! explained later.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     Assignment, Change, GitOperation, SessionOrder, SurveyOrder, Text, Work, sha256_hex,
 };
-use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::around::Others;
 use super::claim::Opened;
 use super::laid::Laid;
-use super::memory::{Before, Remembered, remembers};
+use super::memory::Remembered;
 use super::order::{assignment, integrate_order, operation_order, session_order};
 use super::sent::Sent;
 use super::{Settings, distill, survey};
@@ -27,13 +24,9 @@ use crate::prompt;
 use crate::store;
 use crate::store::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::integration::Integration;
-use crate::store::recall::Indexed;
 
 /// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
-
-/// So many claims read what they need over three connections, if others are idle.
-const FEW: usize = 4;
 
 /// How many landed tasks the message of a merge names.
 const LANDED_TITLES: i64 = 200;
@@ -66,51 +59,18 @@ pub(super) struct Facts {
     pub(super) landed: HashMap<FeatureId, Vec<String>>,
 }
 
-/// What assignments of some dispatches are made of.
-pub(super) struct Gathered {
-    conn: PoolConnection<Postgres>,
-    facts: Facts,
-}
-
-/// Reads what the assignments of these dispatches are made of; `None` for none. Nothing that it reads is written by the claim, so it may
-/// run while that opens them.
-pub(super) async fn gather(
-    db: &PgPool,
-    settings: &Settings,
-    opened: &[Opened],
-) -> sqlx::Result<Option<Gathered>> {
-    if opened.is_empty() {
-        return Ok(None);
-    }
-    let mut conn = db.acquire().await?;
-    // For few, what counts is how soon they have it; many share their queries. Nobody waits for a second or third connection.
-    let alone = opened.len() <= FEW && settings.embedder.is_none();
-    let mut second = alone.then(|| db.try_acquire()).flatten();
-    let mut third = alone.then(|| db.try_acquire()).flatten();
-    let others = (second.as_deref_mut(), third.as_deref_mut());
-    let facts = read(&mut conn, others, settings, opened).await?;
-    Ok(Some(Gathered { conn, facts }))
-}
-
 /// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out.
 pub async fn build(
     db: &PgPool,
     settings: &Settings,
     opened: &[Opened],
 ) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
-    assemble(gather(db, settings, opened).await?, settings, opened).await
-}
-
-/// The same of what was gathered for them.
-pub(super) async fn assemble(
-    gathered: Option<Gathered>,
-    settings: &Settings,
-    opened: &[Opened],
-) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
     let mut sent = Sent::default();
-    let Some(Gathered { mut conn, facts }) = gathered else {
+    if opened.is_empty() {
         return Ok((HashMap::new(), sent));
-    };
+    }
+    let mut conn = db.acquire().await?;
+    let facts = read(&mut conn, settings, opened).await?;
     let mut assignments = HashMap::new();
     let mut frames: HashMap<String, String> = HashMap::new();
     for dispatch in opened {
@@ -214,7 +174,7 @@ pub(super) async fn render_one(
     settings: &Settings,
     opened: &Opened,
 ) -> sqlx::Result<Option<(prompt::Rendered, Vec<store::uses::Use>)>> {
-    let facts = read(conn, (None, None), settings, std::slice::from_ref(opened)).await?;
+    let facts = read(conn, settings, std::slice::from_ref(opened)).await?;
     let (Some(task), Some(run)) = (facts.tasks.get(&opened.task), facts.runs.get(&opened.run.0)) else {
         return Ok(None);
     };
@@ -223,41 +183,7 @@ pub(super) async fn render_one(
     Ok(Some((rendered, uses)))
 }
 
-async fn tasks_and_runs(
-    conn: &mut PgConnection,
-    tasks: &[Uuid],
-    runs: &[Uuid],
-) -> sqlx::Result<(Vec<TaskFacts>, Vec<Run>)> {
-    let tasks = store::context::tasks(conn, tasks).await?;
-    Ok((tasks, store::run::read(conn, runs).await?))
-}
-
-/// What the tasks that are `told` of it waited for, and what of the memory waits to be merged.
-async fn blockers_and_fresh(
-    conn: &mut PgConnection,
-    settings: &Settings,
-    opened: &[Opened],
-    told: &[Uuid],
-) -> sqlx::Result<(Vec<Prerequisite>, Vec<Arc<Indexed>>)> {
-    let prerequisites = if told.is_empty() {
-        Vec::new()
-    } else {
-        store::context::prerequisites(conn, told).await?
-    };
-    let fresh = if settings.memory && opened.iter().any(remembers) {
-        store::postings::fresh(conn, &settings.tail).await?
-    } else {
-        Vec::new()
-    };
-    Ok((prerequisites, fresh))
-}
-
-async fn read(
-    conn: &mut PgConnection,
-    (mut second, third): Others<'_>,
-    settings: &Settings,
-    opened: &[Opened],
-) -> sqlx::Result<Facts> {
+async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -> sqlx::Result<Facts> {
     let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
     // What is told to agents is read for those dispatches alone that have one.
@@ -266,15 +192,12 @@ async fn read(
         .filter(|d| d.kind.has_agent())
         .map(|d| d.task.0)
         .collect();
-    let ((mut tasks, runs), (prerequisites, fresh)) = match second.as_deref_mut() {
-        Some(second) => {
-            let tasks = tasks_and_runs(conn, &ids, &run_ids);
-            tokio::try_join!(tasks, blockers_and_fresh(second, settings, opened, &told))?
-        }
-        None => (
-            tasks_and_runs(conn, &ids, &run_ids).await?,
-            blockers_and_fresh(conn, settings, opened, &told).await?,
-        ),
+    let mut tasks = store::context::tasks(conn, &ids).await?;
+    let runs = store::run::read(conn, &run_ids).await?;
+    let prerequisites = if told.is_empty() {
+        Vec::new()
+    } else {
+        store::context::prerequisites(conn, &told).await?
     };
     let conflicted: Vec<Uuid> = tasks
         .iter()
@@ -309,11 +232,7 @@ async fn read(
         }
     }
     let memory = if settings.memory {
-        let before = Before {
-            prerequisites: &prerequisites,
-            fresh: &fresh,
-        };
-        Remembered::read(conn, (second, third), settings, opened, &tasks, before).await?
+        Remembered::read(conn, settings, opened, &tasks, &prerequisites).await?
     } else {
         Remembered::default()
     };

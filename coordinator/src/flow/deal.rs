@@ -41,8 +41,6 @@ pub(super) struct Dealt {
     pub taken: Taken,
     /// Its run.
     pub run: RunId,
-    /// Number of the attempt that it will be, as its task stands.
-    pub attempt: i32,
     /// What its session gets.
     pub chosen: Chosen,
     /// The account that its agent uses.
@@ -200,7 +198,6 @@ async fn give(
                 Some(facts) => choose(settings, rules, (taken.task, facts), taken.kind, &outcomes),
                 None => Default::default(),
             };
-            let before = facts.map_or(0, |facts| facts.attempt);
             let has_key = taken
                 .key
                 .as_ref()
@@ -232,7 +229,6 @@ async fn give(
                 account,
                 share,
                 index,
-                attempt: before + i32::from(taken.kind.begins_attempt()),
                 taken,
                 run,
                 chosen,

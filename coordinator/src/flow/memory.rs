@@ -11,8 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Settings;
-use super::around::{self, Around, JOURNAL_READ, Others};
-use super::ask::{Asking, Recalled};
+use super::ask::{Asking, Recalled, recall};
 use super::attempts::attempts;
 use super::claim::Opened;
 use super::laid::Laid;
@@ -26,8 +25,9 @@ use crate::store;
 use crate::store::context::{Prerequisite, TaskFacts};
 use crate::store::earlier::{Earlier, JournalEntry};
 use crate::store::memory::{Note, Own};
-use crate::store::recall::Indexed;
 
+/// Journal entries of a run that are read (SPEC 6.5).
+const JOURNAL_READ: i64 = 10;
 /// Journal entries of this run that are shown (SPEC 6.5).
 const JOURNAL_SHOWN: usize = 5;
 /// Entries that are left out and kept with their reason, of each kind.
@@ -166,15 +166,6 @@ fn together<'a>(
     (kept, gone)
 }
 
-/// What was read before.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Before<'a> {
-    /// What the tasks waited for.
-    pub prerequisites: &'a [Prerequisite],
-    /// Entries that wait to be merged into the index.
-    pub fresh: &'a [Arc<Indexed>],
-}
-
 /// Whether it is told what others left. One that merges learnings is told what to merge, and nothing else.
 pub(super) fn remembers(dispatch: &Opened) -> bool {
     let begins = dispatch.kind.begins_attempt() && dispatch.kind.has_agent();
@@ -182,14 +173,13 @@ pub(super) fn remembers(dispatch: &Opened) -> bool {
 }
 
 impl Remembered {
-    /// Reads it. Over `others`, where there are any, parts of it are read meanwhile.
+    /// Reads it. The tasks waited for `prerequisites`.
     pub(super) async fn read(
         conn: &mut PgConnection,
-        others: Others<'_>,
         settings: &Settings,
         opened: &[Opened],
         tasks: &[TaskFacts],
-        of: Before<'_>,
+        prerequisites: &[Prerequisite],
     ) -> sqlx::Result<Self> {
         let working: Vec<&Opened> = opened.iter().filter(|d| remembers(d)).collect();
         if working.is_empty() {
@@ -213,24 +203,22 @@ impl Remembered {
         features.dedup();
         let task_ids: Vec<Uuid> = tasks.iter().map(|task| task.task.0).collect();
         // Others have nobody that they are near to.
-        let blocked: HashSet<TaskId> = of.prerequisites.iter().map(|blocker| blocker.of).collect();
+        let blocked: HashSet<TaskId> = prerequisites.iter().map(|blocker| blocker.of).collect();
         let placed = tasks
             .iter()
             .filter(|task| task.parent.is_some() || blocked.contains(&task.task));
         let placed: Vec<Uuid> = placed.map(|task| task.task.0).collect();
+        let fresh = store::postings::fresh(conn, &settings.tail).await?;
         let asking = Asking {
             settings,
             working: &working,
             tasks: &tasks,
             earlier: &earlier,
-            fresh: of.fresh,
+            fresh: &fresh,
         };
-        let noted = Around {
-            features: &features,
-            tasks: &task_ids,
-            placed: &placed,
-        };
-        let (recalled, (notes, mut journal)) = around::read(conn, others, asking, noted).await?;
+        let recalled = recall(conn, asking).await?;
+        let notes = store::memory::notes(conn, &features, &task_ids).await?;
+        let mut journal = store::earlier::journal(conn, &features, &placed, JOURNAL_READ, &[]).await?;
         let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
         let named: HashSet<Uuid> = recalled
             .values()

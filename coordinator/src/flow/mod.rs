@@ -8,11 +8,11 @@
 //! | [`add`] | one more task for a feature that stands |
 //! | [`ready`] | what became ready gets tickets, topped up by one issuer |
 //! | [`hello`] | a worker's incarnation takes its name |
-//! | [`claim`], `hand`, `deal`, `slots` | free slots get the best ready tasks, dispatches and leases |
+//! | [`claim`], `take`, `deal`, `slots` | free slots get the best ready tasks, dispatches and leases |
 //! | [`hold`] | tasks that change the same are kept apart, where the feature asks for it |
 //! | [`context`] | the assignment and its prompt |
 //! | [`memory`] | what is remembered at this moment |
-//! | `around`, `ask`, [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
+//! | `ask`, [`recall`], [`pick`] | the memory is asked what helps, and what of it is shown |
 //! | [`meaning`], [`embed`], [`nearness`] | an outside model helps with that, where one is configured |
 //! | [`preview`] | what an agent would be told now |
 //! | [`heartbeat`] | leases are renewed, settlements and orders told |
@@ -38,7 +38,6 @@
 //! | [`link`], [`remove`] | edges and tasks of a feature that stands, changed and deleted |
 //! | [`circle`] | what an edge would close, told to people |
 //! | [`recorded`] | what a session showed, wherever it stands by now |
-//! | [`rehearsal`] | a new connection plans its statements before somebody waits for them |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and only then tells others ([`Signals`]).
 //! Whatever changes a feature's graph or states locks the feature's row first, several by id, then tasks by id, then
@@ -80,24 +79,21 @@ pub mod ready;
 pub mod recall;
 pub mod recorded;
 pub mod recount;
-pub mod rehearsal;
 pub mod remove;
 pub mod rescue;
 pub mod retention;
 pub mod steer;
 pub mod submit;
 pub mod survey;
+mod take;
 pub mod upkeep;
 
-mod around;
 mod ask;
 mod attempts;
 mod deal;
 mod gate;
 mod guard;
-mod hand;
 mod laid;
-mod opens;
 mod order;
 pub mod schedule;
 mod sent;
@@ -108,6 +104,5 @@ mod told;
 
 pub use crate::bus::Signals;
 pub use aged::KeptDays;
-pub use opens::Opens;
 pub use sent::Sent;
 pub use settings::{Notify, Settings};

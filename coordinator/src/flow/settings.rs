@@ -8,7 +8,6 @@ use anyhow::Context as _;
 use ralph_shared::prices::Prices;
 
 use super::aged::KeptDays;
-use super::opens::Opens;
 use crate::domain::budget::FirstShare;
 use crate::domain::fairness::Turns;
 use crate::domain::levels::{Level, Limit};
@@ -76,8 +75,6 @@ pub struct Settings {
     pub notify: Option<Notify>,
     /// What this process has read of the newest memory.
     pub tail: Arc<Tail>,
-    /// The dispatches that this process opened lately.
-    pub opens: Arc<Opens>,
     /// How far each feature came in taking turns for slots, with this process.
     pub turns: Arc<Mutex<Turns>>,
     /// Where traces of what ended go, if anywhere.
@@ -138,7 +135,6 @@ impl Default for Settings {
             kept: KeptDays::default(),
             notify: None,
             tail: Arc::default(),
-            opens: Arc::default(),
             turns: Arc::default(),
             tracer: None,
         }

@@ -59,10 +59,8 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             }
             message = subscription.next(), if receiving && sender.capacity() > 0 => {
                 let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
-                if let Some(claim) = read::<ClaimRequest>(&message)
-                    && let Some(asked) = waiting.park(Asked::new(claim, message))
-                {
-                    let _ = sender.try_send(asked);
+                if let Some(claim) = read::<ClaimRequest>(&message) {
+                    let _ = sender.try_send(Asked::new(claim, message));
                 }
             }
             () = waiting.due(), if receiving && sender.capacity() > 0 => {
@@ -118,8 +116,13 @@ async fn both(
 async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
     let before = deps.bus.waiting.told();
     let claims: Vec<_> = batch.iter().map(|asked| asked.claim.clone()).collect();
-    let (answers, unmet, sent) = match flow::claim::answer(&deps.ways.claims, &deps.settings, &claims, turn)
-        .await
+    let (answers, unmet, sent) = match flow::claim::answer(
+        &deps.reserved.claims,
+        &deps.settings,
+        &claims,
+        turn,
+    )
+    .await
     {
         Ok(answered) => {
             deps.bus.emit(answered.signals).await;
@@ -150,7 +153,7 @@ async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
     // The answers go out first.
     tokio::task::yield_now().await;
     if let Some(sent) = sent
-        && let Err(error) = sent.keep(&deps.ways.claims.build).await
+        && let Err(error) = sent.keep(&deps.reserved.claims).await
     {
         tracing::warn!(%error, claims = claims.len(), "prompts could not be kept; the sessions go on without");
     }

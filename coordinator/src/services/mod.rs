@@ -35,8 +35,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::Bus;
-use crate::flow::claim::Connections;
-use crate::flow::{self, Settings};
+use crate::flow::Settings;
 use crate::store;
 
 pub use pulse::Pulse;
@@ -47,7 +46,7 @@ pub struct Deps {
     /// The database.
     pub db: PgPool,
     /// What claims and reports use of it.
-    pub ways: Ways,
+    pub reserved: Reserved,
     /// The broker.
     pub bus: Bus,
     /// Times and limits.
@@ -56,66 +55,50 @@ pub struct Deps {
     pub pulse: Arc<Pulse>,
 }
 
-/// Connections that do nothing but one part of a task's way, see [`flow::rehearsal`].
+/// Connections that nothing else uses: however busy the others are, claims are answered and reports applied.
 #[derive(Debug, Clone)]
-pub struct Ways {
-    /// Of claims.
-    pub claims: Connections,
-    /// Of reports.
+pub struct Reserved {
+    /// For claims.
+    pub claims: PgPool,
+    /// For reports.
     pub reports: PgPool,
 }
 
-/// One batch takes tasks at a time, while others build their context, or one that came alone over three connections.
-const TAKE: u32 = 1;
-const BUILD: u32 = 3;
+/// One batch takes tasks at a time, while others build their assignments.
+const CLAIMS: u32 = 4;
 /// One batch of reports is applied at a time, while the next one is read and runs are looked at.
 const REPORTS: u32 = 3;
 /// With fewer connections than so many all use the same ones.
 const LEAST: u32 = 10;
 
-impl Ways {
+impl Reserved {
     /// Everything over the same connections.
     pub fn shared(db: &PgPool) -> Self {
         Self {
-            claims: Connections::shared(db),
+            claims: db.clone(),
             reports: db.clone(),
         }
     }
 
-    /// How many of so many connections they take: none where there are too few.
+    /// How many of so many connections are reserved: none where there are too few.
     pub fn share(connections: u32) -> u32 {
-        if connections < LEAST {
-            0
-        } else {
-            TAKE + BUILD + REPORTS
-        }
+        if connections < LEAST { 0 } else { CLAIMS + REPORTS }
     }
 
-    /// Connections for each, opened in the background. The schema has to be this release's.
+    /// Opens the connections in the background.
     ///
     /// # Errors
     /// When the address is none.
-    pub fn apart(url: &str, settings: &Settings) -> sqlx::Result<Self> {
-        let open = |n| {
-            let settings = settings.clone();
-            store::connect_prepared(url, n, move |conn| {
-                let settings = settings.clone();
-                Box::pin(async move { flow::rehearsal::rehearse(conn, &settings).await })
-            })
-        };
+    pub fn open(url: &str) -> sqlx::Result<Self> {
         Ok(Self {
-            claims: Connections {
-                take: open(TAKE)?,
-                build: open(BUILD)?,
-            },
-            reports: open(REPORTS)?,
+            claims: store::connect_lazy(url, CLAIMS)?,
+            reports: store::connect_lazy(url, REPORTS)?,
         })
     }
 
     /// Closes what is open.
     pub async fn close(&self) {
-        let Connections { take, build } = &self.claims;
-        tokio::join!(take.close(), build.close(), self.reports.close());
+        tokio::join!(self.claims.close(), self.reports.close());
     }
 }
 

@@ -160,7 +160,7 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken
             }
         }
     }
-    if let Err(error) = apply::prepare(&deps.ways.reports, &deps.settings, &mut taken.reports).await {
+    if let Err(error) = apply::prepare(&deps.reserved.reports, &deps.settings, &mut taken.reports).await {
         tracing::debug!(%error, "reports are read within their transaction");
     }
     taken
@@ -171,7 +171,7 @@ async fn apply(deps: &Deps, taken: Taken) -> Option<Applied> {
     if taken.reports.is_empty() {
         return None;
     }
-    match apply::apply(&deps.ways.reports, &deps.settings, &taken.reports).await {
+    match apply::apply(&deps.reserved.reports, &deps.settings, &taken.reports).await {
         Ok((fates, signals)) => {
             deps.bus.emit(signals).await;
             Some(Applied { taken, fates })
@@ -189,7 +189,7 @@ async fn apply(deps: &Deps, taken: Taken) -> Option<Applied> {
 
 /// Waits until batches are kept on the disk, and only then tells of them: their workers forget what they reported, and the stream does.
 async fn conclude(deps: &Deps, applied: Vec<Applied>) {
-    if let Err(error) = store::flush(&deps.ways.reports).await {
+    if let Err(error) = store::flush(&deps.reserved.reports).await {
         tracing::warn!(%error, "it isn't known whether reports are kept; handed back");
         for message in applied.iter().flat_map(|one| &one.taken.messages) {
             hand_back(message).await;

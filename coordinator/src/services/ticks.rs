@@ -131,7 +131,7 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
         // It holds a feature for which reports wait: over connections that have planned it.
-        let (_, signals) = flow::finish::tick(&deps.ways.reports).await?;
+        let (_, signals) = flow::finish::tick(&deps.reserved.reports).await?;
         deps.bus.emit(signals).await;
         let signals = flow::limits::tick(&deps.db, &deps.settings).await?;
         deps.bus.emit(signals).await;

@@ -1,9 +1,7 @@
 //! The pool, the migrations, and the repetition of transactions that Postgres asks to repeat.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
@@ -51,16 +49,11 @@ pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error>
         .await
 }
 
-/// A pool of always `connections`, each of which goes through `prepare` before it is used. They are opened in the background. A pool
-/// hands its connections out in turn, so few of them that do the same again and again have planned all of it.
+/// A pool of always `connections`, which are opened in the background.
 ///
 /// # Errors
 /// When the address is none.
-pub fn connect_prepared<P>(url: &str, connections: u32, prepare: P) -> Result<PgPool, sqlx::Error>
-where
-    P: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<()>> + Send + Sync + 'static,
-{
-    let prepare = Arc::new(prepare);
+pub fn connect_lazy(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> {
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(connections)
@@ -68,13 +61,7 @@ where
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
-        .after_connect(move |conn, _| {
-            let prepare = Arc::clone(&prepare);
-            Box::pin(async move {
-                set_up(&mut *conn).await?;
-                prepare(conn).await
-            })
-        })
+        .after_connect(|conn, _| Box::pin(set_up(conn)))
         .connect_lazy_with(options(url)?);
     Ok(pool)
 }

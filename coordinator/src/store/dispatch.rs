@@ -41,13 +41,12 @@ pub struct NewDispatch {
 }
 
 /// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their dispatches with a lease of
-/// `lease_ms`. Returns the number of the attempt of each that was opened; `None` when one of these dispatches stands already: then
-/// the transaction has failed and can only be taken back.
+/// `lease_ms`. Returns the number of the attempt of each that was opened.
 pub async fn open(
     conn: &mut PgConnection,
     new: &[NewDispatch],
     lease_ms: i64,
-) -> sqlx::Result<Option<HashMap<DispatchId, i32>>> {
+) -> sqlx::Result<HashMap<DispatchId, i32>> {
     let opened = sqlx::query!(
         r#"-- The update locks the rows as it meets them; locking them before would write each once more. Nor does an arbiter of
            -- conflicts look each id up and confirm it: hardly any stands already.
@@ -92,18 +91,11 @@ pub async fn open(
         &new.iter().map(|d| d.account.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
     )
     .fetch_all(conn)
-    .await;
-    let stands = |error: &sqlx::Error| {
-        let refused = error.as_database_error().and_then(|error| error.constraint());
-        refused == Some("dispatches_pkey")
-    };
-    match opened {
-        Err(error) if stands(&error) => Ok(None),
-        opened => {
-            let attempts = opened?.into_iter().map(|row| (DispatchId(row.id), row.attempt));
-            Ok(Some(attempts.collect()))
-        }
-    }
+    .await?;
+    Ok(opened
+        .into_iter()
+        .map(|row| (DispatchId(row.id), row.attempt))
+        .collect())
 }
 
 /// A dispatch's row as steps need it.

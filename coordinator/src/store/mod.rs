@@ -62,6 +62,6 @@ mod connect;
 
 pub use commit::{begin_claims, begin_unflushed, flush};
 pub use connect::{
-    SchemaError, connect, connect_prepared, migrate, pending_migrations, ping, retry_serialization,
+    SchemaError, connect, connect_lazy, migrate, pending_migrations, ping, retry_serialization,
     server_version,
 };

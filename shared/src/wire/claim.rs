@@ -20,9 +20,6 @@ pub struct ClaimRequest {
     pub pools: Vec<String>,
     /// Agents that it can start now: those that fail at the door are left out. What needs another one isn't handed to it.
     pub agents: Vec<String>,
-    /// Whether nobody asked under this id before: else it may have been answered, and is looked up.
-    #[serde(default)]
-    pub is_new: bool,
     /// How long the coordinator may keep the claim while there is nothing for it. Milliseconds; 0 for an answer at once.
     #[serde(default)]
     pub wait_ms: u64,

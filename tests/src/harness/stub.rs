@@ -79,7 +79,6 @@ impl Stub {
             claim: DispatchId::new(),
             pools: vec![self.name.clone()],
             agents: vec!["default".to_owned()],
-            is_new: false,
             wait_ms: 0,
             checks: true,
         }

@@ -10,7 +10,7 @@ use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
-use ralph_coordinator::services::{self, Deps, Ways};
+use ralph_coordinator::services::{self, Deps, Reserved};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
 use ralph_coordinator::waiting::Waiting;
@@ -185,7 +185,7 @@ impl World {
         let shutdown = CancellationToken::new();
         self.waiting.push(Arc::clone(&bus.waiting));
         let deps = Deps {
-            ways: Ways::shared(&db),
+            reserved: Reserved::shared(&db),
             db,
             bus,
             settings: self.settings.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ralph_coordinator::api;
 use ralph_coordinator::flow::Settings;
-use ralph_coordinator::services::{Deps, Ways};
+use ralph_coordinator::services::{Deps, Reserved};
 use ralph_tests::harness::World;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
     let address = listener.local_addr().unwrap();
     let deps = Deps {
         db: world.db.clone(),
-        ways: Ways::shared(&world.db),
+        reserved: Reserved::shared(&world.db),
         bus: world.bus.clone(),
         settings: world.settings.clone(),
         pulse: Arc::default(),

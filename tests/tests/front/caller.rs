@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ralph_coordinator::api;
-use ralph_coordinator::services::{Deps, Ways};
+use ralph_coordinator::services::{Deps, Reserved};
 use ralph_coordinator::store::access::{self, Role};
 use ralph_tests::harness::World;
 use reqwest::{Method, Response, StatusCode};
@@ -35,7 +35,7 @@ impl Api {
         let shutdown = CancellationToken::new();
         let deps = Deps {
             db: world.db.clone(),
-            ways: Ways::shared(&world.db),
+            reserved: Reserved::shared(&world.db),
             bus: world.bus.clone(),
             settings: world.settings.clone(),
             pulse: Arc::default(),

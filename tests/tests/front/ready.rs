@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_coordinator::services::{self, Deps, Pulse, Ways};
+use ralph_coordinator::services::{self, Deps, Pulse, Reserved};
 use ralph_coordinator::{api, store};
 use ralph_tests::harness::{World, until};
 use sqlx::postgres::PgPoolOptions;
@@ -22,7 +22,7 @@ async fn coordinator_whose_loops_stand_is_not_ready() {
     let db = PgPoolOptions::new().max_connections(8);
     let db = db.connect_with((*options).clone()).await.unwrap();
     let deps = Deps {
-        ways: Ways::shared(&db),
+        reserved: Reserved::shared(&db),
         db,
         bus: world.bus.clone(),
         settings: world.settings.clone(),

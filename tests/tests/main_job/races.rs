@@ -84,8 +84,7 @@ async fn prompts_are_kept_however_a_batch_comes_again() {
     let stub = Stub::hello(&world, "twice").await.unwrap();
     let claims = [stub.request(), stub.request()];
     // Whoever served it died before the prompts were kept.
-    let connections = claim::Connections::shared(&world.db);
-    claim::answer(&connections, &world.settings, &claims, ())
+    claim::answer(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     for again in &claims {

@@ -1,7 +1,7 @@
 //! What the memory keeps of tasks and features that end early or are deleted.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::claim::Connections;
+
 use ralph_coordinator::flow::steer::Steered;
 use ralph_coordinator::flow::{claim, distill, edit, finish, library, remove};
 use ralph_coordinator::store;
@@ -270,7 +270,7 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
     let pool = Pool::join(&world).await;
     learns_a_secret(&world, &pool).await;
     let claims = pool.requests(&[["default"]]);
-    let answered = claim::answer(&Connections::shared(&world.db), &world.settings, &claims, ())
+    let answered = claim::answer(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     let [ClaimAnswer::Assigned { assignment: of }] = answered.answers.as_slice() else {

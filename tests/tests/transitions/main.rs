@@ -29,7 +29,6 @@ mod plans;
 mod poison;
 mod pool;
 mod random;
-mod rehearsal;
 mod retries;
 mod reviewed;
 mod rules;

@@ -141,7 +141,6 @@ impl<'a> Pool<'a> {
                 claim: DispatchId::new(),
                 pools: pools.as_ref().iter().map(|pool| (*pool).to_owned()).collect(),
                 agents: self.open.clone(),
-                is_new: false,
                 wait_ms: 0,
                 checks: true,
             })

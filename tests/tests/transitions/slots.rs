@@ -1,7 +1,7 @@
 //! What free slots get of the features that want them.
 
 use ralph_coordinator::domain::fairness::Left;
-use ralph_coordinator::flow::claim::{self, Connections};
+use ralph_coordinator::flow::claim;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -115,8 +115,7 @@ async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
 /// What there is for each of so many claims that got nothing, the others left out.
 async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Left> {
     let claims = pool.requests(&vec![["default"]; claims]);
-    let connections = Connections::shared(&world.db);
-    let answered = claim::answer(&connections, &world.settings, &claims, ())
+    let answered = claim::answer(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     let mut unmet: Vec<_> = answered.unmet.into_iter().collect();

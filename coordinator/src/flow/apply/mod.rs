@@ -28,4 +28,3 @@ mod write;
 
 pub use origin::{Sender, may_report};
 pub use settle::{Fate, Incoming, apply, end_as_error, prepare};
-pub(super) use settle::{Memory, within};

@@ -4,20 +4,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ralph_shared::at_length::by_length;
-use ralph_shared::ids::{DispatchId, FeatureId};
+use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Sigils};
 use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
-use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::super::guard::{guarded, is_away};
-use super::super::opens::Place;
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use super::origin::{Sender, may_report, strangers};
-use crate::domain::run::Run;
 use crate::domain::silence;
 use crate::faults;
 use crate::store;
@@ -32,6 +29,26 @@ pub struct Incoming {
     pub text: String,
     /// What was found out about it before its transaction.
     known: Option<Known>,
+}
+
+/// What never changes of a dispatch.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    task: TaskId,
+    feature: FeatureId,
+    run: RunId,
+    kind: SessionKind,
+}
+
+impl From<&Dispatch> for Place {
+    fn from(dispatch: &Dispatch) -> Self {
+        Self {
+            task: dispatch.task,
+            feature: dispatch.feature,
+            run: dispatch.run,
+            kind: dispatch.kind,
+        }
+    }
 }
 
 /// Where its dispatch belongs, and what its text says.
@@ -79,8 +96,9 @@ pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -
 }
 
 async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
-    let ids: Vec<DispatchId> = batch.iter().map(|one| one.report.dispatch).collect();
-    let places = places(db, settings, &ids).await?;
+    let ids: Vec<Uuid> = batch.iter().map(|one| one.report.dispatch.0).collect();
+    let read = store::dispatch::read(&mut *db.acquire().await?, &ids).await?;
+    let places: HashMap<DispatchId, Place> = read.iter().map(|one| (one.id, Place::from(one))).collect();
     for one in batch {
         if let Some(&place) = places.get(&one.report.dispatch) {
             one.known = Some(Known {
@@ -90,28 +108,6 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
         }
     }
     Ok(())
-}
-
-/// Where these dispatches belong. Those are looked up that this process doesn't remember.
-async fn places(
-    db: &PgPool,
-    settings: &Settings,
-    ids: &[DispatchId],
-) -> sqlx::Result<HashMap<DispatchId, Place>> {
-    let remembered = ids
-        .iter()
-        .filter_map(|id| settings.opens.place(*id).map(|place| (*id, place)));
-    let mut places: HashMap<DispatchId, Place> = remembered.collect();
-    let others: Vec<Uuid> = ids
-        .iter()
-        .filter(|id| !places.contains_key(id))
-        .map(|id| id.0)
-        .collect();
-    if !others.is_empty() {
-        let read = store::dispatch::read(&mut *db.acquire().await?, &others).await?;
-        places.extend(read.iter().map(|dispatch| (dispatch.id, Place::from(dispatch))));
-    }
-    Ok(places)
 }
 
 /// What became of a report.
@@ -303,18 +299,16 @@ async fn in_one_transaction(
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
-    let beside = db.try_acquire();
-    let fates = within(&mut tx, beside, settings, incoming, memory, &mut signals).await?;
+    let fates = within(&mut tx, settings, incoming, memory, &mut signals).await?;
     faults::point("report.before_commit");
     tx.commit().await?;
     faults::point("report.after_commit");
     Ok((fates, signals))
 }
 
-/// Everything but the commit. Over `beside`, a connection that is idle, some of it is read meanwhile.
-pub(in super::super) async fn within(
+/// Everything but the commit.
+async fn within(
     tx: &mut PgConnection,
-    beside: Option<PoolConnection<Postgres>>,
     settings: &Settings,
     incoming: &[Incoming],
     memory: Memory,
@@ -343,16 +337,9 @@ pub(in super::super) async fn within(
         .map(|run| run.0)
         .collect();
     // While the features are held, neither dispatches nor runs change but by this transaction.
-    let (tasks, (dispatches, runs)) = match beside {
-        Some(mut beside) => {
-            let reading = dispatches_and_runs(&mut beside, &ids, &run_ids);
-            tokio::try_join!(store::task::lock(tx, &task_ids), reading)?
-        }
-        None => (
-            store::task::lock(tx, &task_ids).await?,
-            dispatches_and_runs(tx, &ids, &run_ids).await?,
-        ),
-    };
+    let tasks = store::task::lock(tx, &task_ids).await?;
+    let dispatches = store::dispatch::read(tx, &ids).await?;
+    let runs = store::run::read(tx, &run_ids).await?;
     let mut dispatches: HashMap<DispatchId, Dispatch> = dispatches.into_iter().map(|d| (d.id, d)).collect();
     let integrating: Vec<Uuid> = named
         .iter()
@@ -425,13 +412,4 @@ fn silent_accounts(incoming: &[Incoming]) -> Vec<String> {
     });
     let accounts: BTreeSet<&String> = accounts.collect();
     accounts.into_iter().cloned().collect()
-}
-
-async fn dispatches_and_runs(
-    conn: &mut PgConnection,
-    dispatches: &[Uuid],
-    runs: &[Uuid],
-) -> sqlx::Result<(Vec<Dispatch>, Vec<Run>)> {
-    let dispatches = store::dispatch::read(conn, dispatches).await?;
-    Ok((dispatches, store::run::read(conn, runs).await?))
 }

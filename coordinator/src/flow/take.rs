@@ -1,5 +1,4 @@
-//! What a batch of claims gets: tasks are dealt first, which tells what their assignments are made of; then their dispatches are opened
-//! within the same transaction, under the lock on claims.
+//! Takes tasks for a batch of claims and opens their dispatches, in one transaction under the lock on claims.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +11,6 @@ use uuid::Uuid;
 use super::Settings;
 use super::claim::Opened;
 use super::deal::{Asking, Deal, Dealt, deal};
-use super::opens::Place;
 use crate::domain::door::Standing;
 use crate::domain::fairness::Left;
 use crate::domain::levels::Levels;
@@ -26,46 +24,27 @@ use crate::store::worker::Claimer;
 /// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// When it is looked whether claims were answered before. Hardly any was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Before anything is taken.
-    First,
-    /// Once they are dealt to: for those that got nothing, and where a dispatch stands already.
-    Later,
-}
-
-/// Answers, and what was opened with the index of its claim.
-pub(super) type Open = (Vec<ClaimAnswer>, Vec<(usize, Opened)>);
-
-/// The workers that claim, by name, and whether there is an account that is not open, or a limit beside those of runs.
-pub(super) type Known = (HashMap<String, Claimer>, bool, bool);
-
-/// What a batch of claims gets, once it is opened.
+/// What a batch of claims gets.
 #[derive(Debug)]
-pub(super) struct Hand {
-    answers: Vec<ClaimAnswer>,
-    /// What is to be opened.
-    fresh: Vec<Dealt>,
-    new: Vec<NewDispatch>,
-    /// What claims that were answered before get again.
-    before: Vec<(usize, Opened)>,
-    /// Claims that got nothing, of which it isn't known yet whether they were answered before.
-    unknown: Vec<usize>,
-    /// Claims that came twice, each with its first one.
-    repeated: Vec<(usize, usize)>,
-    /// What there is for claims that got nothing.
-    unmet: HashMap<usize, Left>,
+pub(super) struct Taken {
+    /// The answers, where nothing was opened.
+    pub answers: Vec<ClaimAnswer>,
+    /// Dispatches that are new, or live since the claim came before, with the index of their claim.
+    pub opened: Vec<(usize, Opened)>,
+    /// Why claims got nothing, by their index; a missing one is unknown.
+    pub unmet: HashMap<usize, Left>,
 }
 
-/// Takes tasks for claims, under the lock on claims.
-pub(super) async fn deal_out(
+/// Takes tasks for claims and opens their dispatches, under the lock on claims.
+pub(super) async fn take(
     tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-    (known, any_door, any_budget): Known,
-    look: Look,
-) -> sqlx::Result<Hand> {
+) -> sqlx::Result<Taken> {
+    let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let (rows, any_door, any_budget) = store::worker::claimers(tx, &names).await?;
+    let known: HashMap<String, Claimer> = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
     let accounts: Vec<Account> = match any_door {
         true => store::door::not_open(tx).await?,
         false => Vec::new(),
@@ -75,7 +54,6 @@ pub(super) async fn deal_out(
         false => Levels::default(),
     };
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
-    let mut before = Vec::new();
     let waits = accounts
         .iter()
         .filter(|one| !matches!(one.standing, Standing::Free(_)));
@@ -103,100 +81,25 @@ pub(super) async fn deal_out(
             }
         }
     }
-    if look == Look::First {
-        free = asked_before(tx, claims, free, &mut answers, &mut before).await?;
-    }
+    let mut opened = Vec::new();
+    let free = asked_before(tx, claims, free, &mut answers, &mut opened).await?;
     let asking = Asking {
         claims,
         known: &known,
     };
-    let Deal { dealt: fresh, unmet } = deal(tx, settings, asking, free.clone(), &accounts, levels).await?;
-    if look == Look::Later {
-        let dealt: HashSet<usize> = fresh.iter().map(|dealt| dealt.index).collect();
-        free.retain(|index| !dealt.contains(index));
-    } else {
-        free.clear();
+    let Deal { dealt, unmet } = deal(tx, settings, asking, free, &accounts, levels).await?;
+    opened.extend(open(tx, settings, claims, &dealt).await?);
+    for (index, first) in repeated {
+        answers[index] = answers[first].clone();
+        let same = opened.iter().find(|(of, _)| *of == first);
+        let same = same.map(|(_, same)| (index, same.clone()));
+        opened.extend(same.into_iter().collect::<Vec<_>>());
     }
-    Ok(Hand {
+    Ok(Taken {
         answers,
-        new: new_dispatches(claims, &fresh),
-        fresh,
-        before,
-        unknown: free,
-        repeated,
+        opened,
         unmet,
     })
-}
-
-impl Hand {
-    /// What will be opened, unless a task changes meanwhile.
-    pub(super) fn planned(&self) -> Vec<Opened> {
-        let before = self.before.iter().map(|(_, opened)| opened.clone());
-        let fresh = self.fresh.iter().zip(&self.new);
-        before
-            .chain(fresh.map(|(dealt, new)| opened(dealt, new, dealt.attempt)))
-            .collect()
-    }
-
-    /// What there is for those of the claims that get nothing, by their place.
-    pub(super) fn unmet(&self) -> HashMap<usize, Left> {
-        self.unmet.clone()
-    }
-
-    /// Where that belongs.
-    pub(super) fn places(&self) -> Vec<(DispatchId, Place)> {
-        let new = self.new.iter().map(|new| {
-            let place = Place {
-                task: new.task,
-                feature: new.feature,
-                run: new.run,
-                kind: new.kind,
-            };
-            (new.id, place)
-        });
-        new.collect()
-    }
-
-    /// Opens it within the transaction that dealt. `None` when a claim that was answered before was dealt to again: the transaction
-    /// is to be taken back.
-    pub(super) async fn open(
-        self,
-        tx: &mut PgConnection,
-        settings: &Settings,
-        claims: &[ClaimRequest],
-    ) -> sqlx::Result<Option<Open>> {
-        let mut answers = self.answers;
-        let mut opened = self.before;
-        if !self.new.is_empty() {
-            let Some(dispatched) = dispatch(tx, settings, &self.fresh, &self.new).await? else {
-                return Ok(None);
-            };
-            opened.extend(dispatched);
-        }
-        asked_before(tx, claims, self.unknown, &mut answers, &mut opened).await?;
-        for (index, first) in self.repeated {
-            answers[index] = answers[first].clone();
-            let same = opened.iter().find(|(of, _)| *of == first);
-            let same = same.map(|(_, same)| (index, same.clone()));
-            opened.extend(same.into_iter().collect::<Vec<_>>());
-        }
-        Ok(Some((answers, opened)))
-    }
-}
-
-/// A dispatch of an attempt of this number.
-fn opened(dealt: &Dealt, new: &NewDispatch, attempt: i32) -> Opened {
-    Opened {
-        dispatch: new.id,
-        task: new.task,
-        kind: new.kind,
-        attempt,
-        run: new.run,
-        model: dealt.chosen.model.clone(),
-        agent: new.agent.clone(),
-        prompts: new.prompts,
-        share: new.share,
-    }
 }
 
 fn not_now(reason: &str) -> ClaimAnswer {
@@ -204,15 +107,6 @@ fn not_now(reason: &str) -> ClaimAnswer {
         reason: reason.to_owned(),
         retry_after_ms: RETRY_AFTER_MS,
     }
-}
-
-/// Who claims. Nothing of it depends on what other claims take, so it may be read beside them.
-pub(super) async fn known_workers(conn: &mut PgConnection, claims: &[ClaimRequest]) -> sqlx::Result<Known> {
-    let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
-    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let (rows, any_door, any_budget) = store::worker::claimers(conn, &names).await?;
-    let known = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
-    Ok((known, any_door, any_budget))
 }
 
 /// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the
@@ -263,9 +157,9 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
 }
 
 /// The dispatches of what was dealt.
-fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> {
+fn new_dispatches(claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
-    let new = fresh.iter().map(|dealt| {
+    let new = dealt.iter().map(|dealt| {
         let Dealt {
             index,
             taken,
@@ -296,19 +190,18 @@ fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> 
     new.collect()
 }
 
-/// Moves the fences of taken tasks and opens their dispatches. `None` when one stands already.
-async fn dispatch(
+/// Moves the fences of taken tasks and opens their dispatches.
+async fn open(
     conn: &mut PgConnection,
     settings: &Settings,
-    fresh: &[Dealt],
-    new: &[NewDispatch],
-) -> sqlx::Result<Option<Vec<(usize, Opened)>>> {
-    let Some(attempts) = store::dispatch::open(conn, new, settings.lease_ms()).await? else {
-        return Ok(None);
-    };
-    let mut dispatched = Vec::with_capacity(fresh.len());
+    claims: &[ClaimRequest],
+    dealt: &[Dealt],
+) -> sqlx::Result<Vec<(usize, Opened)>> {
+    let new = new_dispatches(claims, dealt);
+    let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
+    let mut opened = Vec::with_capacity(new.len());
     let mut turns = (Vec::new(), Vec::new());
-    for (dealt, new) in fresh.iter().zip(new) {
+    for (dealt, new) in dealt.iter().zip(&new) {
         // Its task may be gone.
         let Some(&attempt) = attempts.get(&new.id) else {
             continue;
@@ -318,10 +211,21 @@ async fn dispatch(
             turns.0.push(new.task.0);
             turns.1.push(new.id.0);
         }
-        dispatched.push((dealt.index, opened(dealt, new, attempt)));
+        let one = Opened {
+            dispatch: new.id,
+            task: new.task,
+            kind: new.kind,
+            attempt,
+            run: new.run,
+            model: dealt.chosen.model.clone(),
+            agent: new.agent.clone(),
+            prompts: new.prompts,
+            share: new.share,
+        };
+        opened.push((dealt.index, one));
     }
     if !turns.0.is_empty() {
         store::integration::give_turn(conn, &turns.0, &turns.1).await?;
     }
-    Ok(Some(dispatched))
+    Ok(opened)
 }
