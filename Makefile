@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-peers bench-memory bench-strategy fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories
+.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-peers bench-memory bench-strategy fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories measure release
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -80,3 +80,9 @@ sqlx-check: setup ## Fail if the query cache is out of date
 
 advisories: ## Look for known vulnerabilities (fetches RustSec's list from GitHub)
 	@scripts/cargo-deny.sh --all-features check advisories
+
+measure: ## Print the figures of the code: lines, folders, circles of modules, long functions, dead links
+	@scripts/measure.py
+
+release: setup ## Build archives of the programs for this machine, with checksums and lists of components, and container images
+	@scripts/release.sh
