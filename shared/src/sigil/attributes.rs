@@ -11,6 +11,7 @@ pub(super) struct Attributes<'a> {
     pub kind: Option<&'a str>,
     pub rationale: Option<&'a str>,
     pub merges: Option<&'a str>,
+    pub id: Option<&'a str>,
 }
 
 /// Where an opening tag's text ended.
@@ -94,6 +95,7 @@ impl<'a> Attributes<'a> {
             "kind" => &mut self.kind,
             "rationale" => &mut self.rationale,
             "merges" => &mut self.merges,
+            "id" => &mut self.id,
             _ => return,
         };
         slot.get_or_insert(value);

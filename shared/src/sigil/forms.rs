@@ -4,13 +4,13 @@
 use super::name::SigilName;
 
 impl SigilName {
-    /// The form, with placeholders in curly braces. A sigil without a body is written in two pieces.
+    /// The form, with placeholders in curly braces.
     #[must_use]
     pub const fn form(self) -> &'static str {
         match self {
             Self::TaskDone => "<task-done>{the task's ID}</task-done>",
             Self::TaskFailed => "<task-failed>{the task's ID}</task-failed>",
-            Self::Promise => "<promise>{COMPLETE or FAILURE}</promise>",
+            Self::Promise => "<promise id=\"{the task's ID}\">{COMPLETE or FAILURE}</promise>",
             Self::NextModel => "<next-model>{name of a model tier}</next-model>",
             Self::Journal => {
                 "<journal>{what you decided and why, what you found, what the next one should know}</journal>"
@@ -45,11 +45,13 @@ impl SigilName {
                 "<memory kind=\"{key_fact | decision | step_done | step_pending | file_modified}\" rationale=\"{why, \
                  for a decision}\">{one sentence, or a path}</memory>"
             }
-            Self::VerifyPass => "`<verify-pass` with `/>` directly behind it",
-            Self::VerifyFail => "<verify-fail>{what is wrong, and where}</verify-fail>",
-            Self::ReviewPass => "`<review-pass` with `/>` directly behind it",
+            Self::VerifyPass => "<verify-pass id=\"{the task's ID}\"/>",
+            Self::VerifyFail => {
+                "<verify-fail id=\"{the task's ID}\">{what is wrong, and where}</verify-fail>"
+            }
+            Self::ReviewPass => "<review-pass id=\"{the task's ID}\"/>",
             Self::ReviewChanges => {
-                "<review-changes>{what to change, and why; or a task graph}</review-changes>"
+                "<review-changes id=\"{the task's ID}\">{what to change, and why; or a task graph}</review-changes>"
             }
         }
     }

@@ -7,11 +7,12 @@
 //! Rules that SPEC 4 leaves open:
 //! - A closing tag belongs to the nearest opening tag of its name before it, so a sigil that was only mentioned ("I will
 //!   write a `<journal>`") doesn't swallow the real one. Different names don't see each other: a sigil inside
-//!   another's body counts.
+//!   another's body counts, unless it ends the session.
 //! - An opening tag may carry unknown attributes. Values stand in double or single quotes and may hold anything but
 //!   their quote, line ends and `>` included; a tag in a value is no sigil.
 //! - A body or a required attribute that is only `…`, `...` or one phrase in curly braces is a placeholder: the prompt's
 //!   own form, quoted. It is passed over and not counted. Every other opening tag that comes to nothing counts as malformed.
+//! - What stands in a code fence or an HTML comment is only mentioned, but for a task graph.
 //! - A sigil that the session's kind doesn't take is plain text.
 //!
 //! Left to others: the graph inside `<task-graph>`, and what a verdict leads to.
@@ -19,6 +20,7 @@
 mod attributes;
 mod cut;
 mod defuse;
+mod endings;
 mod extract;
 mod failure_report;
 mod forms;

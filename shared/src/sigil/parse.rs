@@ -1,5 +1,8 @@
 //! Pairs tags to sigils, judges them, and keeps what counts.
 
+use std::ops::Range;
+
+use super::endings::{Mentions, Places, is_code};
 use super::failure_report::FailureReport;
 use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
 use super::memory::{Knowledge, Learning, Note};
@@ -8,6 +11,7 @@ use super::scan::{Scanner, Shape, Tag};
 use super::signals::{Difficulty, Promise, Sigils};
 use super::value::{Fault, required, required_attribute};
 use crate::kind::SessionKind;
+use crate::plain::visible;
 
 /// A text leaves at most so many knowledge entries, learnings and notes, each; an agent in a loop writes more.
 pub const MAX_ENTRIES: usize = 10_000;
@@ -25,10 +29,10 @@ pub struct Context<'a> {
 
 /// Reads an agent's message text, all chunks joined, never thoughts or tool output (SPEC 4).
 ///
-/// Never fails; what is malformed is passed over and counted. Time and memory are linear in the text's length.
+/// Invisible characters are taken out first. Never fails; what is malformed is passed over and counted. Time and memory are linear in the text's length.
 #[must_use]
 pub fn parse(text: &str, context: &Context<'_>) -> Sigils {
-    read(text, context).0
+    read(&visible(text), context).0
 }
 
 /// [`parse`], with the number of bytes that were looked at, each as often as it was.
@@ -37,9 +41,13 @@ pub(super) fn read(text: &str, context: &Context<'_>) -> (Sigils, u64) {
         context,
         sigils: Sigils::default(),
         notes: Vec::new(),
-        visited: 0,
+        endings: Vec::new(),
+        whole: Vec::new(),
+        mentions: Mentions::of(text),
+        visited: 4 * text.len() as u64,
     };
     reader.read_tags(text);
+    reader.read_endings(text);
     if context.kind == SessionKind::Work {
         reader.read_lines(text);
     }
@@ -53,6 +61,11 @@ struct Reader<'a> {
     sigils: Sigils,
     /// From tags and from lines, with the offset of each.
     notes: Vec<(usize, Note)>,
+    /// Sigils that end a session, as they stand: the opening tag and where the body ends.
+    endings: Vec<(Tag, usize)>,
+    /// Every whole sigil.
+    whole: Vec<Range<usize>>,
+    mentions: Mentions,
     visited: u64,
 }
 
@@ -68,7 +81,7 @@ impl Reader<'_> {
             let waiting = &mut open[tag.name as usize];
             match tag.shape {
                 Shape::Broken => self.count_malformed(),
-                Shape::SelfClosing => self.judge(text, tag, ""),
+                Shape::SelfClosing => self.judge(text, tag, tag.end..tag.end, tag.end),
                 Shape::Open => {
                     if let Err(fault) = self.check_attributes(text, tag) {
                         self.count(fault);
@@ -78,7 +91,7 @@ impl Reader<'_> {
                 }
                 Shape::Close => {
                     if let Some(opening) = waiting.take() {
-                        self.judge(text, opening, &text[opening.end..tag.start]);
+                        self.judge(text, opening, opening.end..tag.start, tag.end);
                     }
                 }
             }
@@ -93,13 +106,19 @@ impl Reader<'_> {
         self.visited += 2 * text.len() as u64;
         for (start, line) in marked_lines(text, MEMORY_MARK) {
             self.visited += line.len() as u64;
+            if self.mentions.hold(start) {
+                continue;
+            }
             match Note::read_line(line) {
                 Ok(note) => keep(&mut self.notes, (start, note), &mut self.sigils.left_out),
                 Err(fault) => self.count(fault),
             }
         }
-        for (_, line) in marked_lines(text, REASON_MARK) {
+        for (start, line) in marked_lines(text, REASON_MARK) {
             self.visited += line.len() as u64;
+            if self.mentions.hold(start) {
+                continue;
+            }
             match required(line) {
                 Ok(reason) => keep_first(&mut self.sigils.failure_reason, reason.to_owned()),
                 Err(fault) => self.count(fault),
@@ -127,25 +146,74 @@ impl Reader<'_> {
             .try_for_each(|&value| required_attribute(value).map(drop))
     }
 
-    fn judge(&mut self, text: &str, opening: Tag, body: &str) {
-        self.visited += (opening.end - opening.start + body.len()) as u64;
-        if let Err(fault) = self.take(text, opening, body) {
+    fn judge(&mut self, text: &str, opening: Tag, body: Range<usize>, end: usize) {
+        self.whole.push(opening.start..end);
+        if opening.name.is_ending() {
+            self.endings.push((opening, body.end));
+            return;
+        }
+        // Agents like to put a graph into a fence.
+        let is_mentioned = self.mentions.hold(opening.start) || is_code(text, opening.start..end);
+        if opening.name != SigilName::TaskGraph && is_mentioned {
+            return;
+        }
+        self.visited += (body.end - opening.start) as u64;
+        if let Err(fault) = self.take(text, opening, &text[body]) {
             self.count(fault);
         }
+    }
+
+    /// Takes the endings that are meant, once it is known what stands around them.
+    fn read_endings(&mut self, text: &str) {
+        if self.endings.is_empty() {
+            return;
+        }
+        let mentions = std::mem::replace(&mut self.mentions, Mentions::of(""));
+        let mut places = Places::new(text, &mentions, std::mem::take(&mut self.whole));
+        let mut endings = std::mem::take(&mut self.endings);
+        endings.sort_by_key(|(opening, _)| opening.start);
+        for (opening, body_end) in endings {
+            if places.is_meant(opening.start)
+                && let Err(fault) = self.end(text, opening, &text[opening.end..body_end], &mut places)
+            {
+                self.count(fault);
+            }
+        }
+    }
+
+    fn end(&mut self, text: &str, opening: Tag, body: &str, places: &mut Places<'_>) -> Result<(), Fault> {
+        self.visited += (body.len() + opening.end - opening.start) as u64;
+        let task_id = self.context.task_id;
+        let is_assigned = |id: &str| (id == task_id).then_some(());
+        match opening.name {
+            SigilName::TaskDone | SigilName::TaskFailed => one_of(body, is_assigned)?,
+            _ => {
+                // A form without its words stays a form, wherever it stands.
+                required_unless_blank(opening.name, body)?;
+                match opening.attributes(text).id {
+                    Some(id) => one_of(id, is_assigned)?,
+                    None if places.is_last(opening.start) => {}
+                    None => return Err(Fault::Malformed),
+                }
+            }
+        }
+        let sigils = &mut self.sigils;
+        match opening.name {
+            // The last word counts.
+            SigilName::TaskDone => (sigils.task_done, sigils.task_failed) = (true, false),
+            SigilName::TaskFailed => (sigils.task_done, sigils.task_failed) = (false, true),
+            SigilName::Promise => sigils.promise = Some(one_of(body, Promise::from_word)?),
+            SigilName::VerifyPass => sigils.verify_pass |= blank(body)?,
+            SigilName::VerifyFail => keep_first(&mut sigils.verify_fail, required(body)?.to_owned()),
+            SigilName::ReviewPass => sigils.review_pass |= blank(body)?,
+            _ => keep_first(&mut sigils.review_changes, required(body)?.to_owned()),
+        }
+        Ok(())
     }
 
     fn take(&mut self, text: &str, opening: Tag, body: &str) -> Result<(), Fault> {
         let sigils = &mut self.sigils;
         match opening.name {
-            SigilName::TaskDone => {
-                one_of(body, |id| (id == self.context.task_id).then_some(()))?;
-                sigils.task_done = true;
-            }
-            SigilName::TaskFailed => {
-                one_of(body, |id| (id == self.context.task_id).then_some(()))?;
-                sigils.task_failed = true;
-            }
-            SigilName::Promise => keep_first(&mut sigils.promise, one_of(body, Promise::from_word)?),
             SigilName::NextModel => {
                 let tier = one_of(body, |name| {
                     self.context.model_tiers.iter().find(|tier| *tier == name)
@@ -173,10 +241,8 @@ impl Reader<'_> {
                 let note = Note::read(opening.attributes(text), body)?;
                 keep(&mut self.notes, (opening.start, note), &mut sigils.left_out);
             }
-            SigilName::VerifyPass => sigils.verify_pass |= blank(body)?,
-            SigilName::VerifyFail => keep_first(&mut sigils.verify_fail, required(body)?.to_owned()),
-            SigilName::ReviewPass => sigils.review_pass |= blank(body)?,
-            SigilName::ReviewChanges => keep_first(&mut sigils.review_changes, required(body)?.to_owned()),
+            // Those that end a session come later, see `end`.
+            _ => {}
         }
         Ok(())
     }
@@ -196,6 +262,14 @@ impl Reader<'_> {
 /// The value that `known` has for the trimmed body.
 fn one_of<T>(body: &str, known: impl FnOnce(&str) -> Option<T>) -> Result<T, Fault> {
     known(required(body)?).ok_or(Fault::Malformed)
+}
+
+/// That the body is no placeholder, and there where there has to be one.
+fn required_unless_blank(name: SigilName, body: &str) -> Result<(), Fault> {
+    match name {
+        SigilName::VerifyPass | SigilName::ReviewPass => blank(body).map(drop),
+        _ => required(body).map(drop),
+    }
 }
 
 /// True for a body that a sigil without a body may have.

@@ -39,7 +39,7 @@ fn only_the_assigned_task_can_be_ended() {
     work(&format!("日本 <task-done>\n {ID}\t</task-done>"), |s| {
         s.task_done = true
     });
-    work(&format!("```\n<task-failed>{ID}</task-failed>\n```"), |s| {
+    work(&format!("I can't.\n\n<task-failed>{ID}</task-failed>"), |s| {
         s.task_failed = true
     });
     for id in [
@@ -70,9 +70,9 @@ fn an_empty_assigned_id_matches_nothing() {
 }
 
 #[test]
-fn done_wins_over_failed_and_split_and_stands_beside_a_promise() {
+fn done_wins_over_split_and_stands_beside_a_promise() {
     let both = format!(
-        "<task-failed>{ID}</task-failed><task-graph>- x</task-graph><promise>FAILURE</promise><task-done>{ID}</task-done>"
+        "<task-failed>{ID}</task-failed><task-graph>- x</task-graph><promise id='{ID}'>FAILURE</promise><task-done>{ID}</task-done>"
     );
     let sigils = read(SessionKind::Work, &both);
     assert_eq!(
@@ -89,7 +89,7 @@ fn promises_and_estimates_and_tiers_know_their_words() {
     work(
         "<promise>complete</promise><promise>FAILURE</promise><promise>COMPLETE</promise>",
         |s| {
-            (s.promise, s.malformed) = (Some(Promise::Failure), 1);
+            (s.promise, s.malformed) = (Some(Promise::Complete), 1);
         },
     );
     work("<difficulty-estimate>hard</difficulty-estimate>", |s| {
@@ -142,7 +142,7 @@ fn a_sigil_that_was_only_mentioned_swallows_nothing() {
         },
     );
     work(
-        &format!("<knowledge tags=\"a\" title=\"oops>x <task-done>{ID}</task-done>"),
+        &format!("<knowledge tags=\"a\" title=\"oops>x\n<task-done>{ID}</task-done>"),
         |s| {
             (s.task_done, s.malformed) = (true, 1);
         },
@@ -151,12 +151,10 @@ fn a_sigil_that_was_only_mentioned_swallows_nothing() {
 }
 
 #[test]
-fn sigils_inside_others_count() {
+fn sigils_inside_others_count_but_for_endings() {
     work(
         &format!("<journal>a <task-done>{ID}</task-done></journal>"),
-        |s| {
-            (s.task_done, s.journal) = (true, Some(format!("a <task-done>{ID}</task-done>")));
-        },
+        |s| s.journal = Some(format!("a <task-done>{ID}</task-done>")),
     );
     check(
         SessionKind::Review,
@@ -280,8 +278,9 @@ fn notes_come_from_tags_and_lines_in_the_texts_order() {
 
 #[test]
 fn verdicts_of_judging_sessions_stand_in_their_own_kind_only() {
-    let text = "<verify-pass /> <verify-fail> no test </verify-fail> <review-pass></review-pass>";
-    check(SessionKind::Verify, text, |s| {
+    let text = "<verify-pass /> <verify-fail> no test </verify-fail>\n<review-pass></review-pass>";
+    let said_last = text.replace("\n<review-pass></review-pass>", "");
+    check(SessionKind::Verify, &said_last, |s| {
         (s.verify_pass, s.verify_fail) = (true, some("no test"))
     });
     check(SessionKind::Review, text, |s| s.review_pass = true);
@@ -291,6 +290,139 @@ fn verdicts_of_judging_sessions_stand_in_their_own_kind_only() {
         "<verify-pass> x </verify-pass> <verify-pass> <verify-fail/>",
         |s| s.malformed = 3,
     );
+}
+
+#[test]
+fn the_last_word_of_done_and_failed_counts() {
+    let (done, failed) = (
+        format!("<task-done>{ID}</task-done>"),
+        format!("<task-failed>{ID}</task-failed>"),
+    );
+    work(&format!("{failed}\nNow it works.\n{done}"), |s| {
+        s.task_done = true
+    });
+    work(&format!("{done}\nNo, it fails.\n{failed}"), |s| {
+        s.task_failed = true
+    });
+}
+
+#[test]
+fn endings_without_an_id_count_as_the_last_thing_said() {
+    for text in [
+        "It can't be done.\n\n<promise>FAILURE</promise>",
+        "<promise>FAILURE</promise>\n\n",
+        "a\n<journal>b</journal> <promise>FAILURE</promise>\n<next-model>opus</next-model>",
+    ] {
+        assert_eq!(
+            read(SessionKind::Work, text).promise,
+            Some(Promise::Failure),
+            "{text:?}"
+        );
+    }
+    for text in [
+        "It ends with <promise>FAILURE</promise>",
+        "<promise>FAILURE</promise> ends the run.",
+        "<promise>FAILURE</promise>\n\nI go on.",
+        "<promise>FAILURE</promise>\n<journal>b</journal>\nI go on.",
+    ] {
+        work(text, |s| {
+            s.malformed = 1;
+            s.journal = text.contains("journal").then(|| "b".to_owned());
+        });
+    }
+    let with_id = format!("Nothing can go on: <promise id=\"{ID}\">FAILURE</promise> Sorry.");
+    work(&with_id, |s| s.promise = Some(Promise::Failure));
+    work("<promise id='t-000000000000'>FAILURE</promise>", |s| {
+        s.malformed = 1
+    });
+    check(
+        SessionKind::Verify,
+        &format!("So: <verify-pass id='{ID}'/> Well done."),
+        |s| s.verify_pass = true,
+    );
+    check(SessionKind::Verify, "It holds.\n<verify-pass/>", |s| {
+        s.verify_pass = true
+    });
+    check(SessionKind::Verify, "<verify-pass/>\nIt holds.", |s| {
+        s.malformed = 1
+    });
+    check(
+        SessionKind::Review,
+        &format!("<review-changes id='{ID}'>a\nb</review-changes> bye"),
+        |s| {
+            s.review_changes = some("a\nb");
+        },
+    );
+}
+
+#[test]
+fn endings_that_are_only_mentioned_end_nothing() {
+    let ending = format!("<task-done>{ID}</task-done>");
+    for text in [
+        format!("```\n{ending}\n```"),
+        format!("~~~xml\n```\n{ending}\n```\n~~~"),
+        format!("````md\n```\n{ending}\n```\n````\n"),
+        format!("```\nnever closed\n{ending}"),
+        format!("> {ending}"),
+        format!("> > so it says: {ending}"),
+        format!("    {ending}"),
+        format!("\t{ending}"),
+        format!("`{ending}`"),
+        format!("it said `so {ending}` there"),
+        format!("it said \"{ending}\""),
+        format!("it said “{ending}”"),
+        format!("it said '{ending}'"),
+        format!("<!-- {ending} -->"),
+        format!("<!--\n{ending}\n-->"),
+        format!("I do not say {ending}"),
+        format!("I won't end with {ending} yet"),
+        format!("I don’t end with {ending} yet"),
+        format!("I'll end with {ending}"),
+        format!("I will end this\nwith {ending} then."),
+        format!("If all is well, {ending}"),
+        format!("When the task is done and its tests pass: {ending}"),
+        format!("The task is done. Unless you object: {ending}"),
+        format!("<journal>{ending}</journal>"),
+        format!(
+            "<failure-report>\nwhat_tried: {ending}\nwhy_failed: b\nerror_category: unknown\n</failure-report>"
+        ),
+    ] {
+        let sigils = read(SessionKind::Work, &text);
+        assert!(!sigils.task_done && sigils.malformed == 0, "{text:?}: {sigils:?}");
+    }
+    for text in [
+        format!("It works. I did not touch the rest. {ending}"),
+        format!("All tests pass, the task is done: {ending} Next one please."),
+        format!("- {ending}"),
+        format!("**{ending}**"),
+        format!("```\ncargo test\n```\n{ending}"),
+        format!("<!-- b -->{ending}"),
+        format!("<journal>I will not do that again</journal>{ending}"),
+        format!("if you want:\n\n{ending}"),
+        format!("a <!-- of HTML\n{ending}"),
+    ] {
+        assert!(read(SessionKind::Work, &text).task_done, "{text:?}");
+    }
+}
+
+#[test]
+fn templates_in_code_become_no_entries() {
+    let entries = "<learning category='other' tags='t'>b</learning>\n<journal>j</journal>\nAGENTIUM_MEMORY: DECISION d\n\
+                   FAILURE_REASON: r";
+    work(&format!("So it looks:\n```xml\n{entries}\n```\n"), |_| ());
+    work(&format!("<!--\n{entries}\n-->"), |_| ());
+    work("| `<journal>notes</journal>` | what to leave |", |_| ());
+    // A fence inside another one of its kind.
+    work("```md\nSo:\n\n```\n<journal>j</journal>\n```\n```", |_| ());
+    work("```yaml\n<task-graph>[]</task-graph>\n```", |s| {
+        s.task_graph = some("[]")
+    });
+}
+
+#[test]
+fn nothing_invisible_is_remembered() {
+    let text = "<learning category='o\u{200b}ther' tags='t'>a\u{202e}b\u{e0041}\u{fe0f}c</learning>";
+    assert_eq!(read(SessionKind::Work, text).learnings[0].body, "abc");
 }
 
 #[test]

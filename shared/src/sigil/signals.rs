@@ -12,11 +12,11 @@ use crate::kind::SessionKind;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sigils {
-    /// `<task-done>` with the assigned task's id.
+    /// `<task-done>` with the assigned task's id, and no `<task-failed>` after it.
     pub task_done: bool,
-    /// `<task-failed>` with the assigned task's id.
+    /// `<task-failed>` with the assigned task's id, and no `<task-done>` after it.
     pub task_failed: bool,
-    /// `<promise>`
+    /// The last `<promise>`.
     pub promise: Option<Promise>,
     /// `<next-model>`: one of the configured tiers.
     pub next_model: Option<String>,

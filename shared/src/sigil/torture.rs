@@ -17,9 +17,9 @@ fn context(kind: SessionKind) -> Context<'static> {
 }
 
 /// A text may be looked at so many times in all: once for tags, at most twice more for attributes inside each other's
-/// values and twice for attributes that are needed, twice for lines and once for what stands on them, and once for the
-/// bodies of every name.
-const MAX_VISITS: u64 = 1 + 2 + 2 + 2 + 1 + SigilName::COUNT as u64;
+/// values and twice for attributes that are needed, twice for lines and once for what stands on them, four times for what stands around
+/// endings, and once for the bodies of every name.
+const MAX_VISITS: u64 = 1 + 2 + 2 + 2 + 1 + 4 + SigilName::COUNT as u64;
 
 /// How many bytes were looked at, after checking that there is no more of it than the length allows.
 fn visits(text: &str, kind: SessionKind) -> u64 {
@@ -32,8 +32,8 @@ fn visits(text: &str, kind: SessionKind) -> u64 {
     visited
 }
 
-/// Ten ways to make a careless parser slow, each about `bytes` long.
-fn hostile(bytes: usize) -> [(&'static str, String); 10] {
+/// Twelve ways to make a careless parser slow, each about `bytes` long.
+fn hostile(bytes: usize) -> [(&'static str, String); 12] {
     let fill = |unit: &str| unit.repeat(bytes.div_ceil(unit.len()));
     let all_openers: String = SigilName::ALL.iter().map(|name| format!("<{name}>")).collect();
     [
@@ -57,6 +57,14 @@ fn hostile(bytes: usize) -> [(&'static str, String); 10] {
         (
             "nested bodies",
             format!("{all_openers}{}{}", fill("ü "), all_openers.replace('<', "</")),
+        ),
+        (
+            "endings on one line",
+            fill("<verify-pass/> <promise>FAILURE</promise> "),
+        ),
+        (
+            "endings in sentences",
+            fill("so <task-done>t-9f2c41aa07be</task-done> it"),
         ),
         (
             "marks without lines",
