@@ -15,6 +15,25 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace(is_odd, ""))
 }
 
+/// Whether a character takes no room, or turns the direction of text: with such a text says to a machine what no person sees.
+pub const fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// The text without characters that are invisible.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    match text.contains(is_invisible) {
+        true => Cow::Owned(text.replace(is_invisible, "")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 fn is_odd(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }

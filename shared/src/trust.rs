@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::plain;
+
 /// Longest configuration file. Bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 
@@ -174,7 +176,7 @@ fn agrees(file: &Path, text: &str) -> bool {
 /// The lines that say something; control characters of whoever wrote them do nothing to the terminal.
 fn shown(text: &str) -> Vec<String> {
     let says: Vec<&str> = text.lines().filter(|line| !is_comment(line)).collect();
-    let visible = |line: &str| line.replace(|c: char| c.is_control() || is_invisible(c), "\u{fffd}");
+    let visible = |line: &str| line.replace(|c: char| c.is_control() || plain::is_invisible(c), "\u{fffd}");
     let mut shown: Vec<String> = says
         .iter()
         .take(SHOWN_LINES)
@@ -187,11 +189,6 @@ fn shown(text: &str) -> Vec<String> {
         ));
     }
     shown
-}
-
-/// Characters that turn the direction of text or take no room, so that a line looks like another.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use ralph_shared::wire::{CONTEXT_DIR, TestChange, TestChangeKind};
 use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
-use super::text::{chars, cut_closed, data, item, line, spoken};
+use super::text::{assignment, chars, data, item, line, quote};
 use super::values::{Judged, Memory, TaskContext};
 
 /// What holds a spec, a plan or a description of a feature that is cut in the prompt, below [`CONTEXT_DIR`].
@@ -215,7 +215,7 @@ fn assigned(
     task: &TaskContext,
     judged: Option<&Judged>,
 ) -> String {
-    let reference = |text: &str| cut_closed(&spoken(text), budgets.reference);
+    let reference = |text: &str| quote(text, budgets.reference);
     let title = |text: &str| line(text, usize::MAX);
     let overlong = overlong(task, budgets);
     let file = |name: &str| {
@@ -227,7 +227,7 @@ fn assigned(
         context! {
             id => task.id.as_str(),
             title => title(&task.title),
-            description => spoken(&task.description),
+            description => assignment(&task.description),
             parent => task.parent.as_ref().map(|parent| context! {
                 id => parent.id.as_str(),
                 title => title(&parent.title),
@@ -241,7 +241,7 @@ fn assigned(
             }).collect::<Vec<_>>(),
             more_prerequisites => task.more_prerequisites,
             conflict => task.conflict.as_ref().map(|conflict| context! {
-                paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
+                paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| code(path)).collect::<Vec<_>>(),
                 more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),
                 others => conflict.others.iter().take(OTHERS).map(|other| context! {
                     id => other.id.as_str(),
@@ -258,8 +258,8 @@ fn assigned(
             spec_file => file(SPEC_FILE),
             plan_file => file(PLAN_FILE),
             judged => judged.map(attempt),
-            dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| line(path, LINE_CHARS)).collect::<Vec<_>>(),
-            dir => task.dir.as_deref().map(spoken),
+            dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| code(path)).collect::<Vec<_>>(),
+            dir => task.dir.as_deref().map(|dir| line(dir, usize::MAX)),
             said => task.said.as_deref().map(|text| item(text, SAID_CHARS)),
             gate => match kind {
                 SessionKind::Work | SessionKind::Verify => task.gate.iter().map(|command| line(command, usize::MAX)).collect(),
@@ -269,6 +269,11 @@ fn assigned(
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )
+}
+
+/// A path between backticks.
+fn code(path: &str) -> String {
+    line(path, LINE_CHARS).replace('`', "'")
 }
 
 /// What the verifier is told of the attempt that it judges.
@@ -291,7 +296,7 @@ fn attempt(judged: &Judged) -> Value {
 fn test_change(change: &TestChange) -> Value {
     let lines: Vec<String> = change.lines.iter().map(|text| line(text, LINE_CHARS)).collect();
     context! {
-        path => line(&change.path, LINE_CHARS),
+        path => code(&change.path),
         what => change.kind.as_str(),
         sign => match change.kind {
             TestChangeKind::Configuration | TestChangeKind::Checks | TestChangeKind::Skipped => "+",

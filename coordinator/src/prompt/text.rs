@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use ralph_shared::plain::visible;
 use ralph_shared::sigil::defuse;
 
 /// Stands where text was cut.
@@ -16,22 +17,59 @@ pub(super) fn chars(text: &str) -> usize {
 
 /// One line: line ends and other control characters become blanks.
 pub(super) fn line(text: &str, max: usize) -> String {
-    let safe: String = defuse(text)
+    let safe: String = defuse(&visible(text))
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     cut(safe.trim(), max)
 }
 
-/// Text of an assignment: as it was written, but for its sigils. Agents write assignments too, and whoever repeats one says
-/// nothing by that.
-pub(super) fn spoken(text: &str) -> String {
-    defuse(text)
+/// What is to be done, as it was written but for its sigils: agents write assignments too, and whoever repeats one says nothing by
+/// that. It is indented as code is, so that none of its lines looks like a section.
+pub(super) fn assignment(text: &str) -> String {
+    let text = defuse(&visible(text));
+    let lines = text.lines().map(|line| {
+        if line.is_empty() {
+            String::new()
+        } else {
+            format!("    {line}")
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Text of a list entry: further lines are indented, so that none stands at the margin.
+/// Text of a list entry: further lines are quoted, so that none looks like another entry or a section.
 pub(super) fn item(text: &str, max: usize) -> String {
-    cut(&indented(&harmless(text)), max)
+    let safe = escaped(&harmless(text));
+    match safe.split_once('\n') {
+        None => cut(&safe, max),
+        Some((first, further)) => {
+            let first = first.replace(FENCE, "'''");
+            cut_closed(&format!("{first}\n{}", prefixed(further, "  > ")), "  > ", max)
+        }
+    }
+}
+
+/// Text of somebody else at the margin: quoted, whatever it is made of.
+pub(super) fn quote(text: &str, max: usize) -> String {
+    cut_closed(&prefixed(&escaped(&harmless(text)), "> "), "> ", max)
+}
+
+fn prefixed(text: &str, prefix: &str) -> String {
+    let lines = text
+        .lines()
+        .map(|line| format!("{prefix}{line}").trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// At most `max` characters of a quoted text; a fence that is open at its end is closed.
+fn cut_closed(text: &str, prefix: &str, max: usize) -> String {
+    if chars(text) <= max && !open_fence(text) {
+        return text.to_owned();
+    }
+    let closing = format!("\n{prefix}{FENCE}");
+    let text = cut(text, max.saturating_sub(chars(&closing)));
+    if open_fence(&text) { text + &closing } else { text }
 }
 
 /// The inside of a fenced block that is itself indented as a list entry's.
@@ -44,12 +82,11 @@ pub(super) fn data(text: &str, max: usize) -> String {
     cut(&harmless(text).replace("```", "'''"), max)
 }
 
-/// Text at the margin: a line that would be a heading, or make one of the line above, is escaped, an open fence is closed.
-pub(super) fn block(text: &str, max: usize) -> String {
-    let safe = harmless(text);
+/// Lines that would be a heading, or make one of the line above, are escaped; fences are of the usual kind.
+fn escaped(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut in_fence = false;
-    for line in safe.lines() {
+    for line in text.lines() {
         let line = plain_fence(line);
         let is_fence = line.starts_with(FENCE);
         if is_fence {
@@ -68,20 +105,7 @@ pub(super) fn block(text: &str, max: usize) -> String {
             lines.push(line.into_owned());
         }
     }
-    cut_closed(&lines.join("\n"), max)
-}
-
-/// At most `max` characters of a text at the margin; a fence that is open at its end is closed.
-pub(super) fn cut_closed(text: &str, max: usize) -> String {
-    if chars(text) <= max && !open_fence(text) {
-        return text.to_owned();
-    }
-    let text = cut(text, max.saturating_sub(FENCE.len() + 1));
-    if open_fence(&text) {
-        format!("{text}\n{FENCE}")
-    } else {
-        text
-    }
+    lines.join("\n")
 }
 
 /// Whether Markdown takes a line for the underline that makes a heading of the line above.
@@ -141,10 +165,11 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     format!("{}{marker}", kept.trim_end())
 }
 
-/// Sigils defused, control characters other than line ends and tabs gone, outer blanks trimmed.
+/// Sigils and comments defused, control characters other than line ends and tabs gone, outer blanks trimmed.
 fn harmless(text: &str) -> String {
-    let safe: String = defuse(text)
+    let safe: String = defuse(&visible(text))
         .replace("\r\n", "\n")
+        .replace("<!--", "‹!--")
         .chars()
         .map(|c| match c {
             '\n' | '\t' => c,
@@ -162,7 +187,8 @@ fn indented(text: &str) -> String {
 
 /// Whether a fence is open at the end: one that is open is closed by a line that says nothing else.
 fn open_fence(text: &str) -> bool {
-    let fences = text.lines().map(str::trim).filter(|line| line.starts_with(FENCE));
+    let lines = text.lines().map(|line| line.trim_matches([' ', '>']));
+    let fences = lines.filter(|line| line.starts_with(FENCE));
     fences.fold(false, |open, line| !open || line != FENCE)
 }
 
@@ -171,39 +197,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_block_makes_a_heading_or_leaves_a_fence_open() {
+    fn nothing_makes_a_heading_outside_of_code() {
         for (text, expected) in [
             ("# Title\n  ## Sub", "\\# Title\n  \\## Sub"),
             ("Title\n===", "Title\n\\==="),
             ("Title\n --", "Title\n \\--"),
             ("a\n\n---\nb", "a\n\n---\nb"),
-            ("```rust\ncode", "```rust\ncode\n```"),
-            ("~~~\ncode", "```\ncode\n```"),
-            ("~~~\ncode\n~~~", "```\ncode\n```"),
-            ("````\n```x\n````", "```\n```x\n```"),
+            ("~~~\ncode\n~~~\n# a", "```\ncode\n```\n\\# a"),
+            ("````\n```x\n````\n# a", "```\n```x\n```\n\\# a"),
             // To close, a fence says nothing else.
-            ("```\ncode\n``` no", "```\ncode\n``` no\n```"),
-            ("    ```\ncode", "```\ncode\n```"),
-            // Code is told as it is.
+            ("```\n# code\n``` no\n# code", "```\n# code\n``` no\n# code"),
+            // Code is shown as it is.
             (
                 "```c\n#include <x.h>\na\n---\n```\n# b",
                 "```c\n#include <x.h>\na\n---\n```\n\\# b",
             ),
-            ("```a`b\ncode", "```a'b\ncode\n```"),
+            ("```a`b\ncode", "```a'b\ncode"),
         ] {
-            let block = block(text, 1_000);
-            assert_eq!(block, expected, "{text:?}");
-            assert!(!open_fence(&block), "{block:?}");
+            assert_eq!(escaped(text), expected, "{text:?}");
         }
-    }
-
-    #[test]
-    fn a_fence_that_is_cut_is_closed() {
-        let text = "one\n```\ntwo three four five six seven eight nine ten\n```\nend";
-        assert_eq!(cut_closed(text, 1_000), text);
-        let cut = cut_closed(text, 45);
-        assert_eq!(cut, "one\n```\ntwo three four five\n_(truncated)_\n```");
-        assert!(chars(&cut) <= 45);
     }
 
     #[test]
@@ -225,16 +237,21 @@ mod tests {
     #[test]
     fn remembered_text_stays_data() {
         assert_eq!(line("a\nb\u{7}c", 100), "a b c");
-        assert_eq!(item("a\n## Memory\nb", 100), "a\n  ## Memory\n  b");
+        assert_eq!(item("a\n## Memory\n\nb", 100), "a\n  > \\## Memory\n  >\n  > b");
+        assert_eq!(item("# a", 100), "\\# a");
+        assert_eq!(
+            quote("a\n- **A person says:** b", 100),
+            "> a\n> - **A person says:** b"
+        );
+        assert_eq!(quote("<!-- a\u{200b}b\u{e0041} -->", 100), "> ‹!-- ab -->");
         assert_eq!(fenced("x\n```\n# y", 100), "x\n  '''\n  # y");
         assert_eq!(
-            block("a\n## Assigned Task\nID: t-1", 100),
-            "a\n\\## Assigned Task\nID: t-1"
+            quote("see <task-done>t-1</task-done>", 100),
+            "> see ‹task-done>t-1‹/task-done>"
         );
-        assert_eq!(block("```sh\nls", 100), "```sh\nls\n```");
         assert_eq!(
-            block("see <task-done>t-1</task-done>", 100),
-            "see ‹task-done>t-1‹/task-done>"
+            assignment("a\n\n## Memory\n  b"),
+            "    a\n\n    ## Memory\n      b"
         );
         assert_eq!(
             cut_piece("- x:\n  ```\n  one two three four five six\n  ```", 40),

@@ -164,6 +164,9 @@ pub struct Report {
 pub struct SiblingFailure {
     pub task: String,
     pub title: String,
+    /// What kind of failure it was.
+    pub category: String,
+    /// What its agent says; empty where nobody verified that.
     pub error: String,
     pub attempted: String,
     pub files: Option<String>,
@@ -193,6 +196,11 @@ pub struct SessionMemory {
 pub struct UnresolvedError {
     pub iteration: Option<i32>,
     pub phase: String,
+    /// Short form of its task.
+    pub task: String,
+    /// What kind of failure it was.
+    pub category: String,
+    /// What its agent says; empty where nobody verified that.
     pub text: String,
 }
 

@@ -78,7 +78,11 @@ impl Turn {
         let assignment = Assignment::read(&self.prompt);
         let own = self.agent.environment.script.as_deref().unwrap_or_default();
         let description = self.session.assigned(assignment.description);
-        // A prompt's sigils are defused; the script is what its author wrote.
+        // A prompt indents it and defuses its sigils; the script is what its author wrote.
+        let lines = description
+            .lines()
+            .map(|line| line.strip_prefix("    ").unwrap_or(line));
+        let description = lines.collect::<Vec<_>>().join("\n");
         let description = description.replace('‹', "<").replace('∶', ":");
         let script = parse(&format!("{own}\n{description}")).map_err(|errors| {
             let reasons: Vec<_> = errors.iter().map(ToString::to_string).collect();

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use ralph_shared::plain::is_invisible;
+
 /// `text` on one line of at most `max_chars` characters; what could move the cursor or the reading direction is
 /// written as an escape, and what was cut ends in `…`.
 pub fn clip(text: &str, max_chars: usize) -> String {
@@ -31,8 +33,7 @@ pub fn quote(text: &str) -> String {
 
 /// Whether `c` is a control character, or one that changes how its neighbours are shown.
 pub fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || is_invisible(c)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use minijinja::context;
 
 use super::room::{Room, Written};
 use crate::prompt::templates::Templates;
-use crate::prompt::text::{block, cut_piece, fenced, item, line};
+use crate::prompt::text::{cut_piece, fenced, item, line, quote};
 use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 
 /// Bound of one field of a report.
@@ -41,7 +41,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         .find_map(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
         .map(|text| {
             let part = |text: String| templates.part("attempts/suggestion", context! { text });
-            cut_piece(&part(block(text, REASON_CHARS)), room.left() / 3)
+            cut_piece(&part(quote(text, REASON_CHARS)), room.left() / 3)
         })
         .filter(|text| room.take(text, GAP));
     let mut blocks = Vec::new();
@@ -130,6 +130,7 @@ fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room)
                 "attempts/sibling",
                 context! {
                     task => format!("{} {}", failure.task, line(&failure.title, 80)),
+                    category => failure.category.as_str(),
                     error => item(&failure.error, SIBLING_ERROR_CHARS),
                     attempted => field(&failure.attempted),
                     files => failure.files.as_deref().map(|files| line(files, SIBLING_FIELD_CHARS)),

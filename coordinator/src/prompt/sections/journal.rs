@@ -1,6 +1,5 @@
 //! Run Journal (SPEC 6.5).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::context;
@@ -58,44 +57,10 @@ fn piece(templates: &Templates, entry: &JournalEntry) -> String {
             seconds => entry.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
             cost => entry.cost_usd.filter(|usd| *usd > 0.0).map(|usd| format!("{usd:.4}")),
             files => line(&entry.files.join(", "), FILES_CHARS),
-            notes => item(&notes(templates, entry), NOTES_CHARS),
+            notes => Some(item(&entry.notes, NOTES_CHARS)).filter(|notes| !notes.is_empty()),
+            said => entry.said.as_deref().map(|said| item(said, NOTES_CHARS)),
             tried => entry.failure.as_ref().map(|(tried, _)| item(tried, FAILURE_CHARS)),
             failed => entry.failure.as_ref().map(|(_, why)| item(why, FAILURE_CHARS)),
         },
     )
-}
-
-/// What its agent wrote, and below what a person said of it.
-fn notes<'a>(templates: &Templates, entry: &'a JournalEntry) -> Cow<'a, str> {
-    match &entry.said {
-        Some(said) => {
-            let both = templates.part(
-                "journal/said",
-                context! { notes => entry.notes.as_str(), said => said.as_str() },
-            );
-            both.trim().to_owned().into()
-        }
-        None => entry.notes.as_str().into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_person_said_stands_below_the_notes() {
-        let templates = Templates::built_in();
-        let entry = |notes: &str| JournalEntry {
-            notes: notes.to_owned(),
-            said: Some("use the parser".to_owned()),
-            ..JournalEntry::default()
-        };
-        for (noted, expected) in [
-            ("It fails.", "It fails.\nA person says: use the parser"),
-            ("", "A person says: use the parser"),
-        ] {
-            assert_eq!(notes(&templates, &entry(noted)), expected);
-        }
-    }
 }

@@ -4,7 +4,7 @@ use minijinja::context;
 
 use super::room::{Room, Written};
 use crate::prompt::templates::Templates;
-use crate::prompt::text::{block, chars, line};
+use crate::prompt::text::{chars, line, quote};
 use crate::prompt::values::Knowledge;
 
 const TITLE_CHARS: usize = 200;
@@ -29,7 +29,7 @@ pub(in crate::prompt) fn knowledge(
             context! {
                 title => line(&entry.title, TITLE_CHARS),
                 tags => line(&entry.tags.join(", "), TAGS_CHARS),
-                body => block(&entry.body, max),
+                body => quote(&entry.body, max),
             },
         )
     };

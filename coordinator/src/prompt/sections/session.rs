@@ -61,6 +61,8 @@ pub(in crate::prompt) fn session(
             context! {
                 iteration => error.iteration,
                 phase => line(&error.phase, 20).to_uppercase(),
+                task => error.task.as_str(),
+                category => error.category.as_str(),
                 text => item(&error.text, NOTE_CHARS),
             },
         )

@@ -3,4 +3,5 @@
 mod budgets;
 mod kinds;
 mod scene;
+mod voices;
 mod worked;

@@ -129,6 +129,7 @@ pub(super) fn everything() -> Memory {
         siblings: vec![SiblingFailure {
             task: "t-00000000beef".to_owned(),
             title: "Read numbers".to_owned(),
+            category: "logic_error".to_owned(),
             error: "overflow in `parse`".to_owned(),
             attempted: "u8 for lengths".to_owned(),
             files: Some("src/number.rs".to_owned()),
@@ -146,6 +147,8 @@ pub(super) fn everything() -> Memory {
             errors: vec![UnresolvedError {
                 iteration: Some(2),
                 phase: "work".to_owned(),
+                task: "t-00000000beef".to_owned(),
+                category: "test_failure".to_owned(),
                 text: "expected ErrExpired, got nil".to_owned(),
             }],
             decisions: vec![Decision {
