@@ -52,7 +52,7 @@ pub(super) struct Remembered {
 /// Which entry stands behind what is told, and its score; `None` for what isn't recalled.
 type Recollected = Option<(Uuid, f64)>;
 
-/// A journal entry of the batch. Prompts that show it share what is told of it.
+/// A journal entry of the batch. Prompts that show it share what stands of it.
 #[derive(Debug)]
 struct Journaled {
     entry: JournalEntry,
@@ -71,30 +71,41 @@ impl Journaled {
         }
     }
 
-    fn here(&self) -> Arc<prompt::SharedEntry> {
+    /// As `task` may see it: what its agent wrote only once its task is done, unless it is of `task` itself.
+    fn here(&self, task: TaskId) -> Arc<prompt::SharedEntry> {
         let entry = &self.entry;
-        let told = || {
-            let step = (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned());
-            let told = prompt::JournalEntry {
-                step,
-                ..journal_entry(entry, entry.iteration)
-            };
-            told.into()
+        let shown = |notes: &str| prompt::JournalEntry {
+            step: (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned()),
+            notes: notes.to_owned(),
+            ..journal_entry(entry, entry.iteration)
         };
-        Arc::clone(self.here.get_or_init(told))
+        if entry.task == task && !entry.verified {
+            return shown(&entry.journal).into();
+        }
+        let notes = if entry.verified {
+            entry.journal.as_str()
+        } else {
+            ""
+        };
+        Arc::clone(self.here.get_or_init(|| shown(notes).into()))
     }
 
     fn earlier(&self) -> Arc<prompt::SharedEntry> {
         let entry = &self.entry;
-        let told = || {
-            let told = prompt::JournalEntry {
+        let shown = || {
+            let shown = prompt::JournalEntry {
+                notes: if entry.verified {
+                    entry.journal.clone()
+                } else {
+                    String::new()
+                },
                 // Of this run's failures other sections tell.
-                failure: entry.failure.clone(),
+                failure: entry.failure.clone().filter(|_| entry.verified),
                 ..journal_entry(entry, None)
             };
-            told.into()
+            shown.into()
         };
-        Arc::clone(self.earlier.get_or_init(told))
+        Arc::clone(self.earlier.get_or_init(shown))
     }
 }
 
@@ -334,7 +345,7 @@ impl Remembered {
             let found = entries.find(|found| found.entry.dispatch == one.entry.id)?;
             (found.entry.run != run.id.0).then_some((found, one.score))
         });
-        let here = here.into_iter().map(|one| (one.here(), None));
+        let here = here.into_iter().map(|one| (one.here(task.task), None));
         let earlier = earlier.map(|(one, score)| (one.earlier(), Some((one.entry.dispatch, score))));
         here.chain(earlier).unzip()
     }
@@ -350,10 +361,8 @@ impl Remembered {
             .map(|note| prompt::SiblingFailure {
                 task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
                 title: note.task_title.clone().unwrap_or_default(),
-                error: note.body.clone(),
-                attempted: note.attempted.clone().unwrap_or_default(),
-                files: note.files.clone(),
-                context: note.context.clone(),
+                category: note.category.clone().unwrap_or_default(),
+                ..failure(note)
             })
             .collect()
     }
@@ -364,6 +373,8 @@ impl Remembered {
             .iter()
             .filter(|n| n.feature == task.feature.0 && (!alone || n.task == Some(task.task.0)))
             .collect();
+        let is_own = |note: &Note| note.task == Some(task.task.0);
+        let is_shown = |note: &Note| is_own(note) || note.verified;
         let own = |kind: NoteKind| -> Vec<String> {
             let mine = notes
                 .iter()
@@ -404,12 +415,18 @@ impl Remembered {
                 .map(|n| prompt::UnresolvedError {
                     iteration: n.iteration,
                     phase: n.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
-                    text: n.body.clone(),
+                    task: n.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
+                    category: n.category.clone().unwrap_or_default(),
+                    text: if is_shown(n) {
+                        n.body.clone()
+                    } else {
+                        String::new()
+                    },
                 })
                 .collect(),
             decisions: kept
                 .iter()
-                .filter(|n| n.kind == NoteKind::Decision)
+                .filter(|n| n.kind == NoteKind::Decision && is_shown(n))
                 .map(|n| prompt::Decision {
                     text: n.body.clone(),
                     rationale: n.rationale.clone(),
@@ -418,10 +435,28 @@ impl Remembered {
             key_facts: distinct(
                 notes
                     .iter()
-                    .filter(|n| n.kind == NoteKind::KeyFact)
+                    .filter(|n| n.kind == NoteKind::KeyFact && is_shown(n))
                     .map(|n| n.body.clone()),
             ),
         }
+    }
+}
+
+/// What a failure's agent says of it, once its task is done; before that, the files alone that it changed.
+fn failure(note: &Note) -> prompt::SiblingFailure {
+    if !note.verified {
+        let files = note.files_changed.join(", ");
+        return prompt::SiblingFailure {
+            files: Some(files).filter(|files| !files.is_empty()),
+            ..prompt::SiblingFailure::default()
+        };
+    }
+    prompt::SiblingFailure {
+        error: note.body.clone(),
+        attempted: note.attempted.clone().unwrap_or_default(),
+        files: note.files.clone(),
+        context: note.context.clone(),
+        ..prompt::SiblingFailure::default()
     }
 }
 

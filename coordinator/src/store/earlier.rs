@@ -127,6 +127,8 @@ pub struct JournalEntry {
     pub journal: String,
     /// What a person said when it was interrupted.
     pub feedback: Option<String>,
+    /// Whether its task is done: what it says was verified.
+    pub verified: bool,
     /// Whether its verification or integration sent the task back.
     pub sent_back: bool,
     /// What it tried and why that failed.
@@ -196,6 +198,7 @@ pub async fn journal(
                   d.kind as "kind!: SessionKind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
                   coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
                   r.what_tried as "what_tried?", r.why_failed as "why_failed?", entries.near as "near!",
+                  s.verified as "verified!",
                   -- With `exists` a plan may gather these from all dispatches that ever were.
                   coalesce((
                     select true from dispatches v
@@ -206,6 +209,7 @@ pub async fn journal(
            from entries
            cross join lateral (select * from dispatches where id = entries.id limit 1) d
            cross join lateral (select title from task_texts where task_id = d.task_id limit 1) x
+           cross join lateral (select state = 'done' as verified from tasks where id = d.task_id limit 1) s
            left join lateral (select * from failure_reports where dispatch_id = d.id limit 1) r on true
            order by d.claimed_at, d.id"#,
         features,
@@ -233,6 +237,7 @@ pub async fn journal(
             files_changed: row.files_changed,
             journal: row.journal,
             feedback: row.feedback,
+            verified: row.verified,
             sent_back: row.sent_back,
             failure: row.what_tried.zip(row.why_failed),
             near: row.near,

@@ -344,8 +344,14 @@ pub struct Note {
     pub iteration: Option<i32>,
     /// What kind of session an error is of.
     pub phase: Option<SessionKind>,
+    /// Its task is done: what it says was verified.
+    pub verified: bool,
+    pub category: Option<String>,
     pub attempted: Option<String>,
+    /// Files as its agent named them.
     pub files: Option<String>,
+    /// Files that its session changed.
+    pub files_changed: Vec<String>,
     pub context: Option<String>,
 }
 
@@ -399,9 +405,11 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
            )
            select n.feature_id as "feature!", n.task_id as task, t.parent_id as "parent?", x.title as "task_title?",
                   n.kind as "kind!: NoteKind", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
-                  d.kind as "phase?: SessionKind", r.what_tried as "attempted?", r.relevant_files as files, r.error_output as context
+                  d.kind as "phase?: SessionKind", coalesce(t.state = 'done', false) as "verified!", r.category as "category?",
+                  r.what_tried as "attempted?", r.relevant_files as files, coalesce(d.files_changed, '{}') as "files_changed!",
+                  r.error_output as context
            from noted n
-           left join tasks t on t.id = n.task_id and n.kind = 'error'
+           left join tasks t on t.id = n.task_id
            left join task_texts x on x.task_id = n.task_id and n.kind = 'error'
            left join dispatches d on d.id = n.dispatch_id and n.kind = 'error'
            left join failure_reports r on r.dispatch_id = n.dispatch_id and n.kind = 'error'

@@ -27,4 +27,5 @@ mod survey;
 mod told;
 mod trust;
 mod unrelated;
+mod unverified;
 mod worth;

@@ -29,7 +29,7 @@ async fn the_last_suggestion_stays_whatever_became_of_later_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn why_similar_tasks_of_earlier_runs_failed_is_told() {
+async fn that_similar_tasks_of_earlier_runs_failed_is_shown_without_unverified_words() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -53,12 +53,16 @@ async fn why_similar_tasks_of_earlier_runs_failed_is_told() {
     )
     .await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
+    assert!(
+        prompt.contains("Earlier run [failed]") && prompt.contains("Rebuild the search index\n"),
+        "{prompt}"
+    );
     for words in [
         "I looked at the segments.",
         "rebuilt it in place",
         "readers hold the old segment open",
     ] {
-        assert!(prompt.contains(words), "{words}: {prompt}");
+        assert!(!prompt.contains(words), "{words}: {prompt}");
     }
     world.stop().await;
 }
@@ -286,7 +290,11 @@ async fn a_siblings_error_is_told_however_many_others_failed_since() {
     .await
     .unwrap();
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    assert!(prompt.contains("port 8123 is dropped"), "{prompt}");
+    let failed = format!("[{} First] **Failed:** unknown", first.task);
+    assert!(
+        prompt.contains(&failed) && !prompt.contains("port 8123"),
+        "{prompt}"
+    );
     world.stop().await;
 }
 
@@ -308,46 +316,5 @@ async fn the_model_that_a_done_task_asks_for_is_that_of_what_it_frees() {
         1,
         "{models:?}"
     );
-    world.stop().await;
-}
-
-/// Over how many connections the memory is asked depends on its size, and on which of them are idle; what it says doesn't.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_memory_says_the_same_over_one_connection_and_over_three() {
-    let world = scene::world().await;
-    let pool = Pool::join(&world).await;
-    scene::submit(&world, "first", "- {key: a, title: Rebuild the search index}").await;
-    let left = "<journal>I looked at the segments of the search index.</journal>\
-                <learning category='pitfall' tags='search'>The search index is rebuilt while readers hold it.</learning>\
-                <knowledge tags='search' title='Where the search index lies'>Below the data folder.</knowledge>";
-    scene::does(&pool, left).await;
-    assert_eq!(scene::upkeep(&world).await.indexed, 1);
-    scene::submit(
-        &world,
-        "second",
-        "- {key: a, title: Rebuild the search index quicker}",
-    )
-    .await;
-    let id = DispatchId::new();
-    // Asked again, a claim isn't told any more why it got its model.
-    pool.claim_as(id).await.unwrap();
-    let small = scene::prompt(&pool.claim_as(id).await.unwrap());
-    for words in [
-        "I looked at the segments",
-        "while readers hold it",
-        "Where the search index lies",
-    ] {
-        assert!(small.contains(words), "{words}: {small}");
-    }
-    world.settings.tail.note_entries(1_000_000);
-    for held in [0, 1, 2, 6, 7] {
-        // Of eight connections so many are not idle.
-        let mut busy = Vec::new();
-        for _ in 0..held {
-            busy.push(world.db.acquire().await.unwrap());
-        }
-        let large = scene::prompt(&pool.claim_as(id).await.unwrap());
-        assert_eq!(large, small, "with {held} connections in use");
-    }
     world.stop().await;
 }

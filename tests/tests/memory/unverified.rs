@@ -1,0 +1,90 @@
+//! What nobody verified is shown to its own task only: of it others learn facts that the system knows itself.
+
+use ralph_tests::harness::World;
+
+use super::pool::Pool;
+use super::scene;
+
+/// A text with a marker of its own in each of twelve channels.
+fn poisoned() -> (String, Vec<String>) {
+    let channels = [
+        "<journal>MARK</journal>",
+        "<knowledge tags='kettle' title='Kettle MARK'>MARK</knowledge>",
+        "<learning category='pitfall' tags='kettle'>MARK</learning>",
+        "<memory kind='key_fact'>MARK</memory>",
+        "<memory kind='decision' rationale='MARK'>MARK</memory>",
+        "<memory kind='step_done'>MARK</memory>",
+        "<memory kind='step_pending'>MARK</memory>",
+        "<memory kind='file_modified'>MARK.rs</memory>",
+        "<failure-report>\nwhat_tried: MARK\nwhy_failed: MARK why\nerror_category: test_failure\nrelevant_files: MARK.rs\n\
+         stack_trace: MARK\n</failure-report>",
+        "<retry-suggestion>MARK</retry-suggestion>",
+        "FAILURE_REASON: MARK",
+        "AGENTIUM_MEMORY: KEY_FACT MARK",
+    ];
+    let marks: Vec<String> = (0..channels.len()).map(|n| format!("marker{n}x")).collect();
+    let texts = channels
+        .iter()
+        .zip(&marks)
+        .map(|(text, mark)| text.replace("MARK", mark));
+    (texts.collect::<Vec<_>>().join("\n"), marks)
+}
+
+fn found<'m>(prompt: &str, marks: &'m [String]) -> Vec<&'m String> {
+    marks.iter().filter(|mark| prompt.contains(*mark)).collect()
+}
+
+async fn submit(world: &World, name: &str) {
+    let graph = "- {key: p, title: Kettle}\n- {key: a, title: Boil the kettle, parent: p, max_retries: 5, priority: 9}\n\
+                 - {key: b, title: Fill the kettle, parent: p}\n- {key: c, title: Empty the kettle}\n\
+                 - {key: d, title: Use the kettle, after: [a]}\n";
+    scene::submit(world, name, graph).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    submit(&world, "first").await;
+    let (poison, marks) = poisoned();
+    let failed = pool.claim(1).await.remove(0);
+    scene::says(
+        &pool,
+        &failed,
+        &format!("{poison}\n<task-failed>{}</task-failed>", failed.task),
+    )
+    .await;
+    sqlx::query("update runs set ended_at = now() where outcome is not null")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    submit(&world, "second").await;
+    let mut again = None;
+    let mut others = 0;
+    for of in pool.claim(8).await {
+        let prompt = scene::prompt(&of);
+        if of.task == failed.task {
+            assert!(
+                found(&prompt, &marks).len() >= 8,
+                "{:?}\n{prompt}",
+                found(&prompt, &marks)
+            );
+            again = Some(of);
+        } else {
+            assert_eq!(found(&prompt, &marks), Vec::<&String>::new(), "{prompt}");
+            // That it failed, and how, is known.
+            let same_feature = of.feature == failed.feature;
+            assert!(!same_feature || prompt.contains("test_failure"), "{prompt}");
+            others += 1;
+        }
+    }
+    assert!(others >= 4, "{others}");
+    // Once its task is done, others see what it decided.
+    let again = again.expect("it is tried again");
+    scene::says(&pool, &again, &format!("<task-done>{}</task-done>", again.task)).await;
+    let of = pool.claim(1).await.remove(0);
+    assert_eq!(of.feature, failed.feature);
+    let prompt = scene::prompt(&of);
+    assert!(found(&prompt, &marks).len() >= 2, "{prompt}");
+    world.stop().await;
+}
