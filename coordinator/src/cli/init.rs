@@ -13,7 +13,7 @@ use super::args::Globals;
 use super::output::{self, Format};
 use super::start::Usage;
 use crate::cli::counted::counted;
-use crate::config::{KEYS, Reader, Unset};
+use crate::config::{KEYS, Unset};
 
 /// The configuration that is written, but for the keys that need no words of their own.
 const CONFIG: &str = include_str!("ralph.toml");
@@ -103,10 +103,9 @@ fn configuration() -> String {
         tables[at].1 = words;
     }
     for key in KEYS.iter() {
-        let (table, name) = match key.name.split_once('.') {
-            Some((table, name)) => (table, name),
-            None if matches!(key.reader, Reader::Run) => ("", key.name),
-            None => continue,
+        // What has no table is no key of the file.
+        let Some((table, name)) = key.name.split_once('.') else {
+            continue;
         };
         // Tables of a name of one's own have the keys of those without.
         if name.contains("NAME")
@@ -231,19 +230,22 @@ mod tests {
     #[test]
     fn every_key_of_the_written_file_is_known_when_it_is_uncommented() {
         let written = configuration();
-        for key in KEYS
-            .iter()
-            .filter(|key| key.name.contains('.') || key.reader == Reader::Run)
-        {
-            let name = key.name.rsplit('.').next().unwrap();
-            let own = key.name.contains("NAME") || key.name.starts_with("memory.embeddings.");
+        for key in KEYS.iter().filter(|key| !key.name.contains("NAME")) {
+            let Some((table, name)) = key.name.split_once('.') else {
+                continue;
+            };
+            let first = name.split('.').next().unwrap();
+            let told = [
+                format!("#: {name} = "),
+                format!("# {name}: "),
+                format!("#: {first}."),
+                format!("#: {first} = "),
+            ];
+            let stands = told
+                .iter()
+                .any(|start| written.lines().any(|line| line.starts_with(start)));
             assert!(
-                own || written.contains(&format!("{name} = "))
-                    || written.contains(&format!(
-                        "# {}: ",
-                        key.name.split_once('.').map_or(key.name, |(_, name)| name)
-                    ))
-                    || written.contains(&format!("#: {name}.")),
+                stands && written.contains(&format!("[{table}]")),
                 "{} is missing:\n{written}",
                 key.name
             );
