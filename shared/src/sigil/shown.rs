@@ -36,8 +36,8 @@ impl Shown {
         let text = std::mem::take(&mut self.held);
         let mut out = String::new();
         let mut at = 0;
-        let mut tags = Scanner::new(&text);
-        while let Some(tag) = tags.next() {
+        let tags = Scanner::new(&text);
+        for tag in tags {
             // Within a sigil that was told whole.
             if tag.start < at {
                 continue;
